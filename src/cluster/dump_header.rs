@@ -112,27 +112,29 @@ impl Header {
 
 /// Returns how many objects of each kind a snapshot holds.
 fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
-    let all = Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets]);
-    all.map(|kind| {
-        let count = match kind {
-            Kind::DaemonSets => snapshot.daemon_sets.len(),
-            Kind::AdvancedDaemonSets => snapshot.advanced_daemon_sets.len(),
-            Kind::ControllerRevisions => snapshot.controller_revisions.len(),
-            Kind::Nodes => snapshot.nodes.len(),
-            Kind::Pods => snapshot.pods.len(),
-            Kind::Events => snapshot.events.len(),
-            Kind::LimitRanges => snapshot.limit_ranges.len(),
-            Kind::RuntimeClasses => snapshot.runtime_classes.len(),
-            Kind::PriorityClasses => snapshot.priority_classes.len(),
-            Kind::Leases => snapshot.leases.len(),
-            Kind::PodDisruptionBudgets => snapshot.pod_disruption_budgets.len(),
-        };
-        (kind, count)
-    })
-    .filter(|(_, count)| *count > 0)
+    Kind::every()
+        .map(|kind| {
+            let count = match kind {
+                Kind::DaemonSets => snapshot.daemon_sets.len(),
+                Kind::AdvancedDaemonSets => snapshot.advanced_daemon_sets.len(),
+                Kind::ControllerRevisions => snapshot.controller_revisions.len(),
+                Kind::Nodes => snapshot.nodes.len(),
+                Kind::Pods => snapshot.pods.len(),
+                Kind::Events => snapshot.events.len(),
+                Kind::LimitRanges => snapshot.limit_ranges.len(),
+                Kind::RuntimeClasses => snapshot.runtime_classes.len(),
+                Kind::PriorityClasses => snapshot.priority_classes.len(),
+                Kind::Leases => snapshot.leases.len(),
+                Kind::PodDisruptionBudgets => snapshot.pod_disruption_budgets.len(),
+                Kind::ConfigMaps => snapshot.config_maps.len(),
+                Kind::Secrets => snapshot.secrets.len(),
+                Kind::ResourceQuotas | Kind::Namespaces => 0,
+            };
+            (kind, count)
+        })
+        .filter(|(_, count)| *count > 0)
 }
 
 fn kind_of_resource(name: &str) -> Option<Kind> {
-    let others = [Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets];
-    Kind::ALL.into_iter().chain(others).find(|kind| kind.resource() == name)
+    Kind::every().find(|kind| kind.resource() == name)
 }

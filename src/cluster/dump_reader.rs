@@ -182,6 +182,7 @@ impl DumpReader<'_> {
 
     fn json_object(&mut self, type_: Type<'_>, text: &str, place: Position<'_>) -> Result<(), Stop> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
+        self.objects.note_written(type_, || serde_json::from_str(text).ok());
         let result = match type_.known() {
             Some(kind) => {
                 self.count(kind, text.len())?;
@@ -301,6 +302,7 @@ impl DumpReader<'_> {
     }
 
     fn value(&mut self, type_: Type<'_>, value: &Value, length: usize, line: usize) -> Result<(), Stop> {
+        self.objects.note_written(type_, || Some(value.clone()));
         let Some(kind) = type_.known() else {
             self.objects.count_other(type_);
             self.objects.note_name(type_, || Deserialize::deserialize(value).ok());

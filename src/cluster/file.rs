@@ -15,7 +15,9 @@ use super::suggestions;
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
 use super::{CoverageScope, Query, Wanted};
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
+use crate::report::count;
 
 /// The path that names the dump inside the program.
 pub const DEMO: &str = "demo";
@@ -148,7 +150,8 @@ fn nothing_of_use(objects: &Objects) -> String {
         0 => "has no Kubernetes objects".to_owned(),
         1..=4 => format!("has no DaemonSet, node, pod or event, only {}", listed.join(", ")),
         more => {
-            format!("has no DaemonSet, node, pod or event, only {} and {} other kinds", listed.join(", "), more - 4)
+            let others = count(more - listed.len(), "other kind");
+            format!("has no DaemonSet, node, pod or event, only {} and {others}", listed.join(", "))
         }
     }
 }
@@ -187,8 +190,9 @@ impl Dump {
         needs_all_pods_on: impl Fn(&Snapshot) -> BTreeSet<String>,
     ) -> Result<Reading, ClusterError> {
         let complete = match &query.wanted {
-            Wanted::Everything => Complete::All,
+            Wanted::Everything | Wanted::Coverage(CoverageScope { config: true, .. }) => Complete::All,
             Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
+            Wanted::RecentChanges => Complete::Written,
             Wanted::Coverage(_) | Wanted::History(_) | Wanted::Change => Complete::None,
         };
         let Contents { mut objects, mut warnings, foreign_files, .. } = self.collect(stdin, complete)?;
@@ -204,8 +208,8 @@ impl Dump {
         let (has_other_daemon_sets, found) = (objects.has_other_daemon_sets, found_kinds(&objects));
         let has_budgets = objects.kinds.contains(&Kind::PodDisruptionBudgets);
         let mut snapshot = self.snapshot(objects, &mut warnings);
-        let namespaces = snapshot.daemon_sets_of_any_flavor().map(|daemon_set| daemon_set.metadata.namespace.clone());
-        let namespaces: BTreeSet<String> = namespaces.collect();
+        let existing: Vec<ObjectMeta> =
+            snapshot.daemon_sets_of_any_flavor().map(|daemon_set| daemon_set.metadata.clone()).collect();
         let has_gap = snapshot.daemon_sets.is_empty() && snapshot.gaps.contains(&NO_DAEMON_SETS);
         if has_gap && query.wanted != Wanted::Everything && snapshot.advanced_daemon_sets.is_empty() {
             return Err(ClusterError::file(self.name(), format!("has no DaemonSet of apps/v1, only {found}")).hint(
@@ -226,7 +230,7 @@ impl Dump {
                     _ => error,
                 })
             })?;
-        if let Some(warning) = self.mistyped_namespace(query, &snapshot, namespaces) {
+        if let Some(warning) = self.mistyped_namespace(query, &snapshot, &existing) {
             warnings.push(warning);
         }
         if let (Wanted::Everything, Some(namespace)) = (&query.wanted, &query.namespace) {
@@ -235,15 +239,22 @@ impl Dump {
             snapshot.events.retain(|event| event.metadata.namespace == *namespace);
             snapshot.limit_ranges.retain(|range| range.metadata.namespace == *namespace);
             snapshot.pod_disruption_budgets.retain(|budget| budget.metadata.namespace == *namespace);
+            snapshot.config_maps.retain(|object| object.metadata.namespace == *namespace);
+            snapshot.secrets.retain(|object| object.metadata.namespace == *namespace);
         }
         if let Wanted::Coverage(CoverageScope { node, node_selector, .. }) = &query.wanted {
             if let Some(node) = node {
-                self.check_node(node, &snapshot)?;
+                self.check_node(node, &snapshot, &existing)?;
                 snapshot.nodes.retain(|existing| existing.metadata.name == *node);
                 // As from a live cluster: the node's pods, and those that are not bound.
                 snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
             }
             snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
+        }
+        if matches!(query.wanted, Wanted::Coverage(CoverageScope { config: true, .. })) {
+            // What a dump does not have may exist.
+            let kinds = [Kind::ConfigMaps, Kind::Secrets];
+            snapshot.gaps.extend(kinds.map(|kind| Gap { kind, namespace: None, cause: GapCause::NotInDump }));
         }
         if query.wanted == Wanted::Change && !has_budgets {
             let kind = Kind::PodDisruptionBudgets;
@@ -351,7 +362,7 @@ impl Dump {
         ClusterError::file(self.name(), "is a dump, which cannot be changed")
     }
 
-    fn check_node(&self, node: &str, snapshot: &Snapshot) -> Result<(), ClusterError> {
+    fn check_node(&self, node: &str, snapshot: &Snapshot, daemon_sets: &[ObjectMeta]) -> Result<(), ClusterError> {
         if snapshot.nodes.is_empty() && snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
             return Err(ClusterError::file(self.name(), format!("has no nodes, so that nothing is known of {node:?}"))
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
@@ -362,14 +373,15 @@ impl Dump {
             return Ok(());
         }
         let unknown = suggestions::unknown_node(node, existing());
-        Err(self.not_found(suggestions::or_a_daemon_set(unknown, snapshot.daemon_sets_of_any_flavor())))
+        Err(self.not_found(suggestions::or_a_daemon_set(unknown, daemon_sets)))
     }
 
     /// Warns if nothing is found in a namespace, and DaemonSets are in one with a similar name.
-    fn mistyped_namespace(&self, query: &Query, found: &Snapshot, namespaces: BTreeSet<String>) -> Option<String> {
+    fn mistyped_namespace(&self, query: &Query, found: &Snapshot, existing: &[ObjectMeta]) -> Option<String> {
         let wanted = query.namespace.as_ref().filter(|_| found.daemon_sets_of_any_flavor().next().is_none())?;
-        let near = suggestions::near(wanted, namespaces.iter().map(String::as_str));
-        let is_known = namespaces.contains(wanted);
+        let namespaces: BTreeSet<&str> = existing.iter().map(|existing| existing.namespace.as_str()).collect();
+        let is_known = namespaces.contains(wanted.as_str());
+        let near = suggestions::near(wanted, namespaces);
         (!is_known && !near.is_empty())
             .then(|| format!("{}: no DaemonSet is in namespace {wanted:?}; similar: {}", self.name(), near.join(", ")))
     }

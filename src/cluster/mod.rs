@@ -34,6 +34,7 @@ pub(crate) use suggestions::near as similar_names;
 
 use std::collections::BTreeSet;
 
+use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::event::Event;
@@ -43,6 +44,8 @@ use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass, UnknownName};
+#[cfg(feature = "live")]
+use crate::model::written::{WrittenNode, WrittenObject};
 use error::ClusterError;
 
 /// What to read: which DaemonSets, and what of the cluster beside them.
@@ -69,6 +72,8 @@ pub enum Wanted {
     History(PodsOf),
     /// Revisions as for history, nodes, pods, events and PodDisruptionBudgets: what a change of a DaemonSet affects.
     Change,
+    /// Revisions, nodes with what their managed fields keep, and events about nodes: what has changed, and when.
+    RecentChanges,
     /// Every object of every kind a snapshot holds, complete, for a dump.
     Everything,
 }
@@ -95,6 +100,8 @@ pub struct CoverageScope {
     pub node_selector: LabelSelector,
     /// Whether to read LimitRanges, runtime classes and priority classes, to simulate new pods.
     pub admission: bool,
+    /// Whether to read the metadata of the ConfigMaps and Secrets that templates use, and when containers started.
+    pub config: bool,
 }
 
 /// Of which DaemonSets pods are read.
@@ -215,7 +222,17 @@ macro_rules! objects {
     )+ };
 }
 
-objects!(DaemonSet ControllerRevision Node Pod Event LimitRange RuntimeClass PriorityClass Lease PodDisruptionBudget);
+objects!(DaemonSet ControllerRevision Node Pod Event LimitRange RuntimeClass PriorityClass Lease PodDisruptionBudget ConfigObject);
+
+#[cfg(feature = "live")]
+objects!(WrittenObject);
+
+#[cfg(feature = "live")]
+impl Object for WrittenNode {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.node.metadata
+    }
+}
 
 /// Where snapshots come from.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Object;
+use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -28,6 +29,7 @@ impl NewestTime for LimitRange {}
 impl NewestTime for RuntimeClass {}
 impl NewestTime for PriorityClass {}
 impl NewestTime for PodDisruptionBudget {}
+impl NewestTime for ConfigObject {}
 
 impl NewestTime for DaemonSet {
     fn newest_time(&self) -> Option<Timestamp> {

@@ -13,6 +13,7 @@ use super::Object;
 use super::dump_header::Header;
 use super::newest_time::NewestTime;
 use super::projection::{SharedParts, foreign_pod, keep_node, own_pod, takes_room};
+use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::event::Event;
@@ -22,6 +23,7 @@ use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass, Snapshot};
 use crate::model::time::Time;
+use crate::model::written::{WrittenNode, WrittenObject};
 
 /// Namespaces that every cluster has and nobody runs pods in: whoever dumped them dumped all namespaces.
 const IDLE_NAMESPACES: [&str; 2] = ["kube-node-lease", "kube-public"];
@@ -48,6 +50,8 @@ pub(super) enum Complete {
     None,
     /// This node and the pods of DaemonSets on it, for a report about it.
     Node(String),
+    /// None, but who has changed a node is kept.
+    Written,
     /// All of them, for another dump.
     All,
 }
@@ -55,7 +59,7 @@ pub(super) enum Complete {
 impl Complete {
     fn includes(&self, node: &str) -> bool {
         match self {
-            Complete::None => false,
+            Complete::None | Complete::Written => false,
             Complete::Node(name) => name == node,
             Complete::All => true,
         }
@@ -191,7 +195,13 @@ impl Objects {
                 self.keep(revision, |kept| &mut kept.controller_revisions)
             }
             Kind::Nodes => {
-                let node = Node::deserialize(deserializer)?;
+                let node = match self.complete {
+                    Complete::Written => {
+                        let node = WrittenNode::from_object(Value::deserialize(deserializer)?);
+                        self.snapshot.note_writes(node.map_err(D::Error::custom)?)
+                    }
+                    _ => Node::deserialize(deserializer)?,
+                };
                 self.newest_time = self.newest_time.max(node.newest_time());
                 let is_complete = self.complete.includes(&node.metadata.name);
                 self.keep(keep_node(node, is_complete), |kept| &mut kept.nodes)
@@ -226,6 +236,22 @@ impl Objects {
             Kind::PodDisruptionBudgets => {
                 self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.pod_disruption_budgets)
             }
+            Kind::ConfigMaps | Kind::Secrets => {
+                let object = ConfigObject::deserialize(deserializer)?;
+                if object.metadata.creation_timestamp == Time::default() {
+                    let (api_version, kind, _) = kind.api_names();
+                    self.count_other(Type { api_version, kind });
+                    return Ok(());
+                }
+                if self.complete != Complete::All {
+                    Ok(object.metadata.namespace)
+                } else if kind == Kind::Secrets {
+                    self.keep(object, |kept| &mut kept.secrets)
+                } else {
+                    self.keep(object, |kept| &mut kept.config_maps)
+                }
+            }
+            Kind::ResourceQuotas | Kind::Namespaces => Err("is not kept"),
         };
         self.kinds.insert(kind);
         note(&mut reach.namespaces, &noted.map_err(D::Error::custom)?);
@@ -338,6 +364,20 @@ impl Objects {
         }
     }
 
+    /// Notes who has changed an object that limits or labels pods, if that is wanted.
+    pub(super) fn note_written(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<Value>) {
+        let is_of = |kind: &Kind| {
+            let (api_version, name, _) = kind.api_names();
+            (api_version, name) == (type_.api_version, type_.kind)
+        };
+        let kind = Kind::WRITTEN.into_iter().find(is_of).filter(|_| self.complete == Complete::Written);
+        let object = kind.and_then(|kind| Some((kind, WrittenObject::from_object(&read()?).ok()?)));
+        if let Some((kind, object)) = object {
+            self.kept += 1;
+            self.snapshot.written_objects.entry(kind).or_default().push(object);
+        }
+    }
+
     /// Counts an object of another kind, or of another version of a kind.
     pub(super) fn count_other(&mut self, type_: Type<'_>) {
         let Type { api_version, kind } = type_;
@@ -367,6 +407,8 @@ impl Objects {
         newest(&mut snapshot.priority_classes);
         newest(&mut snapshot.leases);
         newest(&mut snapshot.pod_disruption_budgets);
+        newest(&mut snapshot.config_maps);
+        newest(&mut snapshot.secrets);
     }
 }
 
@@ -412,6 +454,8 @@ pub(super) fn problem(kind: Kind, object: &Value) -> Option<String> {
         Kind::PriorityClasses => problem_of::<PriorityClass>(object),
         Kind::Leases => problem_of::<Lease>(object),
         Kind::PodDisruptionBudgets => problem_of::<PodDisruptionBudget>(object),
+        Kind::ConfigMaps | Kind::Secrets => problem_of::<ConfigObject>(object),
+        Kind::ResourceQuotas | Kind::Namespaces => None,
     }
 }
 
@@ -456,7 +500,7 @@ impl<'a> Type<'a> {
         if self.kind == "DaemonSet" && self.api_version.starts_with(ADVANCED_GROUP) {
             return Some(Kind::AdvancedDaemonSets);
         }
-        Kind::ALL.into_iter().chain([Kind::PodDisruptionBudgets]).find(|kind| {
+        Kind::every().find(|kind| {
             let (api_version, name, _) = kind.api_names();
             name == self.kind && api_version == self.api_version
         })

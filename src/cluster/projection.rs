@@ -48,16 +48,8 @@ fn fine_pod(mut pod: Pod) -> Pod {
     pod.spec.tolerations = Vec::new();
     pod.spec.scheduler_name = String::new();
     pod.spec.service_account_name = String::new();
-    // The containers are ready and were never restarted. What the node allocated to them counts only if it is not
-    // what they request.
-    for (containers, statuses) in [
-        (&*pod.spec.containers, &mut pod.status.container_statuses),
-        (&pod.spec.init_containers, &mut pod.status.init_container_statuses),
-    ] {
-        if statuses.iter().all(|status| has_its_requests(status, containers)) {
-            *statuses = Vec::new();
-        }
-    }
+    // The containers are ready and were never restarted.
+    drop_equal_allocations(&mut pod);
     for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
         // Limits are reported only with a failure, and the API server has defaulted requests to them.
         container.resources.limits = BTreeMap::new();
@@ -65,6 +57,25 @@ fn fine_pod(mut pod: Pod) -> Pod {
     }
     pod.status.conditions.retain(|condition| condition.status != "True" || !STEPS.contains(&condition.type_.as_str()));
     shrunk(pod)
+}
+
+/// Drops the statuses of containers if the node has allocated to each of them just what it requests, or does not say.
+///
+/// While a resize is pending they all stay: if it is infeasible, what a container requests does not count at all, so that
+/// its status is all there is.
+fn drop_equal_allocations(pod: &mut Pod) {
+    if pod.condition("PodResizePending").is_some() {
+        return;
+    }
+    let Pod { spec, status, .. } = pod;
+    for (containers, statuses) in [
+        (&*spec.containers, &mut status.container_statuses),
+        (&spec.init_containers, &mut status.init_container_statuses),
+    ] {
+        if statuses.iter().all(|status| has_its_requests(status, containers)) {
+            *statuses = Vec::new();
+        }
+    }
 }
 
 /// Returns whether a node has allocated to a container just what it requests, or does not say.
@@ -123,16 +134,20 @@ pub(super) fn takes_room(pod: &Pod) -> bool {
 }
 
 /// Drops the fields of a foreign pod that are needed neither to compute the free resources of its node nor to tell whether it
-/// is ready.
-pub(super) fn foreign_pod(pod: Pod) -> Pod {
+/// is ready, or what holds it if it is being deleted.
+pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
+    drop_equal_allocations(&mut pod);
     let Pod { metadata, spec, status } = pod;
-    let ObjectMeta { name, namespace, uid, owner_references, deletion_timestamp, creation_timestamp, .. } = metadata;
+    let ObjectMeta {
+        name, namespace, uid, owner_references, deletion_timestamp, creation_timestamp, finalizers, ..
+    } = metadata;
     let metadata = ObjectMeta {
         name,
         namespace,
         uid,
         creation_timestamp,
         deletion_timestamp,
+        finalizers: if deletion_timestamp.get().is_some() { finalizers } else { Default::default() },
         owner_references: owner_references.into_inner().into_iter().filter(|owner| owner.controller).collect(),
         ..ObjectMeta::default()
     };
@@ -147,22 +162,15 @@ pub(super) fn foreign_pod(pod: Pod) -> Pod {
         resources,
         ..
     } = status;
-    for (containers, statuses) in
-        [(&*spec.containers, &mut container_statuses), (&spec.init_containers, &mut init_container_statuses)]
-    {
-        if statuses.iter().all(|status| has_its_requests(status, containers)) {
-            *statuses = Vec::new();
-        }
-        for status in statuses {
-            status.state = Default::default();
-            status.last_state = Default::default();
-        }
+    for status in container_statuses.iter_mut().chain(&mut init_container_statuses) {
+        status.state = Default::default();
+        status.last_state = Default::default();
     }
     let status = PodStatus {
         phase,
         conditions: conditions
             .into_iter()
-            // An in-place resize is reported in conditions. Whoever has none that says otherwise is ready.
+            // An in-place resize is reported in conditions. A pod is taken for ready unless its condition says otherwise.
             .filter(|one| one.type_.starts_with("PodResize") || (one.type_ == "Ready" && one.status != "True"))
             .collect(),
         container_statuses,
@@ -196,5 +204,41 @@ fn foreign_container(container: Container) -> Container {
         resources: ResourceRequirements { requests: resources.requests, ..ResourceRequirements::default() },
         restart_policy,
         ..Container::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::{fine_pod, foreign_pod};
+    use crate::model::pod::{Pod, PodStatus};
+
+    #[test]
+    fn what_is_allocated_to_containers_stays_while_a_resize_is_pending() {
+        let names = |status: &PodStatus| -> Vec<String> {
+            let statuses = status.container_statuses.iter().chain(&status.init_container_statuses);
+            statuses.map(|status| status.name.clone()).collect()
+        };
+        for (condition, kept) in [("PodResizePending", vec!["app", "proxy"]), ("PodResizeInProgress", vec!["proxy"])] {
+            let pod: Pod = from_value(json!({
+                "spec": {
+                    "nodeName": "a",
+                    "containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}],
+                    "initContainers": [
+                        {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100"}}},
+                    ],
+                },
+                "status": {
+                    "phase": "Running",
+                    "conditions": [{"type": condition, "status": "True", "reason": "Infeasible"}],
+                    "containerStatuses": [{"name": "app", "ready": true, "allocatedResources": {"cpu": "1"}}],
+                    "initContainerStatuses": [{"name": "proxy", "ready": true, "allocatedResources": {"cpu": "100m"}}],
+                },
+            }))
+            .unwrap();
+            assert_eq!(names(&fine_pod(pod.clone()).status), kept, "{condition}");
+            assert_eq!(names(&foreign_pod(pod).status), kept, "{condition}");
+        }
     }
 }

@@ -86,11 +86,14 @@ pub fn is_a_node(mut error: ClusterError) -> ClusterError {
 }
 
 /// Adds to the error for a node that does not exist that a DaemonSet has its name, if one does.
-pub fn or_a_daemon_set<'a>(mut error: ClusterError, existing: impl IntoIterator<Item = &'a DaemonSet>) -> ClusterError {
+pub fn or_a_daemon_set<'a>(
+    mut error: ClusterError,
+    existing: impl IntoIterator<Item = &'a ObjectMeta>,
+) -> ClusterError {
     if let ClusterError::NotFound { name, instead, .. } = &mut error
-        && let Some(found) = existing.into_iter().find(|existing| existing.metadata.name == *name)
+        && let Some(found) = existing.into_iter().find(|existing| existing.name == *name)
     {
-        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&found.metadata.namespace).name(name.as_str());
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&found.namespace).name(name.as_str());
         *instead = Some(Box::new(Fix::new(format!("{name} is a DaemonSet; to see its nodes"), coverage)));
     }
     error

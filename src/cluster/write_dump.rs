@@ -35,7 +35,7 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
     let redactor = options.redact.then(|| Redactor::new(snapshot));
     let mut dump = DumpWriter { out, format: options.format, redactor, is_empty: true };
     dump.begin(Header::of(snapshot, options.namespace.as_deref(), options.redact))?;
-    for kind in Kind::ALL.into_iter().chain([Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets]) {
+    for kind in Kind::every() {
         match kind {
             Kind::DaemonSets => dump.whole(kind, &snapshot.daemon_sets, |it| &it.object)?,
             Kind::AdvancedDaemonSets => dump.whole(kind, &snapshot.advanced_daemon_sets, |it| &it.object)?,
@@ -48,6 +48,9 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
             Kind::PriorityClasses => dump.slim(kind, &snapshot.priority_classes)?,
             Kind::Leases => dump.slim(kind, &snapshot.leases)?,
             Kind::PodDisruptionBudgets => dump.slim(kind, &snapshot.pod_disruption_budgets)?,
+            Kind::ConfigMaps => dump.slim(kind, &snapshot.config_maps)?,
+            Kind::Secrets => dump.slim(kind, &snapshot.secrets)?,
+            Kind::ResourceQuotas | Kind::Namespaces => {}
         }
     }
     dump.end()

@@ -36,8 +36,8 @@ use crate::render::view::View;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
-use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Warning, WarningCode};
-use crate::rollout::apply::{Application, Kept, is_undone};
+use crate::report::plan::{Backoff, ChangeOutcome, ChangePlan, ChangeStage, LeftBecause, Warning, WarningCode};
+use crate::rollout::apply::{Application, Kept, StepRefusal, is_undone};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
@@ -155,6 +155,7 @@ impl<V: Verb> RunCommand for V {
             DryRun::Server => {
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::TriedOut, &object);
+                change.delete_pods(io, out).await?;
                 if settings.output.is_none() {
                     write!(
                         out,
@@ -168,6 +169,7 @@ impl<V: Verb> RunCommand for V {
             DryRun::Off => {
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::Applied, &object);
+                change.delete_pods(io, out).await?;
                 let mut out = OutAfterChange::new(out);
                 let finished = change.finish(&snapshot, &object, io, &mut out).await;
                 io.interrupt.changes_are_reported();
@@ -301,7 +303,10 @@ impl PendingChange<'_> {
         let live = daemon_set.template();
         if let Some(tried) = tried.filter(|tried| !tried.same_meaning(&live)) {
             let summary = in_a_few_words(&difference(&live, &tried)).join(", ");
-            let message = format!("the server also changes the template, and the controller rolls that out: {summary}");
+            let is_on_delete =
+                Hold::of(daemon_set).is_some_and(|hold| hold.original_strategy() == UpdateStrategy::OnDelete);
+            let rolled_out = if is_on_delete { "" } else { ", and the controller rolls that out" };
+            let message = format!("the server also changes the template{rolled_out}: {summary}");
             warn(vec![message], io)?;
         }
         Ok(())
@@ -364,6 +369,41 @@ impl PendingChange<'_> {
         Err(self.not_applied(stage, error, io, out))
     }
 
+    /// Deletes the pods of the plan, each as it was read. One that has changed since then is left: it may be available.
+    async fn delete_pods(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+        let is_dry_run = self.settings.dry_run == DryRun::Server;
+        let (plan, mut deleted) = (self.plan, 0);
+        for step in &plan.steps {
+            let Step::DeletePod(pod) = step else { continue };
+            let interrupt = io.interrupt.clone();
+            let server = ApiServer { live: self.session.source.live()?, is_dry_run };
+            let application = match interrupt.is_requested() {
+                true => Application::Refused(StepRefusal::NotApplied(interrupted())),
+                false => server.apply(step, self.before.daemon_set, interrupt.requested()).await,
+            };
+            self.session.print_warnings(io)?;
+            let error = match application {
+                Application::Applied(_) => {
+                    deleted += 1;
+                    continue;
+                }
+                Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error)) => error,
+                Application::Unknown(error) if is_dry_run || error.exit == Exit::Interrupted => error,
+                Application::Unknown(error) => CommandError { exit: Exit::OutcomeUnknown, ..error },
+                Application::Refused(_) | Application::Recreated | Application::Kept(..) => {
+                    let is_it =
+                        |backoff: &&mut Backoff| backoff.pod.as_ref().is_some_and(|found| found.pod == pod.name);
+                    let backoff = self.report.backoffs.iter_mut().find(is_it);
+                    backoff.into_iter().for_each(|backoff| backoff.left = Some(LeftBecause::Changed));
+                    continue;
+                }
+            };
+            let error = error.hint(self.repeat().after(&format!("pods deleted before that: {deleted}")));
+            return Err(self.not_applied(self.report.outcome.stage, error, io, out));
+        }
+        Ok(())
+    }
+
     /// Returns how to remove what was noted about a pace that was not set.
     fn noted_pace(&self, object: &Value) -> Option<Fix> {
         let noted = |object: &Value| object.pointer("/metadata/annotations")?.get(RAISED_PACE_ANNOTATION).cloned();
@@ -386,6 +426,7 @@ impl PendingChange<'_> {
                 false => daemon_set.undo(to_revision).switch("--no-wait"),
             },
             Action::Set(fields) => set::command(daemon_set, fields),
+            Action::Retry => daemon_set.command(Subcommand::Retry),
             Action::Pause => daemon_set.command(Subcommand::Pause),
             Action::Resume => daemon_set.command(Subcommand::Resume),
             Action::Partition(_) => {
@@ -420,6 +461,7 @@ impl PendingChange<'_> {
             Action::Undo { .. } => "rolled back",
             Action::Restart if !self.report.pods_left.is_empty() => "changed; no pod restarts until it is deleted",
             Action::Restart => "restarted",
+            Action::Retry => "retried",
             Action::Set(_) => "updated",
             Action::Pause => "paused",
             Action::Resume => "resumed",
@@ -466,6 +508,8 @@ impl PendingChange<'_> {
         // Without the permission to list revisions a new one cannot be seen, and what is being deleted is not reconciled.
         let sees_revisions = snapshot.gap(Kind::ControllerRevisions, &self.report.daemon_set.namespace).is_none();
         let sees_outcome = sees_revisions || !self.report.kind.changes_template();
+        // That the controller looks at the object leaves no trace in it.
+        let sees_outcome = sees_outcome && self.plan.action != Action::Retry;
         let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
         let Some(patience) = self.settings.patience().filter(|_| is_observed) else {
             self.print_result(object, io, out)?;

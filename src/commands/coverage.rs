@@ -15,6 +15,7 @@ use crate::cluster::manifest::Apply;
 use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::CoverageFilter;
 use crate::coverage::options::{Detail, Options};
+use crate::coverage::stale_config::stale_config;
 use crate::coverage::walk::coverage;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
@@ -47,6 +48,9 @@ kubectl ds coverage -f daemonset.yaml
 
 # The same for the DaemonSets of a directory, with a row per node
 kubectl ds coverage -f . --nodes
+
+# Show which pods have not seen the last change of a ConfigMap or Secret
+kubectl ds coverage -A --stale-config
 
 # Fail a pipeline if an eligible node lacks an available pod
 kubectl ds coverage node-exporter -n monitoring --exit-code")]
@@ -95,8 +99,13 @@ pub struct CoverageArgs {
     /// With -f: preview `kubectl replace`
     #[arg(long, requires = "filename")]
     replace: bool,
-    /// Exit with 3 if an eligible node lacks an available pod (with -f, if a pod would not start or fit, or more than half of
-    /// the nodes would lose theirs), with 5 if that could not be determined, and with 1 if there is no DaemonSet
+    /// Show the pods that started before the last change of a ConfigMap or Secret that they use; only metadata is read, never
+    /// data
+    #[arg(long, conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename"])]
+    stale_config: bool,
+    /// Exit with 3 if an eligible node lacks an available pod (with --stale-config, if a pod is older than what it uses and that is
+    /// not refreshed; with -f, if a pod would not start or fit, or more than half of the nodes would lose theirs), with 5 if that
+    /// could not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
     /// Output format; wide shows each DaemonSet in full, however many there are, and with --nodes or --node more columns.
@@ -143,6 +152,7 @@ impl RunCommand for CoverageArgs {
             server_side,
             force_conflicts,
             replace,
+            stale_config,
             exit_code,
             output,
         } = self;
@@ -153,7 +163,10 @@ impl RunCommand for CoverageArgs {
             selector: parse_selector("--node-selector", node_selector.as_deref())?,
             text: node_selector.unwrap_or_default(),
         };
-        let answer = if filename.is_empty() {
+        let answer = if stale_config {
+            target.choose(namespace, &names)?;
+            run_stale_config(&target, names, output.as_ref(), io, out).await?
+        } else if filename.is_empty() {
             // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
             if node.is_some() && names.is_empty() {
                 target.widen();
@@ -206,7 +219,7 @@ async fn run_coverage(
     let wanted = Wanted::Coverage(CoverageScope {
         node: node.clone(),
         node_selector: node_selector.selector.clone(),
-        admission: false,
+        ..CoverageScope::default()
     });
     let query = Query { names, wanted, ..Query::default() };
     let session = target.open(io).await?;
@@ -246,6 +259,35 @@ async fn run_coverage(
     }
     session.check_unknown_names(&snapshot)?;
     Ok(gate::all_available(&counts, &report.incomplete, &session))
+}
+
+/// Prints which pods are older than what they use, and returns the answer for `--exit-code`.
+async fn run_stale_config(
+    target: &Target,
+    names: Vec<String>,
+    output: Option<&Output>,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Result<Exit, CommandError>, Failure> {
+    let scope = CoverageScope { config: true, ..CoverageScope::default() };
+    let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
+    let session = target.open(io).await?;
+    let view = target.view_for(output, io);
+    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+    let mut report = stale_config(&snapshot);
+    if !output::print_data(output, &mut report, &view, out)? {
+        if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
+            session.say_none_found(io)?;
+        } else {
+            let text = view.text(|page| match output {
+                Some(Output::Name) => render::stale_config::names(&report, page),
+                _ => render::stale_config::stale_config(&report, page),
+            });
+            out.write_all(text.as_bytes())?;
+        }
+    }
+    session.check_unknown_names(&snapshot)?;
+    Ok(gate::none_stale(&report, &session))
 }
 
 /// How a report is shown as text.

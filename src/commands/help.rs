@@ -12,9 +12,10 @@ use crate::error::Exit;
 const SHOWN: [&str; 5] = ["namespace", "all_namespaces", "selector", "from", "now"];
 
 /// Those that have no effect on a command, or that it refuses.
-const WITHOUT_EFFECT: [(&str, &[&str]); 10] = [
+const WITHOUT_EFFECT: [(&str, &[&str]); 11] = [
     ("undo", &["all_namespaces", "selector"]),
     ("restart", &["all_namespaces", "selector"]),
+    ("retry", &["all_namespaces", "selector"]),
     ("set", &["all_namespaces", "selector"]),
     ("partition", &["all_namespaces", "selector"]),
     ("pause", &["all_namespaces", "selector"]),

@@ -53,7 +53,8 @@ kubectl ds history fluent-bit -n logging --revision 1 -o yaml")]
 pub struct HistoryArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
     name: Option<String>,
-    /// Without a name: only rollouts that began in this time until now, such as 24h, or may have
+    /// Without a name: show only rollouts that began within this duration, such as 24h; those with an uncertain start are kept
+    /// if they may have
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["name", "diff", "revision"])]
     since: Option<Duration>,
     /// Without a name: show all rollouts, however many there are
@@ -206,7 +207,7 @@ async fn answer(
             return Ok(Exit::Success);
         }
         Question::Timeline => {
-            // What is longer than time itself leaves nothing out.
+            // A duration that reaches back further than time can be told leaves nothing out.
             let since = since.and_then(|since| snapshot.now.checked_sub(since).ok());
             let mut report = timeline(&snapshot, since);
             if !output::print_data(output.as_ref(), &mut report, &view, out)? {
@@ -280,11 +281,11 @@ fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, Com
         [daemon_set] => Ok(Revisions::of(daemon_set, snapshot)),
         [] => Err(CommandError::usage(format!("{flag} needs one DaemonSet, and none was found"))),
         several => {
-            let mut names: Vec<_> = several.iter().map(|daemon_set| daemon_set.metadata.name.as_str()).collect();
-            names.dedup();
-            let shown = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+            let mut names: Vec<String> = several.iter().map(|daemon_set| name_of(daemon_set).title()).collect();
+            names.sort_unstable();
+            let shown = names.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
             Err(CommandError::usage(format!("{flag} needs one DaemonSet, and there are {}", several.len()))
-                .hint(format!("give a name and -n: {shown}{}", if names.len() > 5 { " …" } else { "" })))
+                .hint(format!("give one of {shown}{}", if names.len() > 5 { " …" } else { "" })))
         }
     }
 }

@@ -170,6 +170,7 @@ impl Choice {
         let has_reason = |row: &ListRow| row.troubles.iter().any(|trouble| reasons.contains(&trouble.code));
         report.daemon_sets.retain(|row| !problems || row.needs_attention());
         report.daemon_sets.retain(|row| reasons.is_empty() || has_reason(row));
+        report.incidents.retain(|_| reasons.is_empty());
         match self.sort_by {
             SortBy::Status => {}
             SortBy::Name => report.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))),

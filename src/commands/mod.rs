@@ -6,6 +6,7 @@
 mod api_server;
 mod change;
 mod change_args;
+mod changes;
 mod child;
 mod complete;
 mod completion;
@@ -31,6 +32,7 @@ mod pause;
 mod refusal;
 mod restart;
 mod resume;
+mod retry;
 mod session;
 mod set;
 mod snapshot;
@@ -94,8 +96,10 @@ enum Subcommands {
     List(ListNamedArgs),
     Status(status::StatusArgs),
     History(history::HistoryArgs),
+    Changes(changes::ChangesArgs),
     Undo(undo::UndoArgs),
     Restart(restart::RestartArgs),
+    Retry(retry::RetryArgs),
     Set(set::SetArgs),
     Partition(partition_args::PartitionArgs),
     Pause(pause::PauseArgs),
@@ -250,8 +254,10 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Coverage(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Status(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::History(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Changes(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Undo(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Restart(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Retry(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Set(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Partition(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Pause(arguments)) => Box::pin(arguments.run(target, io, out)).await,

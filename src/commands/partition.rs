@@ -14,6 +14,7 @@ use super::output;
 use super::parse::Named;
 use super::partition_args::{PartitionArgs, Settings};
 use super::partition_progress::{PAUSE, StageProgress};
+use super::partition_requests::older;
 use super::partition_run::{Run, RunClock, repeat};
 use super::session::{GlobalArgs, Session, Target, show_progress, warn};
 use super::watch::{self, Display};
@@ -39,6 +40,9 @@ use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::way_out;
 use crate::rollout::situation::Situation;
+
+/// The longest time between two looks at a cluster whose answers are out of date.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A DaemonSet whose nodes are updated, and how that is shown.
 struct Order<'a> {
@@ -155,25 +159,27 @@ impl Order<'_> {
             Ok((planned, back_to))
         };
         let (mut planned, mut back_to) = make_plan(&snapshot, None)?;
-        if asks && request.template != NewTemplate::Live {
-            let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
-            let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, hash, template);
-            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
-            if !asked.is_empty() {
-                snapshot.admissions.extend(asked);
-                (planned, back_to) = make_plan(&snapshot, None)?;
-            }
-        }
+        let mut stored = None;
         if !dry_run {
             let (daemon_set, repeat) = (only_one(&snapshot, &named.name)?, repeat(&planned.report, request, path));
-            let (began, stored) = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;
-            let stored = stored.filter(|stored| !stored.same_meaning(&planned.stage.template));
+            let (began, tried) = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;
+            stored = tried.filter(|stored| !stored.same_meaning(&planned.stage.template));
             // Nothing would change.
             if stored.as_ref().is_some_and(|stored| stored.same_meaning(&daemon_set.template())) {
                 return Err(refusal::template_kept(daemon_set, request).into());
             }
             if began != snapshot.now || stored.is_some() {
                 snapshot.now = began;
+                (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
+            }
+        }
+        if asks && request.template != NewTemplate::Live {
+            // Pods are created of what admission has made of the template.
+            let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
+            let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, hash, template);
+            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
+            if !asked.is_empty() {
+                snapshot.admissions.extend(asked);
                 (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
             }
         }
@@ -274,20 +280,26 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let began = Instant::now();
         let patience = Duration::try_from(request.gates.progress_deadline).unwrap_or(Duration::MAX);
+        let (began, mut pause) = (Instant::now(), PAUSE);
         let snapshot = loop {
             let snapshot = self.session.read_for_change(self.named, false, io).await?;
             // A cache on the way may answer with what was there before the stage.
-            if !is_older(only_one(&snapshot, &self.named.name)?, written) || began.elapsed() >= patience {
+            if !is_older(only_one(&snapshot, &self.named.name)?, written) {
                 break snapshot;
+            }
+            let left = patience.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(older().into());
             }
             let interrupt = io.interrupt.clone();
             tokio::select! {
                 biased;
                 () = interrupt.requested() => return Err(interrupted().into()),
-                () = sleep(PAUSE) => {}
+                () = sleep(pause.min(left)) => {}
             }
+            // The whole cluster is read each time.
+            pause = (2 * pause).min(LONGEST_PAUSE);
         };
         let daemon_set = only_one(&snapshot, &self.named.name)?;
         let name = &name_of(daemon_set);
@@ -304,9 +316,8 @@ impl Order<'_> {
             return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
         };
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-        let mut undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
-        undo.gates.progress_deadline = request.gates.progress_deadline;
-        let undo = StageRequest { evict: request.evict, delete_surge_pods: request.delete_surge_pods, ..undo };
+        let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
+        let undo = StageRequest { delete_surge_pods: request.delete_surge_pods, ..undo };
         self.stage(undo, None, io, out).await.map(drop)
     }
 }

@@ -35,7 +35,7 @@ impl<'a> Run<'a> {
         let mut updated = None;
         let before = &self.before.status;
         let unavailable_before = before.desired_number_scheduled - before.number_available;
-        let mut watch = self.watch(io, out).await?;
+        let mut watch = self.watch(&mut None, io, out).await?;
         let mut doubt = Staleness::default();
         loop {
             let looked = Instant::now();

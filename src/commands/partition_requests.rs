@@ -94,12 +94,13 @@ impl<'a> Run<'a> {
         let name = &self.report.daemon_set;
         let has = |template: &Template| now.template().same_meaning(template);
         let is_template_kept = has(&before.template());
+        let is_strategy_kept = now.spec.update_strategy == before.spec.update_strategy;
         match kept {
             _ if kept != Kept::Strategy && before.flavor() == Flavor::Advanced => {
                 refusal::only_partitioned(error, before, now)
             }
-            // The controller was not held, either, and has nothing new to roll out.
-            Kept::Strategy if is_template_kept && Hold::in_force(before).is_none() && !has(&self.stage.template) => {
+            // The controller goes on as it did, and has nothing new to roll out.
+            Kept::Strategy if is_template_kept && is_strategy_kept && !has(&self.stage.template) => {
                 refusal::nothing_held(error, name)
             }
             Kept::Strategy => {
@@ -114,7 +115,7 @@ impl<'a> Run<'a> {
                         .whole_again(self.request, self.manifest)
                         .map_or_else(|| self.repeat(), |again| Fix::new("to repeat it once that is allowed", again)),
                 };
-                refusal::template_dropped(error, name, continued)
+                refusal::template_dropped(error, before, continued)
             }
         }
     }
@@ -147,7 +148,6 @@ impl<'a> Run<'a> {
         io: &mut Io<'_>,
     ) -> Result<Replaced, Failure> {
         let read = timeout(self.limit(), self.live.read_daemon_set(self.before));
-        let unanswered = || CommandError::new("the API server does not answer");
         let Ok(read) = self.unless_interrupted(io, read).await? else { return Ok(Replaced::Unanswered(unanswered())) };
         match read {
             Ok(None) => return Ok(Replaced::Lost(Loss::Deleted)),
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         self.print_warnings(io)?;
         if tried?.is_some_and(|template| !template.same_meaning(&self.stage.template)) {
             self.is_lost = true;
-            return Err(refusal::template_would_change(&self.report.daemon_set).into());
+            return Err(refusal::template_would_change(&self.report.daemon_set, &hold).into());
         }
         let before = format!("before the hold, the update strategy was {}", self.report.original_strategy);
         let restored = match self.apply(&step, &live, io).await {
@@ -269,7 +269,8 @@ impl<'a> Run<'a> {
             }
         };
         if restored.as_ref().is_some_and(|restored| !restored.template().same_meaning(&self.stage.template)) {
-            return Err(self.lost(Loss::AllChanged));
+            self.is_lost = true;
+            return Err(refusal::template_has_changed(&self.report.daemon_set, &hold).into());
         }
         let interrupt = io.interrupt.clone();
         let is_still_held = tokio::select! {
@@ -329,7 +330,12 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Makes the error of a request that is not answered.
+pub(super) fn unanswered() -> CommandError {
+    CommandError::new("the API server does not answer")
+}
+
 /// Makes the error of an answer that is out of date.
-fn older() -> CommandError {
+pub(super) fn older() -> CommandError {
     CommandError::new("the API server answers with a DaemonSet that is older than one that this run has seen")
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::not_applied::not_observed;
 use super::partition_progress::{PAUSE, StageProgress};
-use super::partition_requests::Replaced;
+use super::partition_requests::{Replaced, unanswered};
 use super::session::{Session, tell_long_wait};
 use super::watch::{Rejection, check_readable};
 use super::{Failure, interrupted, refusal};
@@ -188,16 +188,21 @@ impl<'a> Run<'a> {
     /// Fails if the stage is none, or cannot be planned with that template.
     fn plan_again(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
         self.report.outcome.stage = PartitionStage::Begun;
-        let is_way_back = matches!(self.request.template, NewTemplate::Revision(_));
-        let planned = if is_way_back { (self.plan_for)(&self.stage.template).ok() } else { None };
-        let Some(PlannedStage { stage, report, .. }) = planned else {
+        // The images that were pulled are those of the template that was shown.
+        let may_go_on =
+            matches!(self.request.template, NewTemplate::Revision(_)) && self.plan.prepull_jobs().next().is_none();
+        let planned = may_go_on.then(|| (self.plan_for)(&self.stage.template)).transpose();
+        let Ok(Some(PlannedStage { stage, report, .. })) = planned else {
             self.report.revision = None;
             let continued = match self.request.template {
-                // The one that is there was not left as it was, and would not be the next time.
-                NewTemplate::Live => None,
+                // The one that is there was not left as it was, and may not be the next time.
+                NewTemplate::Live => {
+                    self.is_lost = true;
+                    None
+                }
                 _ => Some(self.repeat()),
             };
-            return Err(refusal::template_altered(&self.report.daemon_set, continued).into());
+            return Err(refusal::template_altered(&self.report.daemon_set, continued, planned.err()).into());
         };
         self.stage = stage;
         self.report = PartitionReport { outcome: self.report.outcome.clone(), ..report };
@@ -214,21 +219,31 @@ impl<'a> Run<'a> {
         if self.before.annotations.contains_key(RUN_ANNOTATION) {
             self.unless_interrupted(io, sleep(HANDOVER)).await?;
         }
-        let mut watch = self.watch(io, out).await?;
-        // That the cluster could not be read until now was not the controller.
-        let patience = self.patience.unwrap_or(Duration::MAX);
-        let observed = timeout(patience, self.wait_for_revision(&mut watch, io, out)).await;
-        observed.unwrap_or_else(|_| {
-            let failed = |failure: &ClusterError| {
-                let error = CommandError::from(failure.clone());
-                let message =
-                    format!("the change was applied, and waiting for the controller failed: {}", error.message);
-                CommandError { exit: Exit::NotObserved, message, stands_alone: false, ..error }
-            };
-            let error = watch.failure().map_or_else(|| not_observed(self.patience), failed);
-            Err(error.hint(self.repeat().after("the update strategy stays suspended")).into())
-        })?;
-        Ok(watch)
+        // If a patience was given, nothing else ends the wait, neither sooner nor later.
+        let deadline = self.stage.gates.progress_deadline;
+        if self.patience.is_some() {
+            self.stage.gates.progress_deadline = SignedDuration::MAX;
+        }
+        let (mut watch, mut unread) = (None, None);
+        let observed = timeout(self.patience.unwrap_or(Duration::MAX), async {
+            let watch = watch.insert(self.watch(&mut unread, io, out).await?);
+            self.wait_for_revision(watch, io, out).await
+        });
+        let observed = observed.await;
+        self.stage.gates.progress_deadline = deadline;
+        let failure = match (observed, watch) {
+            (Ok(Ok(())), Some(watch)) => return Ok(watch),
+            (Ok(Err(failure)), _) => return Err(failure),
+            // The controller may have acted, which was not seen.
+            (_, Some(watch)) => watch.failure().cloned().map(CommandError::from),
+            (_, None) => Some(unread.map_or_else(unanswered, CommandError::from)),
+        };
+        let failed = |error: CommandError| {
+            let message = format!("the change was applied, and waiting for the controller failed: {}", error.message);
+            CommandError { exit: Exit::NotObserved, message, stands_alone: false, ..error }
+        };
+        let error = failure.map_or_else(|| not_observed(self.patience), failed);
+        Err(error.hint(self.repeat().after("the update strategy stays suspended")).into())
     }
 
     /// Waits until the controller has observed the change, and notes the revision of the template.
@@ -469,8 +484,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Begins to watch, once the API server answers.
-    pub(super) async fn watch(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Watch<'a>, Failure> {
+    /// Begins to watch, once the API server answers. Until then, `unread` is why it does not.
+    pub(super) async fn watch(
+        &mut self,
+        unread: &mut Option<ClusterError>,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Watch<'a>, Failure> {
         loop {
             let error = match self.unless_interrupted(io, Box::pin(self.live.watch(self.query()))).await? {
                 Ok(watch) => return Ok(watch),
@@ -480,6 +500,7 @@ impl<'a> Run<'a> {
                 return Err(CommandError::from(error).hint(self.repeat()).into());
             }
             self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
+            *unread = Some(error);
             self.unless_interrupted(io, sleep(PAUSE)).await?;
         }
     }

@@ -22,6 +22,8 @@ use crate::rollout::set;
 /// The width in columns of a list of nodes.
 const LINE: usize = 60;
 
+const SUSPENDED: &str = "no pod was deleted, and the update strategy is suspended";
+
 /// Builds the error of a DaemonSet whose update strategy somebody else decides about.
 pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -> CommandError {
     CommandError::new(format!("the update strategy of {} is managed by {holder}", daemon_set.title())).hint(instead)
@@ -137,9 +139,13 @@ pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> Command
 }
 
 /// Adds to the error of a hold whose template was dropped how to go on.
-pub(super) fn template_dropped(error: CommandError, name: &DaemonSetName, continued: Fix) -> CommandError {
-    let stays = "no pod was deleted, and the update strategy is suspended";
-    error.hint(continued.after(stays)).hint(Fix::new("to restore it", name.command(Subcommand::Resume)))
+pub(super) fn template_dropped(error: CommandError, before: &DaemonSet, continued: Fix) -> CommandError {
+    let error = error.hint(continued.after(SUSPENDED));
+    match Hold::in_force(before) {
+        // It would let the controller roll out what was held before this run, such as what an undo was to leave.
+        Some(_) => error,
+        None => error.hint(Fix::new("to restore it", name_of(before).command(Subcommand::Resume))),
+    }
 }
 
 /// Adds to the error of an Advanced DaemonSet whose partition was set, and whose template was dropped, what its controller does.
@@ -199,35 +205,61 @@ pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest) -> C
     error.hint(who_keeps())
 }
 
-/// Builds the error of a template that differs from the one that was shown; `continued` is `None` if that would be so again.
-pub(super) fn template_altered(name: &DaemonSetName, continued: Option<Fix>) -> CommandError {
-    let title = name.title();
-    let stays = "no pod was deleted, and the update strategy is suspended";
-    let (cause, hint) = match continued {
-        Some(continued) => ("has changed it", continued.after(stays)),
-        None => {
-            let status = name.command(Subcommand::Status);
-            let each_time = Fix::new("once that has ended, to see how to continue", status);
-            ("makes another one each time that the DaemonSet is written", each_time.after(stays))
-        }
-    };
+/// Builds the error of a template that differs from the one that was shown; `continued` is `None` if that would be so again, and
+/// `why` is why the stage cannot go on with it.
+pub(super) fn template_altered(
+    name: &DaemonSetName,
+    continued: Option<Fix>,
+    why: Option<CommandError>,
+) -> CommandError {
     let message = format!(
-        "the template of {title} differs from the one that was shown: an admission webhook or a policy {cause}"
+        "the template of {} differs from the one that was shown: an admission webhook or a policy has changed it",
+        name.title()
     );
-    CommandError::new(message).hint(hint).hint(who_keeps())
+    let continued = continued.unwrap_or_else(|| {
+        let advice = "no stage can continue while it makes another one each time; to see how to continue then";
+        Fix::new(advice, name.command(Subcommand::Status))
+    });
+    let error = CommandError::new(message).hint(continued.after(SUSPENDED));
+    let error = match why {
+        Some(why) => why
+            .hints
+            .iter()
+            .cloned()
+            .fold(error.hint(format!("a stage of it is not possible: {why}")), CommandError::hint),
+        None => error,
+    };
+    error.hint(who_keeps())
 }
 
 /// Builds the error of a hold that does not end, because admission would change the template with that.
-pub(super) fn template_would_change(name: &DaemonSetName) -> CommandError {
+pub(super) fn template_would_change(name: &DaemonSetName, hold: &Hold) -> CommandError {
+    let rolled_out = match hold.original_strategy() {
+        UpdateStrategy::OnDelete => "",
+        _ => ", and the controller would roll that out",
+    };
     let message = format!(
-        "the update strategy of {} is not restored: an admission webhook or a policy would also change the template, and the \
-         controller would roll that out",
+        "the update strategy of {} is not restored: an admission webhook or a policy would also change the template{rolled_out}",
         name.title()
     );
     let resume = Fix::new("to do that nevertheless", name.command(Subcommand::Resume));
     CommandError::new(message)
-        .hint(resume.after("all nodes are updated, and the strategy stays suspended"))
+        .hint(resume.after("no ready node is left to update, and the strategy stays suspended"))
         .hint(who_keeps())
+}
+
+/// Builds the error of a hold that has ended, and with which admission has changed the template.
+pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold) -> CommandError {
+    let error = match hold.original_strategy() {
+        // The controller replaces no pods.
+        UpdateStrategy::OnDelete => {
+            let title = name.title();
+            CommandError::new(format!("the template of {title} was changed when its update strategy was restored"))
+                .hint("the update strategy is OnDelete again: pods get that template when they are deleted")
+        }
+        _ => lost(name, Loss::AllChanged, None, None),
+    };
+    error.hint(who_keeps())
 }
 
 /// Builds the error of a DaemonSet that this client no longer holds; `again` continues its stage, and `back_to` is the revision

@@ -24,7 +24,7 @@ use crate::rollout::situation::Situation;
 #[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
 kubectl ds restart cilium -n kube-system")]
 pub struct RestartArgs {
-    /// Restart the pods although available ones are deleted, and new ones certainly fail or are rejected
+    /// Restart although pods that are available would be replaced by pods that certainly fail or are rejected
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -387,19 +388,18 @@ impl Session {
         let Source::Live(live) = &self.source else { return Vec::new() };
         let end = Instant::now() + TRIAL;
         let end = deadline.map_or(end, |deadline| deadline.min(end));
-        let mut admissions = Vec::new();
-        for Trial { daemon_set_uid, hash, namespace, pod } in pods {
+        let ask = |Trial { daemon_set_uid, hash, namespace, pod }| async move {
             let refusal = match timeout_at(end, live.would_admit(&namespace, &pod)).await {
                 Ok(Ok(Asked::Yes)) => None,
                 Ok(Ok(Asked::No(message))) => Some(message),
-                Ok(Ok(Asked::Unknown(_)) | Err(_)) => continue,
-                Err(_) => break,
+                Ok(Ok(Asked::Unknown(_)) | Err(_)) | Err(_) => return None,
             };
-            admissions.push(Admission { daemon_set_uid, hash, refusal });
-        }
+            Some(Admission { daemon_set_uid, hash, refusal })
+        };
+        let admissions = join_all(pods.into_iter().map(ask)).await;
         // They are about pods that nobody creates.
         live.take_warnings();
-        admissions
+        admissions.into_iter().flatten().collect()
     }
 
     /// Adds to a snapshot of a live cluster all pods on the nodes.

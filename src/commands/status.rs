@@ -60,7 +60,7 @@ pub struct StatusArgs {
     by: Option<String>,
     /// What a rollout may lack and still count as complete: node, cluster or a reason code, each with a limit if given
     /// (node=10%); on-delete, or on-delete=7d for old pods that are younger; fewer-nodes, that a revision has removed most of the
-    /// nodes; may be repeated
+    /// nodes; none, to ignore what the annotation kubectl-ds/accept accepts; may be repeated
     #[arg(long, value_name = "WHAT", value_parser = Acceptance::from_str, value_delimiter = ',')]
     accept: Vec<Acceptance>,
     #[command(flatten)]

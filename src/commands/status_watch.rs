@@ -30,7 +30,7 @@ use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
 use crate::report::acceptance::Acceptance;
 use crate::report::node_map::ZONE;
-use crate::report::rollout_status::{Accepted, BlockedBy, RolloutStatus, Verdict};
+use crate::report::rollout_status::{BlockedBy, RolloutStatus, Verdict};
 use crate::rollout::events::NodeEvents;
 use crate::rollout::new_pods::trials;
 use crate::rollout::standstill::Standstills;
@@ -65,7 +65,8 @@ pub(super) struct WatchArgs {
     /// With --watch: exit with 3 as soon as a rollout has been blocked for the time of --blocked-for
     #[arg(long, requires = "watch")]
     fail_fast: bool,
-    /// With --fail-fast, or with --accept: how long a rollout may be blocked; by default 60s, or 30s without --fail-fast
+    /// With --fail-fast, or with --accept of missing nodes: how long a rollout may be blocked; by default 60s, or 30s without
+    /// --fail-fast
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
     blocked_for: Option<Duration>,
     /// With --watch: how to show what happens
@@ -77,8 +78,8 @@ impl WatchArgs {
     /// Checks that what the flags limit is asked for.
     pub(super) fn check(&self, accept: &[Acceptance]) -> Result<(), CommandError> {
         match self.blocked_for {
-            Some(_) if !self.fail_fast && accept.is_empty() => {
-                Err(CommandError::usage("--blocked-for needs --fail-fast or --accept"))
+            Some(_) if !self.fail_fast && !accept.iter().any(|one| one.what.is_about_nodes()) => {
+                Err(CommandError::usage("--blocked-for needs --fail-fast, or --accept of missing nodes"))
             }
             _ => Ok(()),
         }
@@ -278,7 +279,7 @@ pub(super) async fn run(
         if is_over {
             break (report, End::Done);
         }
-        // Whoever waits for a manifest waits in vain.
+        // The template of the manifest is not the one that is rolled out, and will not become it.
         if is_current && report.daemon_sets.iter().any(|rollout| rollout.matches_manifest == Some(false)) {
             break (report, End::Blocked);
         }
@@ -287,7 +288,8 @@ pub(super) async fn run(
             if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
                 return Err(partial(&report).into());
             }
-            let may_end = report.daemon_sets.iter().filter(|rollout| settings.fail_fast || may_end_by_accept(rollout));
+            let may_end = |rollout: &&RolloutStatus| settings.fail_fast || may_end_by_accept(rollout, &accept);
+            let may_end = report.daemon_sets.iter().filter(may_end);
             standstills.update(may_end, looked.into_std());
         } else {
             standstills.clear();
@@ -424,9 +426,9 @@ fn check_identities(
 
 /// Returns whether --accept ends the watch of a rollout that lacks other nodes, too. What a DaemonSet says itself ends none, and
 /// pods that are slow to start are waited for.
-fn may_end_by_accept(rollout: &RolloutStatus) -> bool {
-    let says_which = |accepted: &Accepted| !accepted.by.is_empty() && !accepted.by_annotation;
-    rollout.accepted.as_ref().is_some_and(|accepted| says_which(accepted) && !accepted.may_still_start)
+fn may_end_by_accept(rollout: &RolloutStatus, accept: &[Acceptance]) -> bool {
+    let says_which = accept.iter().any(|one| one.what.is_about_nodes());
+    says_which && !rollout.accepted.as_ref().is_some_and(|accepted| accepted.may_still_start)
 }
 
 fn is_done(rollout: &RolloutStatus) -> bool {
@@ -443,25 +445,31 @@ mod tests {
 
     use super::*;
     use crate::coverage::test_support::world;
-    use crate::report::rollout_status::AcceptedNodes;
+    use crate::report::rollout_status::Accepted;
     use crate::rollout::status::rollout_status;
 
     /// Only the command says that the watch may end, and not because of pods that are slow to start.
     #[test]
     fn a_rollout_that_lacks_more_than_the_command_accepts_may_end_the_watch() {
         let mut rollout = rollout_status(&world().daemon_set(json!({})).finish(), None).daemon_sets.remove(0);
-        assert!(!may_end_by_accept(&rollout));
-        for (accepts, by_annotation, may_still_start, may_end) in [
-            (true, false, false, true),
-            (true, false, true, false),
-            (true, true, false, false),
-            (false, false, false, false),
+        for (accept, may_still_start, may_end) in [
+            ("node", Some(false), true),
+            ("node", Some(true), false),
+            ("node", None, true),
+            ("fewer-nodes", None, false),
+            ("none", None, false),
         ] {
-            let node = AcceptedNodes { what: "node".parse().unwrap(), nodes: Vec::new(), limit: None };
-            let by = accepts.then_some(node).into_iter().collect();
-            let (invalid, not_accepted, complete) = (None, 1, false);
-            rollout.accepted = Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete });
-            assert_eq!(may_end_by_accept(&rollout), may_end, "{accepts} {by_annotation} {may_still_start}");
+            let accept = [accept.parse().unwrap()];
+            rollout.accepted = may_still_start.map(|may_still_start| Accepted {
+                by_annotation: false,
+                invalid: None,
+                by: Vec::new(),
+                not_accepted: 1,
+                may_still_start,
+                complete: false,
+            });
+            assert_eq!(may_end_by_accept(&rollout, &accept), may_end, "{accept:?} {may_still_start:?}");
+            assert!(!may_end_by_accept(&rollout, &[]));
         }
     }
 

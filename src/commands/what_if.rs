@@ -64,6 +64,7 @@ pub(super) async fn run(
             node: node.clone(),
             node_selector: node_selector.selector.clone(),
             admission: true,
+            config: false,
         }),
         ..Query::default()
     };

@@ -23,6 +23,9 @@ impl CoverageFilter {
         }
         report.daemon_sets.retain_mut(|daemon_set| self.keeps_daemon_set(daemon_set));
         report.reasons = summarize(&report.daemon_sets);
+        if !self.reasons.is_empty() || !self.states.is_empty() {
+            report.incidents.clear();
+        }
     }
 
     /// Returns the flags that chose this, as a user writes them.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::config_object::ConfigObject;
 use crate::model::pod::PodSpec;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::coverage::Incomplete;
@@ -17,6 +18,45 @@ pub fn incomplete_for_timeline(snapshot: &Snapshot) -> Vec<Incomplete> {
         Kind::ControllerRevisions => Some("which rollouts there were is not known"),
         _ => left_open(snapshot, gap),
     })
+}
+
+/// Returns what could not be read of ConfigMaps and Secrets that pods use, by the kind and the namespace, and what of pods.
+pub fn incomplete_for_config(snapshot: &Snapshot, unknown: &BTreeSet<(&str, &str)>) -> Vec<Incomplete> {
+    let matters = |gap: &Gap| {
+        let in_place = |namespace: &str| gap.namespace.as_deref().is_none_or(|gap| gap == namespace);
+        unknown.iter().any(|(kind, namespace)| *kind == gap.kind.api_names().1 && in_place(namespace))
+    };
+    let is_in_dump = |gap: &Gap, found: &[ConfigObject]| gap.cause == GapCause::NotInDump && !found.is_empty();
+    incomplete_with(snapshot, |gap| match gap.kind {
+        // Which ones it lacks is told where they are used.
+        Kind::ConfigMaps if is_in_dump(gap, &snapshot.config_maps) => None,
+        Kind::Secrets if is_in_dump(gap, &snapshot.secrets) => None,
+        Kind::ConfigMaps | Kind::Secrets => matters(gap).then_some("whether pods are older is not known"),
+        // The DaemonSets' own pods were read.
+        Kind::Pods if is_of_others(gap) => None,
+        Kind::Pods => Some("which of them are older than what they use is not known"),
+        Kind::ControllerRevisions => Some("what pods of former revisions use is not known"),
+        Kind::DaemonSets => left_open(snapshot, gap),
+        _ => None,
+    })
+}
+
+/// Returns what could not be read and matters for what has changed.
+pub fn incomplete_for_changes(snapshot: &Snapshot) -> Vec<Incomplete> {
+    let mut incomplete = incomplete_with(snapshot, |gap| match gap.kind {
+        Kind::DaemonSets | Kind::AdvancedDaemonSets => left_open(snapshot, gap),
+        Kind::ControllerRevisions => Some("which rollouts there were is not known"),
+        Kind::Nodes => Some("changes of nodes are not known"),
+        _ => None,
+    });
+    // Events about nodes are in this namespace, whichever the DaemonSets are in.
+    let events = snapshot.gap(Kind::Events, "default");
+    incomplete.extend(events.map(|gap| sentence(gap, "which nodes were deleted is not known")));
+    // A dump does not tell that it lacks them.
+    let is_written = |gap: &&Gap| Kind::WRITTEN.contains(&gap.kind) && gap.cause != GapCause::NotInDump;
+    let written = snapshot.gaps.iter().filter(is_written);
+    incomplete.extend(written.map(|gap| sentence(gap, "their changes are not known")));
+    incomplete
 }
 
 fn incomplete_with(snapshot: &Snapshot, left_open: impl Fn(&Gap) -> Option<&'static str>) -> Vec<Incomplete> {
@@ -110,6 +150,12 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message, affects_counts }
 }
 
+/// Returns whether a gap is about pods that belong to none of the snapshot's DaemonSets.
+fn is_of_others(gap: &Gap) -> bool {
+    let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
+    elsewhere || (matches!(gap.cause, GapCause::Unreadable { .. }) && gap.namespace.is_none())
+}
+
 /// Says what a gap leaves unknown; `None` if no answer depends on it.
 fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
@@ -130,7 +176,9 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Events => "why pods were not created, scheduled or started may be unknown",
         // Whether there is none or it could not be read, the lease only ever adds to an answer.
         Kind::Leases => return None,
-        Kind::PodDisruptionBudgets => return None,
+        Kind::PodDisruptionBudgets | Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => {
+            return None;
+        }
         Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",
         Kind::LimitRanges => "requests that a LimitRange would add are not counted",
         Kind::RuntimeClasses => "what a runtime class would add to pods is not counted",

@@ -72,6 +72,7 @@ impl FindingGroups {
                 count: nodes.len() + unnamed,
                 message: finding.message.to_string(),
                 fix: finding.fix(),
+                refused_by: finding.refused_by,
                 nodes,
             })
             .collect();

@@ -10,10 +10,12 @@ pub(crate) mod filter;
 mod fisher;
 pub(crate) mod gaps;
 pub(crate) mod group;
+pub(crate) mod incidents;
 mod node_class;
 mod node_map;
 pub mod options;
 mod removed_nodes;
+pub mod stale_config;
 mod tally;
 #[cfg(test)]
 pub(crate) mod test_support;
@@ -23,7 +25,7 @@ pub(crate) mod what_if;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::containers::is_image_pull_failure;
-pub(crate) use verdict::create_events::{creation_refusal, refusal_reason, retry};
+pub(crate) use verdict::create_events::{creation_refusal, is_refused_like_controller, refusal_reason};
 pub(crate) use verdict::create_failure::exceeds_quota;
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::fit::{excess, fits_without_terminating};

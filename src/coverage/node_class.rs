@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::verdict::node_removal::is_by_autoscaler;
+use crate::facts::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::common_cause::{self, Observation};
 use super::gaps;
 use super::group::{FindingGroups, Mistake, collect_mistakes, mistake_warnings, summarize};
+use super::incidents::Incidents;
 use super::node_class::NodeClasses;
 use super::node_map::node_map;
 use super::options::{Detail, Options};
@@ -41,12 +42,21 @@ use crate::scheduling::should_run::Decision;
 pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     let index = Index::new(snapshot);
     let daemon_sets = index.daemon_sets().into_iter();
-    let daemon_sets: Vec<DaemonSetCoverage> =
-        daemon_sets.map(|daemon_set| daemon_set_coverage(&Facts::new(&index, daemon_set), options)).collect();
+    let mut incidents = Incidents::default();
+    let daemon_sets: Vec<DaemonSetCoverage> = daemon_sets
+        .map(|daemon_set| {
+            let facts = Facts::new(&index, daemon_set);
+            let coverage = daemon_set_coverage(&facts, options);
+            incidents.add(&facts, &coverage);
+            coverage
+        })
+        .collect();
     CoverageReport {
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         node: options.node.as_deref().map(|name| node_overview(&index, name, &daemon_sets)),
+        // Those of one node are its own troubles.
+        incidents: if options.node.is_some() { Vec::new() } else { incidents.finish() },
         reasons: summarize(&daemon_sets),
         daemon_sets,
     }
@@ -316,6 +326,8 @@ impl<'s, 'a> Walk<'s, 'a> {
             not_eligible_groups,
             by,
             nodes,
+            is_critical: daemon_set.spec.template.spec.priority_class_name == "system-node-critical"
+                || daemon_set.metadata.namespace == "kube-system",
         }
     }
 }

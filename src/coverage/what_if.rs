@@ -211,7 +211,7 @@ impl<'a> ProposedDaemonSet<'a> {
 
     /// Finds why a node would lose its pod.
     fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
-        let why = eligibility::findings(self.proposed, self.index.now(), node, &self.pod.explain(node));
+        let why = eligibility::findings(self.index, self.proposed, node, &self.pod.explain(node));
         let mut finding = for_manifest(why.into_iter().next()?, self.proposed);
         if may_stay {
             finding.message = finding.message.words(" (the running pod may stay, but would not be recreated)");

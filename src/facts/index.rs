@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
+use super::node_removal::drain_is_stuck;
 use super::revisions::Revisions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
@@ -124,7 +125,7 @@ impl<'a> Index<'a> {
     }
 
     /// Finds the revisions of a DaemonSet.
-    pub(crate) fn revisions(&self, daemon_set: &'a DaemonSet) -> Revisions<'a> {
+    pub(super) fn revisions(&self, daemon_set: &'a DaemonSet) -> Revisions<'a> {
         let in_namespace = self.controller_revisions.get(daemon_set.metadata.namespace.as_str());
         let in_namespace = in_namespace.into_iter().flatten().copied();
         Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.now())
@@ -171,20 +172,26 @@ impl<'a> Index<'a> {
 const FEW: usize = 20;
 
 /// For how many seconds a pod may be starting before it counts as one that fails.
-const STARTUP: i64 = 60;
+pub(crate) const STARTUP: i64 = 60;
 
 /// Returns the nodes of which all pods must be known although not all were read: those that a pod waits for, whose free room
-/// counts, and those on which a pod fails, if they are few, because others may fail there, too.
+/// counts, and, if they are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);
     let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
     let is_young = |pod: &Pod| {
         pod.metadata.creation_timestamp.get().is_none_or(|created| seconds_between(created, snapshot.now) < STARTUP)
     };
+    // All pods of a node that is down fail because of it.
     let fails = |pod: &Pod| {
-        !pod.spec.node_name.is_empty() && !pod.is_ready() && !pod.metadata.is_terminating() && !is_young(pod)
+        let is_up = |node: &Node| node.condition("Ready").is_none_or(|ready| ready.status == "True");
+        let is_up = || index.node(&pod.spec.node_name).is_some_and(is_up);
+        !pod.is_ready() && !pod.metadata.is_terminating() && !is_young(pod) && is_up()
     };
-    let mut nodes = BTreeSet::new();
+    let few = |nodes: BTreeSet<String>| Some(nodes).filter(|nodes| nodes.len() <= FEW).unwrap_or_default();
+    let stuck =
+        snapshot.nodes.iter().filter(|node| drain_is_stuck(node, snapshot.now)).map(|node| &*node.metadata.name);
+    let mut nodes = few(stuck.filter(|node| !snapshot.knows_all_pods_on(node)).map(str::to_owned).collect());
     for daemon_set in snapshot.daemon_sets_of_any_flavor() {
         let needed = |is: &dyn Fn(&Pod) -> bool| -> BTreeSet<String> {
             let found = index.pods_of(daemon_set).filter(|(_, pod)| is(pod)).map(|(node, _)| node);
@@ -192,7 +199,7 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
             found.filter(is_needed).map(str::to_owned).collect()
         };
         nodes.extend(needed(&waits));
-        nodes.extend(Some(needed(&fails)).filter(|failing| failing.len() <= FEW).into_iter().flatten());
+        nodes.extend(few(needed(&fails)));
     }
     nodes
 }
@@ -243,6 +250,21 @@ mod tests {
     }
 
     #[test]
+    fn all_pods_are_needed_of_the_few_nodes_whose_drain_is_stuck() {
+        let taint =
+            |time: &str| json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule", "timeAdded": at(time)});
+        let needed = |stuck: usize| {
+            let tainted = |time: &str| json!({"spec": {"taints": [taint(time)]}});
+            let world = world().node("fine", json!({})).node("drains", tainted("11:50:00"));
+            let mut snapshot =
+                (0..stuck).fold(world, |world, i| world.node(&format!("s{i}"), tainted("11:00:00"))).finish();
+            snapshot.pods_complete = PodsComplete::On([].into());
+            nodes_needing_all_pods(&snapshot).len()
+        };
+        assert_eq!((needed(0), needed(2), needed(FEW), needed(FEW + 1)), (0, 2, FEW, 0));
+    }
+
+    #[test]
     fn all_pods_are_needed_of_the_few_nodes_where_a_pod_has_failed_for_a_while() {
         let failing = |nodes: usize| {
             (0..nodes).fold(world(), |world, number| {
@@ -257,6 +279,8 @@ mod tests {
                 .pod("agent-works", "works", json!({}))
                 .node("starts", json!({}))
                 .unready_pod("agent-starts", "starts", json!({}), young)
+                .node("down", json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}))
+                .unready_pod("agent-down", "down", json!({}), json!({}))
                 .node("waits", json!({}))
                 .pending_pod("agent-waits", "waits", "", json!({}))
                 .finish();

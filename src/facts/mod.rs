@@ -5,6 +5,7 @@
 //! refuses new pods, and whether the controller is down.
 
 pub mod index;
+pub mod node_removal;
 pub mod revisions;
 #[cfg(test)]
 pub(crate) mod test_support;
@@ -164,7 +165,7 @@ impl<'a> Facts<'a> {
             let Some(refused) = self.last_event("FailedCreate") else { return false };
             let newest_pod = self.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
             let created = self.last_event("SuccessfulCreate").max(newest_pod);
-            let began = self.current.and_then(ControllerRevision::rollout_began_at);
+            let began = self.current.and_then(|current| current.rollout_began_at(self.daemon_set));
             Some(refused) > created && Some(refused) >= began
         })
     }
@@ -178,6 +179,13 @@ impl<'a> Facts<'a> {
     /// Returns whether the API server would create a pod of the current revision now; `None` if it was not asked.
     pub fn is_accepted(&self) -> Option<bool> {
         self.index.snapshot.is_admitted(self.daemon_set, self.current?.hash())
+    }
+
+    /// Returns whether the API server would create a pod of the revision to return to, and none of the current one.
+    pub fn another_is_admitted(&self) -> bool {
+        let target = self.revisions.target().map(|(target, _)| target.object.hash());
+        let admits = |hash| self.index.snapshot.is_admitted(self.daemon_set, hash);
+        target.and_then(admits) == Some(true) && self.is_accepted() == Some(false)
     }
 
     /// Returns whether the API server refuses new pods, and is not known to accept them by now.

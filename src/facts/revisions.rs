@@ -226,7 +226,7 @@ impl<'a> Revisions<'a> {
             return Some(Doubt::Failing(revision.failing));
         }
         let newer = self.all.iter().rev().find(|other| other.number() > revision.number())?;
-        let began = |revision: &Revision<'_>| revision.object.rollout_began_at();
+        let began = |revision: &Revision<'_>| revision.object.rollout_began_at(self.daemon_set);
         let lasted = began(newer)?.duration_since(began(revision)?).as_secs();
         let is_another = !newer.is_same_template(revision);
         (is_another && (0..LASTING).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))

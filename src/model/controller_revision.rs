@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::Value;
 
-use super::daemon_set::{annotations, drop_nulls};
+use super::daemon_set::{DaemonSet, annotations, drop_nulls};
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::server_side_apply::{managed_fields, time_of};
 use super::template::Template;
@@ -71,11 +71,23 @@ impl ControllerRevision {
         Ok(Template::new(template.clone()))
     }
 
-    /// Returns when the controller last numbered the revision, which is when it was last rolled out.
+    /// Returns when the controller last numbered the revision for a DaemonSet, which is when it was last rolled out; `None` if
+    /// unknown.
     ///
     /// A revision that is rolled out again keeps its name and creation time, and gets the highest number,
-    /// so the time is that of the field manager of the number.
-    pub fn rolled_out_at(&self) -> Option<Timestamp> {
+    /// so the time is that of the field manager of the number. One that is older than its DaemonSet was adopted, which is the
+    /// same manager's change.
+    pub fn rolled_out_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
+        let adopted = || owner.metadata.creation_timestamp.get().filter(|owner| self.is_older_than(*owner));
+        self.numbered_at_latest().filter(|at| adopted().is_none_or(|adopted| *at < adopted))
+    }
+
+    fn is_older_than(&self, owner: Timestamp) -> bool {
+        self.metadata.creation_timestamp.get().is_some_and(|created| created < owner)
+    }
+
+    /// Returns when the field manager of the number has last written the revision: the number is not younger.
+    pub fn numbered_at_latest(&self) -> Option<Timestamp> {
         // A redacted dump has the managers, but not their fields.
         let numbers = |entry: &&Value| {
             entry.get("fieldsV1").and_then(Value::as_object).is_none_or(|fields| fields.contains_key("f:revision"))
@@ -83,9 +95,9 @@ impl ControllerRevision {
         managed_fields(&self.object).iter().filter(numbers).filter_map(time_of).max()
     }
 
-    /// Returns when the latest rollout of the revision began; its creation if nothing later is known.
-    pub(crate) fn rollout_began_at(&self) -> Option<Timestamp> {
-        self.rolled_out_at().or_else(|| self.metadata.creation_timestamp.get())
+    /// Returns when the latest rollout of the revision for a DaemonSet began; its creation if nothing later is known.
+    pub(crate) fn rollout_began_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
+        self.rolled_out_at(owner).or_else(|| self.metadata.creation_timestamp.get())
     }
 }
 
@@ -104,7 +116,7 @@ fn type_of(value: &Value) -> &'static str {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::ControllerRevision;
+    use super::{ControllerRevision, DaemonSet};
 
     fn revision(object: Value) -> ControllerRevision {
         ControllerRevision::from_object(object).unwrap()
@@ -146,10 +158,19 @@ mod tests {
             entry("2026-11-01T00:00:00Z", json!({"f:data": {}, "f:revision": {}})),
             entry("2026-11-09T00:00:00Z", json!({"f:metadata": {}})),
         ]);
-        let with = |managed: Value| revision(json!({"metadata": {"managedFields": managed}})).rolled_out_at();
-        assert_eq!(with(managed).unwrap().to_string(), "2026-11-01T00:00:00Z");
+        let owner = |created: &str| {
+            let created = json!({"metadata": {"creationTimestamp": created}});
+            DaemonSet::from_object(created).unwrap()
+        };
+        let metadata = |managed: &Value| json!({"creationTimestamp": "2026-10-09T00:00:00Z", "managedFields": managed});
+        let of =
+            |managed: &Value, owner: &DaemonSet| revision(json!({"metadata": metadata(managed)})).rolled_out_at(owner);
+        let with = |managed: Value| of(&managed, &owner("2026-10-09T00:00:00Z"));
+        assert_eq!(with(managed.clone()).unwrap().to_string(), "2026-11-01T00:00:00Z");
         assert_eq!(with(json!([{"time": "2026-11-02T00:00:00Z"}])).unwrap().to_string(), "2026-11-02T00:00:00Z");
         assert_eq!(with(json!([])), None);
-        assert_eq!(revision(json!({})).rolled_out_at(), None);
+        assert_eq!(revision(json!({})).rolled_out_at(&owner("2026-10-09T00:00:00Z")), None);
+        // It has outlived its DaemonSet: the same manager has written the object when another one adopted it.
+        assert_eq!(of(&managed, &owner("2026-10-31T00:00:00Z")), None);
     }
 }

@@ -5,6 +5,11 @@ use jiff::Timestamp;
 use super::metadata::ObjectMeta;
 use super::time::Time;
 
+/// The events of the node controllers about a node that is gone (`monitorNodeHealth`,
+/// pkg/controller/nodelifecycle/node_lifecycle_controller.go, and `MonitorNodes`,
+/// k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go, release 1.37).
+pub const REMOVAL_EVENTS: [&str; 2] = ["RemovingNode", "DeletingNode"];
+
 wire! {
     /// One event, or one series of the same event.
     pub struct Event {

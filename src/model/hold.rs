@@ -20,7 +20,7 @@ pub const PARTITION_ANNOTATION: &str = "kubectl-ds/partition";
 /// The annotation that names the last client that has updated pods.
 pub const RUN_ANNOTATION: &str = "kubectl-ds/run";
 
-/// The annotation with the gates of the last stage and the nodes it was limited to, see [`StageFlags`].
+/// The annotation with what the next run needs to know of the last stage, see [`StageFlags`].
 pub const GATES_ANNOTATION: &str = "kubectl-ds/gates";
 
 /// All annotations of a hold.
@@ -79,13 +79,21 @@ impl Hold {
         Hold::of(daemon_set).filter(|hold| hold.is_in_force)
     }
 
+    /// Returns whether the DaemonSet has the template that the last stage was to replace: admission has dropped the new one, or
+    /// somebody has put the old one back. The current revision is not the one that the stage was about.
+    pub fn lacks_template(&self, current_hash: Option<&str>) -> bool {
+        let replaced = self.flags.as_ref().and_then(|flags| flags.replaced_revision.as_deref());
+        replaced.is_some() && replaced == current_hash
+    }
+
     /// Returns the update strategy before the hold.
     pub fn original_strategy(&self) -> UpdateStrategy {
         strategy(&self.original).unwrap_or_default()
     }
 }
 
-/// The flags of a stage that the next run needs, too: its gates, and which nodes it is limited to.
+/// The flags of a stage that the next run needs, too: its gates, and which nodes it is limited to; and which template it has
+/// replaced.
 ///
 /// Anybody who may edit the DaemonSet may have written them. They are only ever shown, as a command that somebody may run; so
 /// that a command of `--verify` is not kept at all, only that there was one.
@@ -110,6 +118,9 @@ pub struct StageFlags {
     /// Whether `undo` has begun it, for which pods may have restarted before.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_undo: bool,
+    /// The hash of the revision whose template it was to replace; `None` if it rolls out the one that was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_revision: Option<String>,
     /// How often a new pod may restart.
     #[serde(default)]
     pub max_restarts: i32,
@@ -209,6 +220,7 @@ mod tests {
             node_selector: "zone in (a,b)".to_owned(),
             spread_by: Some("example.com/rack".to_owned()),
             max_unavailable: Some("10%".parse().unwrap()),
+            replaced_revision: Some("5d4f".to_owned()),
             max_restarts: 2,
             soak_seconds: 90,
             progress_deadline_seconds: 5,

@@ -7,6 +7,7 @@
 #[macro_use]
 pub(crate) mod wire;
 pub(crate) mod amounts;
+pub mod config_object;
 pub mod controller_revision;
 pub mod daemon_set;
 pub mod event;
@@ -31,3 +32,4 @@ pub mod template_keys;
 pub mod template_types;
 pub mod time;
 pub mod update_strategy;
+pub mod written;

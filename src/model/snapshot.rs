@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::config_object::ConfigObject;
 use super::controller_revision::ControllerRevision;
 use super::daemon_set::DaemonSet;
 use super::event::Event;
@@ -14,6 +15,7 @@ use super::pod::{Pod, ResourceList, Toleration};
 use super::pod_disruption_budget::PodDisruptionBudget;
 use super::time::Time;
 use super::wire::null_is_default;
+use super::written::{Written, WrittenNode, WrittenObject};
 
 /// What was read from a cluster.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -28,6 +30,11 @@ pub struct Snapshot {
     pub controller_revisions: Vec<ControllerRevision>,
     /// The nodes.
     pub nodes: Vec<Node>,
+    /// Who has changed the labels and the spec of a node last, by its name, if it has managed fields; read only to tell what has
+    /// changed.
+    pub node_writes: BTreeMap<String, Vec<Written>>,
+    /// LimitRanges, ResourceQuotas and namespaces, with who has changed them last; read only to tell what has changed.
+    pub written_objects: BTreeMap<Kind, Vec<WrittenObject>>,
     /// The pods; see [`Snapshot::pods_complete`].
     pub pods: Vec<Pod>,
     /// The nodes for which all pods were read.
@@ -44,6 +51,10 @@ pub struct Snapshot {
     pub leases: Vec<Lease>,
     /// PodDisruptionBudgets in the DaemonSets' namespaces; read only for changes of the update strategy.
     pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    /// ConfigMaps that the DaemonSets use; read only to compare their changes with pods.
+    pub config_maps: Vec<ConfigObject>,
+    /// Secrets, as ConfigMaps.
+    pub secrets: Vec<ConfigObject>,
     /// The ServiceAccounts of a dump, by namespace and name. A live server is asked about those that matter.
     pub service_accounts: BTreeSet<(String, String)>,
     /// What the API server answered when it was asked, in dry runs, for pods that it had refused.
@@ -119,9 +130,20 @@ pub enum Kind {
     AdvancedDaemonSets,
     /// PodDisruptionBudgets. Only changes of the update strategy look at them, so a dump without them is complete.
     PodDisruptionBudgets,
+    /// ConfigMaps, without their data. Only `coverage --stale-config` looks at them, so a dump without them is complete.
+    ConfigMaps,
+    /// Secrets, without their data, as ConfigMaps.
+    Secrets,
+    /// ResourceQuotas. Only what has changed is read of them.
+    ResourceQuotas,
+    /// Namespaces. Only what has changed is read of them.
+    Namespaces,
 }
 
 impl Kind {
+    /// The kinds of [`Snapshot::written_objects`].
+    pub const WRITTEN: [Kind; 3] = [Kind::LimitRanges, Kind::ResourceQuotas, Kind::Namespaces];
+
     /// Every kind that each cluster has, in the order in which a snapshot is written.
     pub const ALL: [Kind; 9] = [
         Kind::DaemonSets,
@@ -134,6 +156,14 @@ impl Kind {
         Kind::PriorityClasses,
         Kind::Leases,
     ];
+
+    /// The kinds that a dump may lack.
+    const OPTIONAL: [Kind; 4] = [Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets, Kind::ConfigMaps, Kind::Secrets];
+
+    /// Returns every kind, in the order in which a snapshot is written.
+    pub fn every() -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().chain(Kind::OPTIONAL)
+    }
 
     /// Returns the group and version, the kind, and the resource as the API names them.
     pub fn api_names(self) -> (&'static str, &'static str, &'static str) {
@@ -149,6 +179,10 @@ impl Kind {
             Kind::Leases => ("coordination.k8s.io/v1", "Lease", "leases"),
             Kind::AdvancedDaemonSets => ("apps.kruise.io/v1beta1", "DaemonSet", "daemonsets.apps.kruise.io"),
             Kind::PodDisruptionBudgets => ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+            Kind::ConfigMaps => ("v1", "ConfigMap", "configmaps"),
+            Kind::Secrets => ("v1", "Secret", "secrets"),
+            Kind::ResourceQuotas => ("v1", "ResourceQuota", "resourcequotas"),
+            Kind::Namespaces => ("v1", "Namespace", "namespaces"),
         }
     }
 
@@ -184,7 +218,7 @@ pub enum GapCause {
     Failed(String),
     /// The API server returned no object of the kind, although the status of a DaemonSet counts some.
     NoneReturned,
-    /// An object of the dump has an unexpected shape, and was skipped.
+    /// An object has an unexpected shape, or one that was read by its name could not be read, and was skipped.
     Unreadable {
         /// Its kind and name, such as `Pod kube-system/cni-x7v2p`.
         object: String,
@@ -194,6 +228,20 @@ pub enum GapCause {
 }
 
 impl Snapshot {
+    /// Notes who has changed a node, and returns it.
+    pub fn note_writes(&mut self, node: WrittenNode) -> Node {
+        let WrittenNode { node, written } = node;
+        let latest = |written: &[Written]| written.iter().map(|it| it.at).max();
+        if let Some(written) = written {
+            let known = self.node_writes.entry(node.metadata.name.clone()).or_default();
+            // A dump may have several versions of an object.
+            if latest(&written) >= latest(known) {
+                *known = written;
+            }
+        }
+        node
+    }
+
     /// Creates an empty snapshot.
     pub fn empty(now: Timestamp) -> Self {
         Snapshot { now, ..Snapshot::default() }

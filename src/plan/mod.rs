@@ -8,6 +8,7 @@ mod hold;
 mod pod_ref;
 pub(crate) mod prepull;
 mod restart;
+mod retry;
 mod set;
 mod undo;
 
@@ -46,6 +47,8 @@ pub enum Action {
     },
     /// All pods restart.
     Restart,
+    /// What backs off after failures tries again now.
+    Retry,
     /// Fields of its spec besides the template get these values.
     Set(SpecFields),
     /// Its update strategy is suspended.
@@ -101,6 +104,13 @@ impl Plan {
     /// Plans to restart all pods; there is nothing to do if a restart was requested within the same second.
     pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Self {
         Plan::of(Action::Restart, restart::restart(daemon_set, now))
+    }
+
+    /// Plans to make the controller look at the DaemonSet now, and to delete pods that back off.
+    pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp, pods: Vec<PodRef>) -> Self {
+        let mut plan = Plan::of(Action::Retry, retry::retry(daemon_set, now));
+        plan.steps.extend(pods.into_iter().map(Step::DeletePod));
+        plan
     }
 
     /// Plans to set fields of the spec; there is nothing to do if they have these values. `remembers` tells whether the

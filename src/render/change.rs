@@ -1,5 +1,6 @@
 //! A change of a DaemonSet: the plan, its warnings and its outcome.
 
+use super::backoff;
 use super::changes;
 use super::effect;
 use super::list::age;
@@ -22,6 +23,7 @@ pub fn plan(plan: &ChangePlan, page: &mut Page<'_>) {
         PlanKind::SetPlan => format!("{name} will be updated"),
         PlanKind::PausePlan => format!("{name} will be paused"),
         PlanKind::ResumePlan => format!("{name} will be resumed"),
+        PlanKind::RetryPlan => format!("{name} will be retried"),
     };
     page.paragraph(&text, style::answer);
     if let Some(effect) = &plan.effect {
@@ -36,6 +38,9 @@ pub fn plan(plan: &ChangePlan, page: &mut Page<'_>) {
         effect::write(effect, plan.kind, &plan.changes, page);
     }
     writeln!(page);
+    if plan.kind == PlanKind::RetryPlan {
+        backoff::backoffs(plan, page);
+    }
     left(&plan.pods_left, page)
 }
 
@@ -48,9 +53,8 @@ fn from(plan: &ChangePlan) -> String {
         (PlanKind::UndoPlan, Some(from)) => format!(" from revision {from}"),
         (PlanKind::UndoPlan, None) => " from a template that has no revision yet".to_owned(),
         (PlanKind::RestartPlan, Some(from)) => format!(" (revision {from})"),
-        (PlanKind::RestartPlan, None) | (PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan, _) => {
-            String::new()
-        }
+        (PlanKind::RestartPlan, None)
+        | (PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan | PlanKind::RetryPlan, _) => String::new(),
     }
 }
 
@@ -114,6 +118,7 @@ pub fn concurrent_edit(title: &str, changes: &[Change], page: &mut Page<'_>) {
 pub fn not_needed(plan: &ChangePlan, page: &mut Page<'_>) {
     let name = plan.daemon_set.full();
     let text = match (plan.kind, &plan.why) {
+        (PlanKind::RetryPlan, _) => format!("{name} was retried within this second; nothing was changed"),
         (PlanKind::SetPlan, _) => format!("{name} already has these values; nothing was changed"),
         (PlanKind::PausePlan | PlanKind::ResumePlan, Some(why)) => format!("{name}: {why}; nothing was changed"),
         _ => {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::coverage::{incomplete, troubles};
+use super::incident::incidents;
 use super::overview::named;
 use super::page::Page;
 use super::removed_nodes::in_short;
@@ -53,6 +54,7 @@ pub fn table(report: &ListReport, shown: ListParts, page: &mut Page<'_>) {
         .collect();
     if shown.heading == Heading::Shown && !report.daemon_sets.is_empty() {
         page.paragraph(&summary(report), style::answer);
+        incidents(&report.incidents, report.now, page);
         writeln!(page);
     }
     if !rows.is_empty() {

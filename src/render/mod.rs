@@ -3,6 +3,7 @@
 //! A renderer writes styled text on a [`page::Page`], which is laid out for a [`view::View`]; `anstream` strips the styles
 //! if color is off. Every string from a cluster goes through [`sanitize`](crate::encode::sanitize::sanitize).
 
+mod backoff;
 pub(crate) mod change;
 #[cfg(feature = "live")]
 pub(crate) mod change_lines;
@@ -15,6 +16,7 @@ pub(crate) mod explanation;
 #[cfg(feature = "live")]
 pub(crate) mod follow_summary;
 pub(crate) mod history;
+mod incident;
 mod line_diff;
 pub(crate) mod list;
 pub(crate) mod node;
@@ -24,11 +26,13 @@ pub(crate) mod overview;
 pub mod page;
 pub(crate) mod partition;
 pub(crate) mod progress;
+pub(crate) mod recent_changes;
 #[cfg(feature = "live")]
 pub mod region;
 mod removed_nodes;
 #[cfg(feature = "live")]
 pub mod rollout_screen;
+pub(crate) mod stale_config;
 pub(crate) mod status;
 #[cfg(feature = "live")]
 pub(crate) mod status_lines;

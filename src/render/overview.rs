@@ -2,6 +2,7 @@
 
 use super::common_cause::sentence;
 use super::coverage::incomplete;
+use super::incident::incidents;
 use super::page::Page;
 use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
@@ -21,6 +22,7 @@ const MOST_CAUSES: usize = 2;
 pub fn overview(report: &CoverageReport, page: &mut Page<'_>) {
     let view = page.view;
     page.paragraph(&summary(report), style::answer);
+    incidents(&report.incidents, report.now, page);
     removed(report, page);
     likely_causes(report, page);
     if !report.reasons.is_empty() {
@@ -38,11 +40,8 @@ pub fn overview(report: &CoverageReport, page: &mut Page<'_>) {
     named("have no eligible node among the selected ones", &without_selected, page);
     let stale = names(report, |daemon_set| daemon_set.status.agrees == Some(false));
     named("have a stale status", &stale, page);
-    let unavailable =
-        |one: &&DaemonSetCoverage| one.counts.eligible.unwrap_or(0).saturating_sub(one.counts.available.unwrap_or(0));
     let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention());
-    // Of those alike the first.
-    if let Some(worst) = in_trouble.rev().max_by_key(unavailable) {
+    if let Some(worst) = in_trouble.min_by_key(|one| one.urgency(&one.troubles())) {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);
         page.remark(&Fix::new("For details, start with the worst (-o wide shows all)", coverage), style::context);
     }

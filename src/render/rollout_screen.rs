@@ -39,9 +39,9 @@ pub struct Moment<'a> {
 pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
     match moment.report.daemon_sets.as_slice() {
         [one] => one_rollout(one, moment, view, rows),
-        several => {
+        _ => {
             let mut lines: Vec<String> = moment.notices.iter().flat_map(|text| notice(text, view)).collect();
-            let table = view.text(|page| overview(several, moment.report.now, page));
+            let table = view.text(|page| overview(moment.report, page));
             lines.extend(table.lines().map(str::to_owned));
             clip(lines, rows)
         }

@@ -1,8 +1,11 @@
 //! How far rollouts are: one DaemonSet on a screen of its own, several as a table.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::coverage::{incomplete, stale_status, troubles};
+use super::incident::incidents;
 use super::page::Page;
 use super::removed_nodes;
 use super::style;
@@ -27,30 +30,32 @@ pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>)
     match report.daemon_sets.as_slice() {
         [] => {}
         [one] if is_named => detail(one, report.now, page),
-        several => overview(several, report.now, page),
+        _ => overview(report, page),
     }
     incomplete(&report.incomplete, page)
 }
 
-pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Page<'_>) {
-    let view = page.view;
-    let mut verdicts: Vec<(Verdict, usize)> = Vec::new();
+pub(super) fn overview(report: &RolloutStatusReport, page: &mut Page<'_>) {
+    let RolloutStatusReport { now, daemon_sets: rollouts, incidents: common, .. } = report;
+    let (now, view) = (*now, page.view);
+    let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
     let mut sorted: Vec<&RolloutStatus> = rollouts.iter().collect();
-    // What counts as complete needs no attention, whatever it lacks.
+    // What is accepted needs no attention, whatever it lacks.
     let is_another = |rollout: &RolloutStatus| rollout.matches_manifest == Some(false);
-    sorted.sort_by_key(|rollout| (!is_another(rollout), rollout.counts_as_complete(), rollout.verdict));
-    for rollout in sorted.iter().filter(|rollout| !is_another(rollout) && !is_accepted(rollout)) {
-        match verdicts.last_mut() {
-            Some((verdict, number)) if *verdict == rollout.verdict => *number += 1,
-            _ => verdicts.push((rollout.verdict, 1)),
-        }
+    sorted.sort_by_key(|rollout| (!is_another(rollout), is_accepted(rollout)));
+    let has_verdict = |rollout: &RolloutStatus| !is_accepted(rollout) && !is_not_accepted(rollout);
+    for rollout in sorted.iter().filter(|rollout| !is_another(rollout) && has_verdict(rollout)) {
+        *verdicts.entry(rollout.verdict).or_default() += 1;
     }
     let others = sorted.iter().filter(|rollout| is_another(rollout)).count();
     let accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_accepted(rollout)).count();
     let mut numbers: Vec<String> = Vec::from_iter((others > 0).then(|| format!("{others} with another template")));
     numbers.extend(verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))));
     numbers.extend((accepted > 0).then(|| format!("{accepted} accepted")));
+    let not_accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_not_accepted(rollout)).count();
+    numbers.extend((not_accepted > 0).then(|| format!("{not_accepted} not accepted")));
     page.paragraph(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), style::answer);
+    incidents(common, now, page);
     writeln!(page);
     let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
@@ -59,19 +64,36 @@ pub(super) fn overview(rollouts: &[RolloutStatus], now: Timestamp, page: &mut Pa
         Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)).shrinkable(),
         Column::text("STATUS", |row: &&RolloutStatus| match is_accepted(row) {
             _ if is_another(row) => style::trouble("OtherTemplate".to_owned()),
+            true if by_annotation(row) => style::well("Accepted*".to_owned()),
             true => style::well("Accepted".to_owned()),
+            false if is_not_accepted(row) => style::trouble("NotAccepted".to_owned()),
             false => styled(row.verdict)(row.verdict.name().to_owned()),
         }),
         Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.eligible)).droppable(1),
         Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.eligible)),
         Column::fitted("PROBLEM", problems),
     ];
-    table::write(&columns, &sorted, page)
+    table::write(&columns, &sorted, page);
+    if sorted.iter().any(|row| !is_another(row) && is_accepted(row) && by_annotation(row)) {
+        page.paragraph("* by the annotation kubectl-ds/accept", style::plain);
+    }
+}
+
+/// Returns whether the DaemonSet itself says what is accepted.
+fn by_annotation(rollout: &RolloutStatus) -> bool {
+    rollout.accepted.as_ref().is_some_and(|accepted| accepted.by_annotation)
+}
+
+/// Returns whether a rollout is complete, but for more nodes that are down than are accepted.
+fn is_not_accepted(rollout: &RolloutStatus) -> bool {
+    rollout.verdict == Verdict::Complete && !rollout.counts_as_complete()
 }
 
 /// Returns the problems of a rollout in short, or the time left.
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let mut words: Vec<String> = rollout.removed_nodes.iter().map(removed_nodes::in_short).collect();
+    let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
+    words.extend(accepted.map(|accepted| format!("{} down", count(accepted.not_accepted, "node"))));
     words.extend(rollout.concerns.iter().map(|concern| concern.code.name().to_owned()));
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
@@ -154,7 +176,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         rollout.counts_as_complete() && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
     page.paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer });
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {
-        page.paragraph(&not_accepted(accepted, rollout.faults.waiting), style::plain);
+        page.paragraph(&not_accepted(accepted, rollout.faults.map_or(0, |faults| faults.waiting)), style::plain);
     }
     if let Some(hold) = &rollout.hold {
         page.paragraph(&held(hold, now), style::plain);
@@ -329,10 +351,15 @@ fn not_accepted(accepted: &Accepted, waiting: usize) -> String {
     };
     let mut parts = vec![match accepted.not_accepted {
         0 => "the revision is available on no node, which is never accepted".to_owned(),
-        nodes if waiting > 0 => {
-            format!("not accepted by {from}: {}, {waiting} of them waiting for others", count(nodes, "node"))
+        nodes => {
+            let waiting = match waiting.min(nodes) {
+                0 => String::new(),
+                1 if nodes == 1 => ", which waits for other nodes".to_owned(),
+                all if all == nodes => ", all waiting for other nodes".to_owned(),
+                some => format!(", {some} of them waiting for other nodes"),
+            };
+            format!("{} not accepted by {from}{waiting}", count(nodes, "node"))
         }
-        nodes => format!("not accepted by {from}: {}", count(nodes, "node")),
     }];
     parts.extend(accepted.by.iter().filter_map(exceeds));
     let fine = |one: &&AcceptedNodes| !one.nodes.is_empty() && !one.exceeds();
@@ -342,7 +369,7 @@ fn not_accepted(accepted: &Accepted, waiting: usize) -> String {
 
 /// Returns that only nodes are at fault, if they are and the revision works on others.
 fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
-    let FaultCounts { node, cluster, revision, unknown, waiting } = rollout.faults;
+    let FaultCounts { node, cluster, revision, unknown, waiting } = rollout.faults?;
     let number = rollout.revision.as_ref()?.number;
     let nodes = node.checked_sub(waiting).filter(|nodes| *nodes > 0 && (cluster, revision, unknown) == (0, 0, 0))?;
     rollout.counts.updated_available.filter(|available| *available > 0)?;
@@ -354,7 +381,7 @@ fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
         (false, 1) => "1 node is at fault".to_owned(),
         (false, nodes) => format!("{nodes} nodes are at fault"),
     };
-    Some(format!("{what}; nothing speaks against revision {number}."))
+    Some(format!("{what}; revision {number} looks healthy."))
 }
 
 /// Returns what `pause` or `partition` has done, for a table.

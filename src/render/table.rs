@@ -7,7 +7,7 @@ use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use super::page::Page;
-use super::text::{columns, cut, cut_name, or_unknown, wrap};
+use super::text::{columns, cut, cut_names, or_unknown, wrap};
 
 /// The space between two columns.
 const GAP: u16 = 3;
@@ -165,7 +165,7 @@ fn write_rows<Row>(
         for (index, _) in before.iter().enumerate().rev().filter(|(_, column)| column.is_shrinkable) {
             let room = widths[index].saturating_sub(excess).max(LEAST_NAME);
             excess = excess.saturating_sub(widths[index].saturating_sub(room));
-            cells.iter_mut().for_each(|row| row[index] = cut_name(&row[index], room, view.ascii));
+            cut_names(cells.iter_mut().map(|row| &mut row[index]), room, view.ascii);
         }
     }
     if let [before @ .., last] = layout.as_slice() {

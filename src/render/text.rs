@@ -80,16 +80,36 @@ pub fn cut(text: &str, width: usize, ascii: bool) -> String {
     format!("{}{mark}", short.trim_end())
 }
 
-/// Truncates a name to at most `width` columns in its middle: names may differ only at their beginnings, or at their ends.
-pub fn cut_name(name: &str, width: usize, ascii: bool) -> String {
-    if columns(name) <= width {
-        return name.to_owned();
-    }
+/// Truncates names to at most `width` columns: those that are longer lose the domain that they share, or else their middles,
+/// because they may differ only at their beginnings, or at their ends.
+pub fn cut_names<'a>(names: impl Iterator<Item = &'a mut String>, width: usize, ascii: bool) {
+    let long: Vec<&mut String> = names.filter(|name| columns(name) > width).collect();
+    let domain = shared_domain(&long).to_owned();
     let mark = ellipsis(ascii);
     let room = width.saturating_sub(columns(mark));
-    let start = fitting(name.chars(), room / 2);
-    let end = fitting(name.chars().rev(), room - columns(&start));
-    format!("{start}{mark}{}", end.chars().rev().collect::<String>())
+    for name in long {
+        let host = name.strip_suffix(&domain).unwrap_or(name);
+        *name = match columns(host) <= room {
+            true => format!("{host}{mark}"),
+            false => {
+                let start = fitting(host.chars(), room / 2);
+                let end = fitting(host.chars().rev(), room - columns(&start));
+                format!("{start}{mark}{}", end.chars().rev().collect::<String>())
+            }
+        };
+    }
+}
+
+/// Returns what all names end with, from a dot on; empty if nothing.
+fn shared_domain<'a>(names: &'a [&mut String]) -> &'a str {
+    let shared = |one: &'a str, other: &String| {
+        let pairs = one.chars().rev().zip(other.chars().rev());
+        let length: usize = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c.len_utf8()).sum();
+        &one[one.len() - length..]
+    };
+    let Some((first, others)) = names.split_first() else { return "" };
+    let end = others.iter().fold(first.as_str(), |end, name| shared(end, name));
+    end.find('.').map_or("", |dot| &end[dot..])
 }
 
 fn ellipsis(ascii: bool) -> &'static str {
@@ -110,7 +130,7 @@ pub use crate::report::count;
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, cut_name, some_of, wrap, wrap_fix};
+    use super::{cut, cut_names, some_of, wrap, wrap_fix};
     use crate::render::view::View;
     use crate::report::fix::{Command, Fix};
 
@@ -143,13 +163,22 @@ mod tests {
 
     #[test]
     fn names_that_are_cut_still_differ() {
-        let cut = |name: &str| cut_name(name, 13, false);
-        assert_eq!(cut("gke-prod-3f2a"), "gke-prod-3f2a");
-        assert_eq!(cut("gke-prod-pool-1-3f2a"), "gke-pr…1-3f2a");
-        assert_eq!(cut("gke-prod-pool-1-3f2b"), "gke-pr…1-3f2b");
-        assert_eq!(cut("10-0-3-7.us-west-2.internal"), "10-0-3…ternal");
-        assert_eq!(cut_name("gke-prod-pool-1-3f2a", 13, true), "gke-p...-3f2a");
-        assert_eq!(cut_name("日本語日本語", 8, false), "日…本語");
+        let cut = |names: &[&str], width, ascii| {
+            let mut names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
+            cut_names(names.iter_mut(), width, ascii);
+            names
+        };
+        let gke = &["gke-prod-3f2a", "gke-prod-pool-1-3f2a", "gke-prod-pool-1-3f2b"];
+        assert_eq!(cut(gke, 13, false), ["gke-prod-3f2a", "gke-pr…1-3f2a", "gke-pr…1-3f2b"]);
+        assert_eq!(cut(&gke[1..2], 13, true), ["gke-p...-3f2a"]);
+        assert_eq!(cut(&["日本語日本語"], 8, false), ["日…本語"]);
+        // What they share tells nothing apart.
+        let eks = &["ip-10-0-137-21.us-west-2.compute.internal", "ip-10-0-138-21.us-west-2.compute.internal", "short"];
+        assert_eq!(cut(eks, 15, false), ["ip-10-0-137-21…", "ip-10-0-138-21…", "short"]);
+        assert_eq!(cut(eks, 14, false), ["ip-10-…-137-21", "ip-10-…-138-21", "short"]);
+        let regions = &["a-1.west.compute.internal", "a-1.east.compute.internal"];
+        assert_eq!(cut(regions, 12, false), ["a-1.west…", "a-1.east…"]);
+        assert_eq!(cut(&[".a.example", ".a.example"], 6, false), ["…", "…"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The rollouts of several DaemonSets, the latest first.
 
+use std::collections::BTreeSet;
+
 use super::coverage::incomplete;
 use super::list::{MOST_ROWS, age, status};
 use super::overview::named;
@@ -11,37 +13,49 @@ use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::fix::Fix;
 use crate::report::history::{DaemonSetName, Subcommand};
-use crate::report::timeline::{Rollout, RolloutProgress, TimelineReport};
+use crate::report::timeline::{Rollout, RolloutProgress, TimelineReport, UnreadableRevision};
 
 /// The minimum width of a terminal for what a rollout changed beside the rest.
 const LEAST_WIDTH_FOR_CHANGES: usize = 110;
 
-/// Writes a summary, and a row per rollout. On a terminal, only the latest ones are shown unless all are asked for.
+/// How many columns the names of pending rollouts may take.
+const MOST_PENDING: usize = 60;
+
+/// Writes a summary, and a row per rollout. On a terminal, only the latest ones are shown unless all are asked for, and none
+/// that replaced no pods.
 pub fn timeline(report: &TimelineReport, wide: bool, all: bool, page: &mut Page<'_>) {
     let view = page.view;
     page.paragraph(&summary(report), style::answer);
     let is_narrow = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_CHANGES);
-    let most = match view.limit {
-        Some(_) if !wide && !all => MOST_ROWS / if is_narrow { 2 } else { 1 },
-        _ => usize::MAX,
-    };
-    let rows: Vec<&Rollout> = report.rollouts.iter().take(most).collect();
-    if let Some(latest) = rows.first() {
+    let is_page = view.limit.is_some() && !wide && !all;
+    let most = if is_page { MOST_ROWS / if is_narrow { 2 } else { 1 } } else { usize::MAX };
+    let rows: Vec<&Rollout> = report.rollouts.iter().filter(|row| !(is_page && row.keeps_pods)).take(most).collect();
+    if !rows.is_empty() {
         writeln!(page);
-        let mut columns = columns(report, wide, view);
-        let changed = |row: &&Rollout, width| view.show(&some_of(&changed(row), width));
+        let mut columns = columns(&rows, report, wide, is_narrow, view);
         if is_narrow {
-            table::write_with_lines(&columns, &rows, changed, page);
+            let beneath = |row: &&Rollout, width| view.show(&some_of(&[by(row), changed(row)].concat(), width));
+            table::write_with_lines(&columns, &rows, beneath, page);
         } else {
-            columns.push(Column::fitted("CHANGED", changed));
+            columns.push(Column::fitted("CHANGED", |row: &&Rollout, width| view.show(&some_of(&changed(row), width))));
             table::write(&columns, &rows, page);
         }
-        let hidden = report.rollouts.len() - rows.len();
-        if hidden > 0 {
-            writeln!(page, "{}", style::context(format!("+{hidden} more (--all)")));
-        }
+    }
+    let hidden = report.rollouts.len() - rows.len();
+    if hidden > 0 {
+        let keeping = if is_page { report.rollouts.iter().filter(|row| row.keeps_pods).count() } else { 0 };
+        let of = if keeping > 0 { format!(", {keeping} of them without restarting pods") } else { String::new() };
+        writeln!(page, "{}", style::context(format!("+{hidden} more{of} (--all)")));
+    }
+    if let Some(latest) = rows.first() {
         let details = latest.daemon_set.command(Subcommand::History);
         page.remark(&Fix::new("For all changes, and the pods of each revision", details), style::context);
+    }
+    for UnreadableRevision { daemon_set, revision, problem, .. } in &report.unreadable {
+        let title = daemon_set.title();
+        let note =
+            format!("Revision {revision} of {title} is unreadable, and not known to have been rolled out: {problem}");
+        page.paragraph(&note, style::plain);
     }
     let unknown: Vec<String> = report.unknown.iter().map(DaemonSetName::title).collect();
     named("have unknown revisions", &unknown, page);
@@ -49,26 +63,46 @@ pub fn timeline(report: &TimelineReport, wide: bool, all: bool, page: &mut Page<
 }
 
 fn summary(report: &TimelineReport) -> String {
-    let since = report.since.map(|since| format!(" in the last {}", time_since(since, report.now))).unwrap_or_default();
-    let mut names: Vec<String> = report.rollouts.iter().map(|rollout| rollout.daemon_set.title()).collect();
-    let Some(latest) = names.first().cloned().zip(report.rollouts.first()) else {
-        let known = if report.unknown.is_empty() { "No" } else { "No known" };
-        return format!("{known} rollouts of {}{since}", count(report.daemon_sets, "DaemonSet"));
+    let time = report.since.map(|since| format!(" in the last {}", time_since(since, report.now))).unwrap_or_default();
+    let replacing = report.rollouts.iter().filter(|row| !row.keeps_pods);
+    let (pending, begun): (Vec<&Rollout>, Vec<&Rollout>) = replacing.partition(|row| row.pending);
+    let is_since = |row: &&Rollout| {
+        row.began_at.is_some() || report.since.is_none_or(|since| row.not_before.is_some_and(|from| from >= since))
     };
-    let latest = match latest {
-        (title, Rollout { began_at: Some(at), .. }) => {
-            format!("the latest {} ago: {title}", time_since(*at, report.now))
+    let (certain, possible): (Vec<&Rollout>, Vec<&Rollout>) = begun.iter().partition(|row| is_since(row));
+    let names: BTreeSet<String> = certain.iter().map(|row| row.daemon_set.title()).collect();
+    let mut text = match certain.len() {
+        0 => {
+            let known = if report.unknown.is_empty() { "No" } else { "No known" };
+            format!("{known} rollouts of {}{time}", count(report.daemon_sets, "DaemonSet"))
         }
-        (title, Rollout { pending: true, .. }) => format!("pending: {title}"),
-        (title, _) => format!("the latest: {title}"),
+        rollouts => format!("{} of {}{time}", count(rollouts, "rollout"), count(names.len(), "DaemonSet")),
     };
-    names.sort_unstable();
-    names.dedup();
-    let (rollouts, daemon_sets) = (count(report.rollouts.len(), "rollout"), count(names.len(), "DaemonSet"));
-    format!("{rollouts} of {daemon_sets}{since}; {latest}")
+    if !possible.is_empty() {
+        let more = if certain.is_empty() { "" } else { " more" };
+        text += &format!("; {}{more} may have been", possible.len());
+    }
+    if !pending.is_empty() {
+        let titles: Vec<String> = pending.iter().map(|row| row.daemon_set.title()).collect();
+        text += &format!("; {} pending: {}", titles.len(), some_of(&titles, MOST_PENDING));
+    }
+    if let Some((at, row)) = begun.iter().filter_map(|row| Some((row.began_at?, row))).max_by_key(|(at, _)| *at) {
+        let is_earlier = |row: &&Rollout| {
+            row.began_at.is_some() || row.superseded || row.not_after.is_some_and(|latest| latest <= at)
+        };
+        let known = if begun.iter().all(is_earlier) { "" } else { " known" };
+        text += &format!("; the latest{known} {} ago: {}", time_since(at, report.now), row.daemon_set.title());
+    }
+    text
 }
 
-fn columns<'a>(report: &'a TimelineReport, wide: bool, view: &'a View) -> Vec<Column<'a, &'a Rollout>> {
+fn columns<'a>(
+    rows: &[&Rollout],
+    report: &'a TimelineReport,
+    wide: bool,
+    is_narrow: bool,
+    view: &'a View,
+) -> Vec<Column<'a, &'a Rollout>> {
     let mut columns = vec![
         Column::text("AGE", |row: &&Rollout| when(row, report, view)),
         Column::text("NAME", |row: &&Rollout| {
@@ -88,13 +122,14 @@ fn columns<'a>(report: &'a TimelineReport, wide: bool, view: &'a View) -> Vec<Co
             };
             row.progress.as_ref().map(of).unwrap_or_default()
         }),
-        Column::text("STATUS", |row: &&Rollout| match &row.progress {
-            Some(progress) => status(progress.status),
-            None if row.replaced => style::context("replaced"),
-            None => "unknown".to_owned(),
+        Column::text("STATUS", |row: &&Rollout| match (&row.progress, row.pods) {
+            (Some(progress), _) => status(progress.status),
+            (None, Some(pods @ 1..)) => format!("{} left", count(pods, "pod")),
+            (None, _) if row.superseded => style::context("superseded"),
+            (None, _) => String::new(),
         }),
     ];
-    if report.rollouts.iter().any(|row| row.by.is_some()) {
+    if !is_narrow && rows.iter().any(|row| row.by.is_some()) {
         let by = |row: &&Rollout| view.show(row.by.as_deref().unwrap_or_default());
         columns.push(Column::text("BY", by).droppable(1));
     }
@@ -115,16 +150,25 @@ fn when(row: &Rollout, report: &TimelineReport, view: &View) -> String {
     }
 }
 
+/// Returns who made a rollout, if that is known.
+fn by(row: &Rollout) -> Vec<String> {
+    row.by.iter().map(|by| format!("by {by}")).collect()
+}
+
 /// Returns what a rollout changed, in fragments.
 fn changed(row: &Rollout) -> Vec<String> {
     if let Some(problem) = &row.problem {
         return vec![format!("unreadable: {problem}")];
     }
-    let mut changed = row.summary.clone();
+    let mut changed = Vec::new();
     if row.again {
-        let before = row.same_as.map_or("before".to_owned(), |number| format!("revision {number}"));
-        changed.push(format!("as {before}"));
+        let before = row.same_as.map_or("a former one".to_owned(), |number| format!("revision {number}"));
+        changed.push(format!("equivalent to {before}"));
     }
+    if row.keeps_pods {
+        changed.push("no pods restarted".to_owned());
+    }
+    changed.extend(row.summary.iter().cloned());
     match (row.others_between, row.compared_with) {
         (true, Some(number)) => changed.push(format!("since revision {number}")),
         (true, None) if !changed.is_empty() => changed.push("others in between".to_owned()),

@@ -30,6 +30,8 @@ pub enum Accept {
     OnDelete,
     /// A revision that has removed most of the nodes.
     FewerNodes,
+    /// Nothing, whatever the annotation accepts.
+    Nothing,
 }
 
 /// The limit of what is accepted.
@@ -39,6 +41,13 @@ pub enum Limit {
     Nodes(IntOrPercent),
     /// The age of old pods, in seconds.
     Age(i64),
+}
+
+impl Accept {
+    /// Returns whether it is about missing nodes.
+    pub fn is_about_nodes(self) -> bool {
+        !matches!(self, Accept::FewerNodes | Accept::Nothing)
+    }
 }
 
 impl FromStr for Acceptance {
@@ -55,7 +64,8 @@ impl FromStr for Acceptance {
             "cluster" => Accept::Fault(Fault::Cluster),
             "on-delete" => Accept::OnDelete,
             "fewer-nodes" => Accept::FewerNodes,
-            _ => code().ok_or("give node, cluster, on-delete, fewer-nodes or a reason code")?,
+            "none" => Accept::Nothing,
+            _ => code().ok_or("give node, cluster, on-delete, fewer-nodes, a reason code or none")?,
         };
         let nodes = |text: &str| match text.parse() {
             Ok(limit @ (IntOrPercent::Int(0..) | IntOrPercent::Percent(0..=100))) => Ok(Limit::Nodes(limit)),
@@ -69,7 +79,7 @@ impl FromStr for Acceptance {
         };
         let limit = match (what, limit) {
             (_, None) => None,
-            (Accept::FewerNodes, Some(_)) => return Err("fewer-nodes takes no limit".to_owned()),
+            (Accept::FewerNodes | Accept::Nothing, Some(_)) => return Err(format!("{name} takes no limit")),
             (Accept::OnDelete, Some(text)) => Some(age(text)?),
             (Accept::Fault(_) | Accept::Code(_), Some(text)) => Some(nodes(text)?),
         };
@@ -85,6 +95,7 @@ impl fmt::Display for Acceptance {
             Accept::Code(code) => formatter.write_str(code.name()),
             Accept::OnDelete => formatter.write_str("on-delete"),
             Accept::FewerNodes => formatter.write_str("fewer-nodes"),
+            Accept::Nothing => formatter.write_str("none"),
         }?;
         match self.limit {
             Some(Limit::Nodes(limit)) => write!(formatter, "={limit}"),
@@ -119,6 +130,7 @@ mod tests {
             "on-delete=200h",
             "on-delete=90m",
             "fewer-nodes",
+            "none",
             "CrashLooping=2",
         ] {
             assert_eq!(text.parse::<Acceptance>().unwrap().to_string(), text);
@@ -139,6 +151,7 @@ mod tests {
             "on-delete=-1d",
             "on-delete=1 d",
             "fewer-nodes=1",
+            "none=1",
             "CrashLooping=",
             "=1",
             "node=1=2",

@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::common_cause::CommonCause;
 use super::fix::Fix;
+use super::incident::{Incident, Refuser};
 use super::node_map::NodeMap;
-use super::reason::{Reason, ReasonCode, named_values};
+use super::reason::{Class, Reason, ReasonCode, named_values};
 use super::strategy::Strategy;
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
@@ -23,6 +24,8 @@ pub struct CoverageReport {
     /// The node, if one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeOverview>,
+    /// What explains the troubles of several DaemonSets at once; usually empty.
+    pub incidents: Vec<Incident>,
     /// The reasons of all DaemonSets' `groups` and `concerns`: most nodes first, and last what merely takes time.
     pub reasons: Vec<ReasonSummary>,
     /// The DaemonSets, by namespace and name.
@@ -33,6 +36,7 @@ impl super::Report for CoverageReport {
     const KINDS: &'static [&'static str] = &["CoverageReport"];
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
         for daemon_set in &mut self.daemon_sets {
             let DaemonSetCoverage {
                 concerns, removed_nodes, nodes, groups, not_eligible_groups, common_causes, ..
@@ -146,6 +150,24 @@ pub struct DaemonSetCoverage {
     pub map: Option<NodeMap>,
     /// All nodes, eligible or not, by name; empty if only groups were requested.
     pub nodes: Vec<NodeCoverage>,
+    /// Whether the cluster does not work without it.
+    #[serde(skip)]
+    pub is_critical: bool,
+}
+
+/// How urgent it is to look at a DaemonSet, as far as its nodes tell, the most urgent first: what is wrong, whether nothing
+/// explains it, whether the DaemonSet is not critical, and the permille of eligible nodes without an available pod.
+pub type Urgency = (Attention, bool, bool, Reverse<usize>);
+
+/// What is wrong with a DaemonSet, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Attention {
+    /// It fails because of itself, or a revision has removed most of its nodes.
+    Fails,
+    /// Nodes are at fault, which may concern every DaemonSet of the cluster and must not hide what fails because of itself.
+    NodesFail,
+    /// Nothing, or only what passes by itself.
+    Passes,
 }
 
 /// Nodes that a revision has removed: they are eligible under the template before it, and neither under its own nor under the
@@ -242,6 +264,27 @@ impl DaemonSetCoverage {
         let has_reason = !self.groups.is_empty() || !self.concerns.is_empty();
         let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
         self.counts.need_attention(has_reason || is_removed, self.every_node)
+    }
+
+    /// Counts the nodes by reason. What concerns the whole DaemonSet is a trouble even while every pod is still available.
+    pub fn troubles(&self) -> Vec<Affected> {
+        let concerns = self.concerns.iter().map(|concern| (concern.code, 0));
+        Affected::count(self.groups.iter().map(|group| (group.code, group.count)).chain(concerns))
+    }
+
+    /// Returns how urgent it is to look at the DaemonSet.
+    pub fn urgency(&self, troubles: &[Affected]) -> Urgency {
+        let has = |is: fn(ReasonCode) -> bool| troubles.iter().any(|trouble| trouble.count > 0 && is(trouble.code));
+        let has_lost_most = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+        let attention = match () {
+            () if has_lost_most || has(|code| !matches!(code.class(), Class::Node | Class::Time)) => Attention::Fails,
+            () if has(|code| !code.takes_time()) => Attention::NodesFail,
+            () => Attention::Passes,
+        };
+        let eligible = self.counts.eligible.unwrap_or_default();
+        // What is not known is no reason to come first.
+        let unavailable = self.counts.available.map_or(0, |available| eligible.saturating_sub(available));
+        (attention, troubles.is_empty(), !self.is_critical, Reverse(unavailable * 1000 / eligible.max(1)))
     }
 
     /// Returns whether no node is eligible.
@@ -358,6 +401,9 @@ pub struct ReasonGroup {
     pub nodes: Vec<String>,
     /// A sentence with the actual values, or their range if they differ between nodes.
     pub message: String,
+    /// What refuses the pods, if that is known; absent for other reasons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<Refuser>,
     /// What to do.
     pub fix: Fix,
 }

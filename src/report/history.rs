@@ -56,6 +56,8 @@ pub(crate) enum Subcommand {
     Undo,
     /// `restart`.
     Restart,
+    /// `retry`.
+    Retry,
     /// `status`.
     Status,
     /// `history`.
@@ -71,6 +73,7 @@ impl DaemonSetName {
             Subcommand::Partition => "partition",
             Subcommand::Undo => "undo",
             Subcommand::Restart => "restart",
+            Subcommand::Retry => "retry",
             Subcommand::Status => "status",
             Subcommand::History => "history",
         };

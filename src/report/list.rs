@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::coverage::{Affected, Counts, Incomplete, RemovedNodes};
 use super::fix::Fix;
+use super::incident::Incident;
 use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
 
@@ -23,6 +24,8 @@ pub struct ListReport {
     /// Nodes whose condition `Ready` is not `True`; absent if the nodes could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_not_ready: Option<usize>,
+    /// What explains the troubles of several DaemonSets at once; usually empty.
+    pub incidents: Vec<Incident>,
     /// The DaemonSets, most severe status first.
     pub daemon_sets: Vec<ListRow>,
 }
@@ -31,6 +34,7 @@ impl super::Report for ListReport {
     const KINDS: &'static [&'static str] = &["ListReport"];
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
         let removed = self.daemon_sets.iter_mut().filter_map(|row| row.removed_nodes.as_mut());
         removed.for_each(|removed| visit(&mut removed.fix));
     }

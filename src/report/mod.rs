@@ -11,15 +11,18 @@ pub mod common_cause;
 pub mod coverage;
 pub mod fix;
 pub mod history;
+pub mod incident;
 pub mod list;
 pub mod node_event;
 pub mod node_map;
 pub mod partition;
 pub mod plan;
 pub mod reason;
+pub mod recent_changes;
 pub mod rollout_status;
 #[cfg(feature = "schemas")]
 mod schemas;
+pub mod stale_config;
 pub mod strategy;
 pub mod timeline;
 pub mod what_if;

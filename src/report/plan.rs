@@ -10,7 +10,7 @@ use super::fix::Fix;
 use super::history::DaemonSetName;
 
 /// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, other values in its spec (`set`),
-/// or a suspended or restored update strategy (`pause`, `resume`).
+/// a suspended or restored update strategy (`pause`, `resume`), or an attempt that does not wait (`retry`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -53,6 +53,9 @@ pub struct ChangePlan {
     pub incomplete: Vec<Incomplete>,
     /// The pods that keep another revision until they are deleted; only under OnDelete.
     pub pods_left: Vec<PodOnNode>,
+    /// What tries again now, and when it would do so by itself; only for `retry`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backoffs: Vec<Backoff>,
     /// The outcome.
     pub outcome: ChangeOutcome,
     /// The DaemonSet as it became, or with `--dry-run` would become, without its managed fields; absent if the change was not
@@ -62,7 +65,8 @@ pub struct ChangePlan {
 }
 
 impl super::Report for ChangePlan {
-    const KINDS: &'static [&'static str] = &["UndoPlan", "RestartPlan", "SetPlan", "PausePlan", "ResumePlan"];
+    const KINDS: &'static [&'static str] =
+        &["UndoPlan", "RestartPlan", "SetPlan", "PausePlan", "ResumePlan", "RetryPlan"];
 
     fn kind(&self) -> &'static str {
         Self::KINDS[self.kind as usize]
@@ -86,6 +90,8 @@ pub enum PlanKind {
     PausePlan,
     /// Restores the update strategy.
     ResumePlan,
+    /// Makes what backs off try again now.
+    RetryPlan,
 }
 
 impl PlanKind {
@@ -93,7 +99,7 @@ impl PlanKind {
     pub fn changes_template(self) -> bool {
         match self {
             PlanKind::UndoPlan | PlanKind::RestartPlan => true,
-            PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan => false,
+            PlanKind::SetPlan | PlanKind::PausePlan | PlanKind::ResumePlan | PlanKind::RetryPlan => false,
         }
     }
 }
@@ -163,6 +169,59 @@ pub struct PodOnNode {
     /// The number of the other revision that it keeps; absent if it keeps none, or if that is no longer retained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
+}
+
+/// An attempt that waits because earlier ones have failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Backoff {
+    /// What is tried again.
+    pub attempt: Attempt,
+    /// The pod; absent if pods are yet to be created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodOnNode>,
+    /// When it would be tried again by itself; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Timestamp>,
+    /// The latest time at which it would be tried again by itself; absent if that is exactly known, or not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest: Option<Timestamp>,
+    /// Why the pod is not deleted; absent if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<LeftBecause>,
+}
+
+/// What is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub enum Attempt {
+    /// The controller creates pods that were refused.
+    CreatePods,
+    /// The kubelet starts a container that has ended.
+    StartContainer,
+    /// The kubelet pulls an image.
+    PullImage,
+    /// The controller replaces a pod that has failed.
+    ReplaceFailedPod,
+}
+
+/// Why a pod that backs off is not deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+pub enum LeftBecause {
+    /// As many nodes as maxUnavailable allows wait for a new pod.
+    MaxUnavailable,
+    /// It is not known to be of the current revision, so that the new pod may be of another one.
+    OtherRevision,
+    /// Its node is not eligible, or the DaemonSet is being deleted.
+    NotRecreated,
+    /// Its node is not ready.
+    NodeNotReady,
+    /// The API server refuses new pods.
+    CreationRefused,
+    /// It was changed after it was read.
+    Changed,
 }
 
 /// Something to know before the change.

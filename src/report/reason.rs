@@ -98,8 +98,10 @@ reason_codes! {
     /// must not be deleted: it would not be recreated.
     NotReadyNotTolerated: Placement, Never;
     /// An autoscaler has been removing the node for more than 15 minutes, and its taint excludes the node.
-    /// Check what blocks the drain, such as a PodDisruptionBudget, a pod that must not be disrupted, or a finalizer,
-    /// and the log of the autoscaler. If it has given the node up or is no longer installed, remove the taint.
+    /// Check what blocks the drain: a PodDisruptionBudget, the annotation `karpenter.sh/do-not-disrupt` or
+    /// `cluster-autoscaler.kubernetes.io/safe-to-evict` of a pod, or a finalizer; and the log of the autoscaler. If it has given
+    /// the node up or is no longer installed, remove the taint. The message names the pods that were not evicted or do not
+    /// terminate, unless more than 20 nodes are stuck, and the finalizers of a Node object that is being deleted.
     NodeRemovalStuck: Node, Never;
     /// The network of the node is not up, and the pods do not use the host network.
     /// Check the network plugin on the node. A network plugin itself needs `hostNetwork: true`.

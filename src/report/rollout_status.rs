@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use super::acceptance::Acceptance;
 use super::coverage::{Affected, Counts, Incomplete, RemovedNodes, StatusDifference};
 use super::fix::Fix;
+use super::incident::Incident;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
 use super::strategy::Strategy;
@@ -20,7 +21,9 @@ pub struct RolloutStatusReport {
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
-    /// The DaemonSets, by namespace and name.
+    /// What explains the troubles of several DaemonSets at once; usually empty.
+    pub incidents: Vec<Incident>,
+    /// The DaemonSets, most severe first, in the order of `list`.
     pub daemon_sets: Vec<RolloutStatus>,
 }
 
@@ -28,6 +31,7 @@ impl super::Report for RolloutStatusReport {
     const KINDS: &'static [&'static str] = &["RolloutStatusReport"];
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
         for RolloutStatus { removed_nodes, causes, concerns, way_out, .. } in &mut self.daemon_sets {
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             causes.iter_mut().for_each(|cause| visit(&mut cause.fix));
@@ -76,7 +80,8 @@ named_values! {
     }
 }
 
-/// Eligible nodes that are not done, by fault. Those where a pod is about to become available have none.
+/// Nodes that keep the rollout from being complete, by fault: eligible ones that are not done, and others with a pod of an older
+/// revision. Those where a pod is about to become available have none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -105,6 +110,13 @@ impl FaultCounts {
     }
 }
 
+impl Verdict {
+    /// Returns whether it is known which nodes are missing.
+    pub(crate) fn knows_what_is_missing(self) -> bool {
+        !matches!(self, Verdict::Unknown | Verdict::NotObserved | Verdict::Deleting)
+    }
+}
+
 /// What is accepted of a rollout that is not complete, by `--accept` or by the annotation `kubectl-ds/accept`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -115,7 +127,8 @@ pub struct Accepted {
     /// Why the annotation cannot be read, which accepts nothing then; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
-    /// What is accepted, each with the nodes that it would excuse.
+    /// What is accepted, each with the nodes that it would excuse: missing ones, and nodes with a pod that are ineligible only
+    /// because they are down or about to be removed.
     pub by: Vec<AcceptedNodes>,
     /// The nodes that are missing and not accepted, those that are about to become available among them.
     pub not_accepted: usize,
@@ -211,9 +224,10 @@ pub struct RolloutStatus {
     /// Why eligible nodes have no available pod, why others count against the budget, and why surge pods cannot start;
     /// problems first, most nodes first.
     pub causes: Vec<Cause>,
-    /// Eligible nodes that are not done, by fault.
-    pub faults: FaultCounts,
-    /// What is accepted of what is missing; absent if nothing is.
+    /// The nodes that are missing, by fault; absent if it is not known which are: if the verdict is Unknown, NotObserved or Deleting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultCounts>,
+    /// What is accepted of what is missing; absent if nothing is, or if it is not known what is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Accepted>,
     /// Problems of the DaemonSet as a whole.
@@ -262,9 +276,14 @@ pub struct RolloutStatus {
 }
 
 impl RolloutStatus {
-    /// Returns whether the rollout is complete, or only lacks what is accepted.
+    /// Returns whether the rollout is complete, or only lacks what is accepted. It does not count as complete if so many nodes are
+    /// down that a limit is exceeded, although those need no pod.
     pub fn counts_as_complete(&self) -> bool {
-        self.verdict == Verdict::Complete || self.accepted.as_ref().is_some_and(|accepted| accepted.complete)
+        match &self.accepted {
+            // What is accepted of nodes holds for those that are down although they need no pod, too.
+            Some(accepted) => accepted.complete || (accepted.by.is_empty() && self.verdict == Verdict::Complete),
+            None => self.verdict == Verdict::Complete,
+        }
     }
 
     /// Returns whether another revision or template is current than the one that was asked about.

@@ -24,12 +24,30 @@ pub struct TimelineReport {
     pub daemon_sets: usize,
     /// The DaemonSets whose revisions could not be read: they may have been rolled out, too.
     pub unknown: Vec<DaemonSetName>,
-    /// The rollouts, the latest first.
+    /// The rollouts, the latest first. Those that are not known to have begun at a time are placed by `notBefore`, and the last one
+    /// of a DaemonSet by `notAfter`.
     pub rollouts: Vec<Rollout>,
+    /// Revisions that cannot be read and have a higher number than the current one: they are not known to have been rolled out.
+    pub unreadable: Vec<UnreadableRevision>,
 }
 
 impl super::Report for TimelineReport {
     const KINDS: &'static [&'static str] = &["TimelineReport"];
+}
+
+/// A revision whose template cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct UnreadableRevision {
+    /// The DaemonSet.
+    pub daemon_set: DaemonSetName,
+    /// Its number.
+    pub revision: i64,
+    /// The name of the ControllerRevision.
+    pub name: String,
+    /// Why it cannot be read, a fragment.
+    pub problem: String,
 }
 
 /// One rollout of a DaemonSet: the first one of a revision, or the last one.
@@ -63,10 +81,11 @@ pub struct Rollout {
     /// The change-cause annotation at the time the revision was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
-    /// The number of the rollout that `changes` compares with, the last one before it that is known; absent if unknown.
+    /// The number of the rollout that `changes` compares with, the last one before it that is known; absent if unknown. The revision
+    /// may have another number by now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<i64>,
-    /// Whether there were, or may have been, other rollouts between these two.
+    /// Whether other rollouts may have come between the one that `changes` compares with and this one.
     pub others_between: bool,
     /// What it changed; empty if it is the first one that is known.
     pub changes: Vec<Change>,
@@ -74,15 +93,22 @@ pub struct Rollout {
     pub summary: Vec<String>,
     /// Whether the template had been rolled out before, as by `undo`.
     pub again: bool,
-    /// The number of the last rollout before it with an equivalent template; absent if there is none, or it is unknown.
+    /// The number of the last rollout before it with an equivalent template; absent if there is none, or it is unknown. The
+    /// revision may have another number by now, or have been deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<i64>,
+    /// Whether it replaces no pods, because the template is equivalent to that of the rollout right before it: so after an upgrade
+    /// of the control plane.
+    pub keeps_pods: bool,
     /// Why the template cannot be read, a fragment; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Whether a later rollout of the DaemonSet is known.
-    pub replaced: bool,
-    /// How far it is; absent unless it is the current one.
+    /// Whether a later rollout of the DaemonSet is known, other than such as keep the pods.
+    pub superseded: bool,
+    /// How many pods of the revision there are; absent if unknown, and if the revision has another number by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<usize>,
+    /// How far it is; absent unless it is the current one, or those after it keep the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<RolloutProgress>,
 }

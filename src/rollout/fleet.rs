@@ -1,29 +1,37 @@
 //! The fleet: a row per DaemonSet, from the same walk as coverage and from the verdict on its rollout.
 
-use std::cmp::Reverse;
-
 use super::situation::Situation;
-use super::situation::fault;
-use super::situation::verdict::verdict_of;
+use super::situation::fault::Faults;
+use super::situation::severity::{Severity, severity};
+use super::situation::suspect::suspect;
+use super::situation::verdict::verdict;
 use super::status::held;
 use crate::coverage::gaps;
+use crate::coverage::incidents::Incidents;
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::{Affected, Counts, RemovedNodes};
-use crate::report::list::{FleetStatus, ListReport, ListRow};
-use crate::report::reason::Class;
+use crate::report::coverage::{Affected, Counts, DaemonSetCoverage};
+use crate::report::list::{ListReport, ListRow};
 use crate::report::rollout_status::Verdict;
 
 /// Reports how each DaemonSet of the snapshot is doing, most severe status first.
 pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let index = Index::new(snapshot);
-    let mut rows: Vec<(Severity, ListRow)> =
-        index.daemon_sets().into_iter().map(|daemon_set| row(&index, daemon_set)).collect();
+    let mut incidents = Incidents::default();
+    let mut rows: Vec<(Severity, ListRow)> = index
+        .daemon_sets()
+        .into_iter()
+        .map(|daemon_set| {
+            let facts = Facts::new(&index, daemon_set);
+            let coverage = daemon_set_coverage(&facts, &Options::default());
+            incidents.add(&facts, &coverage);
+            row(facts, coverage)
+        })
+        .collect();
     // The sort is stable: equals stay in the order of namespace and name.
     rows.sort_by_key(|(severity, _)| *severity);
     let nodes_known = !index.nodes.is_empty() || index.knows(Kind::Nodes, "");
@@ -33,47 +41,30 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         incomplete: gaps::incomplete(snapshot),
         nodes_total: nodes_known.then_some(index.nodes.len()),
         nodes_not_ready: nodes_known.then(not_ready),
+        incidents: incidents.finish(),
         daemon_sets: rows.into_iter().map(|(_, row)| row).collect(),
     }
 }
 
-/// The rank of the status, whether nothing explains it, whether it is no critical DaemonSet, and the permille of
-/// eligible nodes without an available pod.
-pub(super) type Severity = (FleetStatus, bool, bool, Reverse<usize>);
-
 /// Returns the row of a DaemonSet, and where it stands among others.
-pub(super) fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Severity, ListRow) {
-    let facts = Facts::new(index, daemon_set);
-    let coverage = daemon_set_coverage(&facts, &Options::default());
+pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> (Severity, ListRow) {
+    let daemon_set = facts.daemon_set;
     let template = &daemon_set.spec.template.spec;
-    // What concerns the whole DaemonSet is a trouble even while every pod is still available.
-    let concerns = coverage.concerns.iter().map(|concern| (concern.code, 0));
-    let groups = coverage.groups.iter().map(|group| (group.code, group.count));
-    let troubles = Affected::count(groups.chain(concerns));
+    let troubles = coverage.troubles();
     let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
     let (coverage, verdict, lacks_nodes, hold) = match is_plain {
         true => (coverage, Verdict::Complete, false, None),
         false => {
             let situation = Situation::of(facts, coverage);
-            let (verdict, hold) = (verdict_of(&situation), held::hold(&situation));
-            let lacks_nodes = fault::lacks_only_nodes(&situation);
-            (situation.coverage, verdict, lacks_nodes, hold)
+            let step = situation.next_step();
+            let judged = verdict(&situation, &step);
+            let faults = Faults::new(&situation, &step, judged, suspect(&situation).as_ref());
+            let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
+            let hold = held::hold(&situation);
+            (situation.coverage, judged.unwrap_or(Verdict::Blocked), lacks_nodes, hold)
         }
     };
-    let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
-    let status = match fleet_status(verdict, &coverage.counts, &troubles) {
-        FleetStatus::Healthy | FleetStatus::NoNodes if has_lost_most => FleetStatus::Degraded,
-        FleetStatus::Blocked | FleetStatus::Degraded if lacks_nodes && !has_lost_most => FleetStatus::NodesDown,
-        // The next revision will not be rolled out.
-        FleetStatus::Healthy if hold.as_ref().is_some_and(|hold| hold.in_force) => FleetStatus::Paused,
-        status => status,
-    };
-    let is_critical =
-        template.priority_class_name == "system-node-critical" || daemon_set.metadata.namespace == "kube-system";
-    let eligible = coverage.counts.eligible.unwrap_or_default();
-    // What is not known is no reason to come first.
-    let unavailable = coverage.counts.available.map_or(0, |available| eligible.saturating_sub(available));
-    let share = unavailable * 1000 / eligible.max(1);
+    let (status, severity) = severity(&coverage, &troubles, verdict, lacks_nodes, hold.as_ref());
     let row = ListRow {
         namespace: coverage.namespace,
         name: coverage.name,
@@ -91,23 +82,7 @@ pub(super) fn row<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> (Sever
             coverage.not_eligible_groups.iter().map(|group| (group.code, group.count)),
         ),
     };
-    // A stopped rollout is no worse than pods that are missing, whatever else is under way. What nodes are at fault for may
-    // concern every DaemonSet of the cluster, and must not hide what fails because of itself.
-    let fails = |trouble: &Affected| !matches!(trouble.code.class(), Class::Node | Class::Time);
-    let is_failing = row.troubles.iter().any(|trouble| trouble.count > 0 && fails(trouble));
-    let is_settled = matches!(status, FleetStatus::NotObserved | FleetStatus::Deleting | FleetStatus::Unknown);
-    let rank = match status {
-        _ if is_settled => status,
-        FleetStatus::Blocked => status,
-        // It must not hide what fails because of itself.
-        FleetStatus::NodesDown => FleetStatus::Degraded,
-        _ if is_failing || has_lost_most => FleetStatus::Blocked,
-        _ if row.troubles.iter().any(|trouble| trouble.count > 0 && !trouble.code.takes_time()) => {
-            FleetStatus::Degraded
-        }
-        status => status,
-    };
-    ((rank, row.troubles.is_empty(), !is_critical, Reverse(share)), row)
+    (severity, row)
 }
 
 /// Returns whether every eligible node has exactly one pod, which is of the current revision and available, and no other
@@ -117,24 +92,6 @@ fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
     counts.all_available() == Some(true)
         && (updated, outdated) == (eligible, Some(0))
         && Some(facts.pods().count()) == available
-}
-
-/// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
-fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> FleetStatus {
-    match verdict {
-        Verdict::Deleting => FleetStatus::Deleting,
-        Verdict::NotObserved => FleetStatus::NotObserved,
-        Verdict::Unknown => FleetStatus::Unknown,
-        Verdict::Blocked => FleetStatus::Blocked,
-        Verdict::Degraded => FleetStatus::Degraded,
-        Verdict::Paused => FleetStatus::Paused,
-        Verdict::Progressing => FleetStatus::Progressing,
-        Verdict::Complete if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) => {
-            FleetStatus::NoNodes
-        }
-        Verdict::Complete if troubles.is_empty() => FleetStatus::Healthy,
-        Verdict::Complete => FleetStatus::Degraded,
-    }
 }
 
 #[cfg(test)]
@@ -169,6 +126,30 @@ mod tests {
         assert_eq!(rows[0].troubles.len(), 1);
         assert!(rows[1].troubles.is_empty());
         assert_eq!(rows[1].images, ["agent:2"]);
+    }
+
+    /// The verdicts alone would put the one that only progresses last.
+    #[test]
+    fn status_has_the_order_of_the_list() {
+        let starting = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 9});
+        let young = json!({"metadata": {"creationTimestamp": at("11:59:50")}});
+        let mut snapshot = world()
+            .daemon_set(json!({"metadata": {"name": "agent"}}))
+            .node("a", json!({}))
+            .unready_pod("agent-a", "a", starting, young)
+            .finish();
+        for (name, strategy) in [("by-hand", "OnDelete"), ("kept", "RollingUpdate")] {
+            let mut other = snapshot.daemon_sets[0].object.clone();
+            other["metadata"]["name"] = name.into();
+            other["metadata"]["uid"] = format!("{name}-uid").into();
+            other["spec"]["updateStrategy"] = json!({"type": strategy});
+            other["spec"]["selector"] = json!({"matchLabels": {"app": name}});
+            other["spec"]["template"]["metadata"]["labels"] = json!({"app": name});
+            snapshot.daemon_sets.push(DaemonSet::from_object(other).unwrap());
+        }
+        let of_list = fleet(&snapshot).daemon_sets.into_iter().map(|row| row.name).collect::<Vec<_>>();
+        let of_status = rollout_status(&snapshot, None).daemon_sets.into_iter().map(|row| row.name);
+        assert_eq!(of_status.collect::<Vec<_>>(), of_list);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
         .all
         .iter()
         .enumerate()
-        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], knows_pods))
+        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], daemon_set, knows_pods))
         .collect();
     HistoryReport {
         daemon_set: name_of(daemon_set),
@@ -44,7 +44,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
     }
 }
 
-fn row(revision: &Revision<'_>, older: &[Revision<'_>], knows_pods: bool) -> RevisionRow {
+fn row(revision: &Revision<'_>, older: &[Revision<'_>], daemon_set: &DaemonSet, knows_pods: bool) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
     // Compare with the next older revision that is readable.
@@ -63,7 +63,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], knows_pods: bool) -> Rev
         hash: object.hash().to_owned(),
         current: revision.is_current,
         created_at: object.metadata.creation_timestamp.get(),
-        rolled_out_at: object.rolled_out_at(),
+        rolled_out_at: object.rolled_out_at(daemon_set),
         images: template.map(images).unwrap_or_default(),
         change_cause: change_cause(object),
         pods: knows_pods.then_some(revision.pods),

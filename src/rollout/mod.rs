@@ -1,7 +1,7 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
 //! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
-//! for each DaemonSet; [`history`] lists revisions, and [`timeline`] the rollouts of all DaemonSets; [`undo`], [`restart`],
+//! for each DaemonSet; [`history`] lists revisions, and [`timeline`] the rollouts of all DaemonSets; [`recent_changes`] adds those of nodes; [`undo`], [`restart`],
 //! [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong
 //! ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when
 //! the controller has acted.
@@ -25,8 +25,10 @@ mod pace_warnings;
 pub(crate) mod partition;
 pub(crate) mod pause;
 pub mod proposal;
+pub mod recent_changes;
 pub(crate) mod replacement_warnings;
 pub(crate) mod restart;
+pub(crate) mod retry;
 pub mod set;
 pub mod situation;
 #[cfg(feature = "live")]

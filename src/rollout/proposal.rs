@@ -120,6 +120,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
             warnings: Vec::new(),
             incomplete: Vec::new(),
             pods_left: Vec::new(),
+            backoffs: Vec::new(),
             outcome: ChangeOutcome {
                 stage: if needed { ChangeStage::Planned } else { ChangeStage::NotNeeded },
                 ..ChangeOutcome::default()

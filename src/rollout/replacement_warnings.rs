@@ -3,7 +3,7 @@
 
 use super::situation::Situation;
 use super::situation::suspect::{not_by_their_node, suspect};
-use crate::coverage::{creation_refusal, exceeds_quota, refusal_reason};
+use crate::coverage::{creation_refusal, exceeds_quota, is_refused_like_controller, refusal_reason};
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::facts::revisions::name_of;
@@ -67,10 +67,8 @@ impl<'a> Replacement<'a> {
         };
         let message = admission.refusal.as_ref()?;
         let asked = refusal_reason(snapshot, self.after, message);
-        // Users may be refused what the controller is not.
-        let is_like_controller = asked.code == of_controller.code;
-        // The pods that are replaced give back their quota.
-        let is_certain = is_like_controller && !exceeds_quota(message);
+        // Users may be refused what the controller is not, and the pods that are replaced give back their quota.
+        let is_certain = is_refused_like_controller(situation, message) && !exceeds_quota(message);
         let is_gone = !situation.still_refuses_pods();
         Some((if is_certain || is_gone { asked } else { of_controller }, is_certain))
     }
@@ -148,9 +146,12 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
     let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code)?, nodes)));
     let warnings = found.map(|(group, nodes)| {
         let nodes = count_and(nodes.len(), "node", ["has", "have"]);
+        let which = match group.code.is_state_of_node() {
+            true => "may be because of this revision",
+            false => "is not tied to the node",
+        };
         let message = format!(
-            "{nodes} no available pod because of {} ({}), which is not tied to the node: pods that are replaced would fare \
-             no better",
+            "{nodes} no available pod because of {} ({}), which {which}: pods that are replaced would fare no better",
             group.code, group.message
         );
         Warning { fix: Some(group.fix.clone()), ..Warning::new(WarningCode::NotByNodes, message) }
@@ -349,6 +350,27 @@ mod tests {
         assert_eq!(refused(asked(of(denied), CURRENT, Some(policy))), None);
         let message = &restarted(asked(of(denied), CURRENT, Some(policy))).warnings[0].message;
         assert!(message.contains("PodSecurityDenied"), "{message}");
+        // What anyone may refuse is the same only if the same one refuses it.
+        for (event, same, other) in [
+            (
+                "admission webhook \"pods.example.com\" denied the request: image a:1",
+                "admission webhook \"pods.example.com\" denied the request: image a:2",
+                policy,
+            ),
+            (
+                "pods \"agent-x\" is forbidden: ValidatingAdmissionPolicy 'one' with binding 'b' denied request: no",
+                "pods \"agent-y\" is forbidden: ValidatingAdmissionPolicy 'one' with binding 'c' denied request: so",
+                "pods \"agent-y\" is forbidden: ValidatingAdmissionPolicy 'two' with binding 'b' denied request: no",
+            ),
+            (
+                "Pod \"agent-x\" is invalid: spec.hostNetwork: Forbidden: no",
+                "Pod \"agent-y\" is invalid: spec.hostNetwork: Forbidden: no",
+                "Pod \"agent-x\" is invalid: spec.hostUsers: Forbidden: no",
+            ),
+        ] {
+            assert_eq!(refused(asked(of(event), CURRENT, Some(same))), is_refused, "{same}");
+            assert_eq!(refused(asked(of(event), CURRENT, Some(other))), None, "{other}");
+        }
         // The pods that are replaced give back their quota.
         assert_eq!(refused(asked(of(quota), CURRENT, Some(quota))), None);
         // Until the missing pod is created, the controller deletes none.

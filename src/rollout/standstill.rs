@@ -52,7 +52,15 @@ impl Standstill {
         if rollout.counts_as_complete() {
             return None;
         }
-        if matches!(rollout.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused) {
+        let stands_still = match rollout.verdict {
+            Verdict::Blocked | Verdict::Degraded | Verdict::Paused => true,
+            // More nodes are down than are accepted.
+            Verdict::Complete => true,
+            // Nobody observes it.
+            Verdict::NotObserved => rollout.controller_silent_since.is_some(),
+            _ => false,
+        };
+        if stands_still {
             let since = before.map_or(now, |before| before.since);
             return Some(Standstill { since, attempt_since: None, progress });
         }
@@ -122,6 +130,21 @@ mod tests {
         });
         standstills.update(report.daemon_sets.iter(), now);
         assert!(!standstills.last(Duration::from_secs(0), now));
+    }
+
+    #[test]
+    fn what_no_controller_observes_stands_still() {
+        for (is_silent, lasts) in [(true, true), (false, false)] {
+            let mut standstills = Standstills::default();
+            let mut report = rollout_status(&world().daemon_set(json!({})).finish(), None);
+            report.daemon_sets[0].verdict = Verdict::NotObserved;
+            report.daemon_sets[0].controller_silent_since = is_silent.then_some(report.now);
+            let began = Instant::now();
+            standstills.update(report.daemon_sets.iter(), began);
+            let now = began + Duration::from_secs(60);
+            standstills.update(report.daemon_sets.iter(), now);
+            assert_eq!(standstills.last(Duration::from_secs(60), now), lasts, "{is_silent}");
+        }
     }
 
     #[test]

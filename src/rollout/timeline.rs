@@ -5,25 +5,30 @@
 //! pkg/controller/daemon/update.go, release 1.37.2). Of rollouts between the two times only holes in the numbers are left.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::fleet;
 use super::history::change_cause;
 use crate::coverage::gaps;
+use crate::coverage::options::Options;
+use crate::coverage::walk::daemon_set_coverage;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
+use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::report::list::{FleetStatus, ListRow};
-use crate::report::timeline::{Rollout, RolloutProgress, TimelineReport};
+use crate::report::timeline::{Rollout, RolloutProgress, TimelineReport, UnreadableRevision};
 
 /// How long before a revision got its number its template was changed at most, to tell by whom: the controller acts at once.
-const REACTION: SignedDuration = SignedDuration::from_secs(5);
+pub(super) const REACTION: SignedDuration = SignedDuration::from_secs(5);
 
 /// When a rollout began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +49,21 @@ struct Event<'r, 'a> {
     template: Option<&'r Template>,
     number: Option<i64>,
     began: Began,
-    /// Where it is among others.
+    /// Where it is among others of the DaemonSet.
     order: Timestamp,
+    /// The latest time that it can have begun, as far as its revision tells.
+    not_after: Option<Timestamp>,
     /// Whether the revision has kept the number.
     is_last: bool,
+}
+
+/// The rollouts of one DaemonSet.
+struct Rollouts {
+    /// The first one first, each with its place among those of others.
+    all: Vec<(Timestamp, Rollout)>,
+    unreadable: Vec<UnreadableRevision>,
+    current: Option<usize>,
+    is_pending: bool,
 }
 
 /// Returns the rollouts of all DaemonSets of a snapshot, the latest first, without those that began before a time.
@@ -55,17 +71,30 @@ pub fn timeline(snapshot: &Snapshot, since: Option<Timestamp>) -> TimelineReport
     let index = Index::new(snapshot);
     let daemon_sets = index.daemon_sets_of_any_flavor();
     let is_unknown = |daemon_set: &&&DaemonSet| !index.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace);
-    let mut rollouts: Vec<(Timestamp, Rollout)> = Vec::new();
+    let (mut rollouts, mut unreadable) = (Vec::new(), Vec::new());
     for daemon_set in &daemon_sets {
+        let facts = Facts::new(&index, daemon_set);
+        let mut of = rollouts_of(&index, &facts.revisions);
+        if let Some(current) = of.current {
+            let progress = progress(facts, of.is_pending);
+            for (_, rollout) in of.all[..=current].iter_mut().rev() {
+                (rollout.progress, rollout.superseded) = (Some(progress), false);
+                // Its pods are those of the one before it.
+                if !rollout.keeps_pods {
+                    break;
+                }
+            }
+        }
         // The sort below is stable.
-        rollouts.extend(rollouts_of(&index, daemon_set).into_iter().rev());
+        rollouts.extend(of.all.into_iter().rev());
+        unreadable.extend(of.unreadable);
     }
     let may_be_later = |rollout: &Rollout| {
         let latest = rollout.began_at.or(rollout.not_after);
         latest.zip(since).is_none_or(|(latest, since)| latest >= since)
     };
     rollouts.retain(|(_, rollout)| may_be_later(rollout));
-    rollouts.sort_by_key(|(order, _)| Reverse(*order));
+    rollouts.sort_by_key(|(place, _)| Reverse(*place));
     TimelineReport {
         now: snapshot.now,
         incomplete: gaps::incomplete_for_timeline(snapshot),
@@ -73,50 +102,104 @@ pub fn timeline(snapshot: &Snapshot, since: Option<Timestamp>) -> TimelineReport
         daemon_sets: daemon_sets.len(),
         unknown: daemon_sets.iter().filter(is_unknown).map(|daemon_set| name_of(daemon_set)).collect(),
         rollouts: rollouts.into_iter().map(|(_, rollout)| rollout).collect(),
+        unreadable,
     }
 }
 
-/// Returns the rollouts of a DaemonSet, the first one first, each with its place among those of others.
-fn rollouts_of<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Vec<(Timestamp, Rollout)> {
-    let revisions = index.revisions(daemon_set);
-    let mut events = events(&revisions);
+/// Returns the rollouts of a DaemonSet, the first one first, without how far they are.
+pub(super) fn known_rollouts(index: &Index<'_>, daemon_set: &DaemonSet) -> Vec<Rollout> {
+    let of = rollouts_of(index, &Revisions::of(daemon_set, index.snapshot));
+    of.all.into_iter().map(|(_, rollout)| rollout).collect()
+}
+
+fn rollouts_of(index: &Index<'_>, revisions: &Revisions<'_>) -> Rollouts {
+    let daemon_set = revisions.daemon_set;
+    let number_of_current = revisions.current().map(Revision::number);
+    // The controller gives the current one the highest number.
+    let is_stray = |revision: &&Revision<'_>| {
+        revision.template.is_err() && number_of_current.is_some_and(|current| revision.number() > current)
+    };
+    let (strays, told): (Vec<&Revision<'_>>, Vec<&Revision<'_>>) = revisions.all.iter().rev().partition(is_stray);
+    let mut events = events(&told, daemon_set);
     // One that was not read may be the current one.
     if !revisions.has_newest_number() && index.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace) {
         let (revision, template, began) = (revisions.current(), Some(&revisions.live), Began::Pending);
-        events.push(Event { revision, template, number: None, began, order: Timestamp::MAX, is_last: true });
+        let order = Timestamp::MAX;
+        events.push(Event { revision, template, number: None, began, order, not_after: None, is_last: true });
     }
-    (0..events.len()).map(|at| (events[at].order, rollout(index, &revisions, &events, at))).collect()
+    let is_pending = events.last().is_some_and(|last| last.began == Began::Pending);
+    let is_current = |event: &Event<'_, '_>| match is_pending {
+        true => event.began == Began::Pending,
+        false => event.is_last && event.revision.is_some_and(|revision| revision.is_current),
+    };
+    let current = events.iter().rposition(is_current);
+    let all = (0..events.len())
+        .map(|at| {
+            // What may be the latest one is among those that it may be later than.
+            let latest = || events[at].not_after.unwrap_or(index.now());
+            let is_uncertain = matches!(events[at].began, Began::NotBefore(_) | Began::Unknown);
+            let place = if is_uncertain && at + 1 == events.len() { latest() } else { events[at].order };
+            (place, rollout(index, daemon_set, &events, at, current == Some(at)))
+        })
+        .collect();
+    let unreadable = |stray: &Revision<'_>| UnreadableRevision {
+        daemon_set: name_of(daemon_set),
+        revision: stray.number(),
+        name: stray.object.metadata.name.clone(),
+        problem: stray.template.as_ref().err().cloned().unwrap_or_default(),
+    };
+    let unreadable = strays.into_iter().map(unreadable).collect();
+    Rollouts { all, unreadable, current, is_pending }
 }
 
-/// Returns what the revisions tell about rollouts, the first one first.
-fn events<'r, 'a>(revisions: &'r Revisions<'a>) -> Vec<Event<'r, 'a>> {
-    let oldest_first: Vec<&Revision<'a>> = revisions.all.iter().rev().collect();
+/// Returns how far the current rollout of a DaemonSet is.
+fn progress(facts: Facts<'_>, is_pending: bool) -> RolloutProgress {
+    let coverage = daemon_set_coverage(&facts, &Options::default());
+    let ListRow { status, counts, .. } = fleet::row(facts, coverage).1;
+    // Of nodes that were not read, only the numbers of the status are known.
+    let known = Some(&counts).filter(|counts| status != FleetStatus::Unknown || counts.from_status);
+    // Those of a status that is stale are numbers of the template before.
+    let is_stale = counts.from_status && (is_pending || status == FleetStatus::NotObserved);
+    RolloutProgress {
+        status,
+        updated: known.filter(|_| !is_stale).and_then(|it| it.updated),
+        eligible: known.and_then(|it| it.eligible),
+    }
+}
+
+/// Returns what revisions, the first one first, tell about rollouts.
+fn events<'r, 'a>(oldest_first: &[&'r Revision<'a>], daemon_set: &DaemonSet) -> Vec<Event<'r, 'a>> {
     // A revision that gets another number leaves a hole.
     let is_without_holes = oldest_first.iter().zip(1..).all(|(revision, number)| revision.number() == number);
     let mut events = Vec::new();
     let mut latest: Option<Timestamp> = None;
     for (at, revision) in oldest_first.iter().enumerate() {
         let created = revision.object.metadata.creation_timestamp.get();
-        // A number is older than all higher ones: somebody else has written the object since, as if it is adopted.
+        // A number is older than all higher ones: somebody else has written the object since.
         let is_of_the_number = |time: &Timestamp| {
-            let mut later = oldest_first[at + 1..].iter().filter_map(|later| later.object.rolled_out_at());
+            let mut later = oldest_first[at + 1..].iter().filter_map(|later| later.object.numbered_at_latest());
             later.all(|later| later >= *time)
         };
-        let numbered = revision.object.rolled_out_at().filter(is_of_the_number);
-        let (began, order) = match numbered.or(created.filter(|_| is_without_holes)) {
+        let numbered = match is_without_holes {
+            true => created,
+            false => revision.object.rolled_out_at(daemon_set).filter(is_of_the_number),
+        };
+        let (began, order) = match numbered {
             Some(time) if Some(time) >= latest => (Began::At(time), Some(time)),
             _ => {
                 let earliest = created.max(latest);
                 (earliest.map_or(Began::Unknown, Began::NotBefore), earliest)
             }
         };
-        let (template, number) = (revision.template.as_ref().ok(), Some(revision.number()));
+        let (template, number, not_after) =
+            (revision.template.as_ref().ok(), Some(revision.number()), revision.object.numbered_at_latest());
         let revision = Some(*revision);
-        if let Some(order) = created.filter(|created| Some(*created) < order) {
-            events.push(Event { revision, template, number: None, began: Began::At(order), order, is_last: false });
+        if let Some(order) = created.filter(|created| Some(*created) < order && !is_without_holes) {
+            let began = Began::At(order);
+            events.push(Event { revision, template, number: None, began, order, not_after: None, is_last: false });
         }
         let place = order.unwrap_or(Timestamp::MIN);
-        events.push(Event { revision, template, number, began, order: place, is_last: true });
+        events.push(Event { revision, template, number, began, order: place, not_after, is_last: true });
         latest = latest.max(order);
     }
     // What has lost its number fills a hole before another one of the same second, if there may be one.
@@ -136,24 +219,29 @@ fn number(events: &mut [Event<'_, '_>]) {
             continue;
         };
         let is_known = matches!(events[at].began, Began::At(_));
-        let holes = before + 1..number;
-        if is_before_known && is_known && holes.clone().count() == unnumbered.len() {
-            unnumbered.iter().zip(holes).for_each(|(at, number)| events[*at].number = Some(number));
+        let holes = number.checked_sub(before).and_then(|step| usize::try_from(step).ok()?.checked_sub(1));
+        if is_before_known && is_known && holes == Some(unnumbered.len()) {
+            unnumbered.iter().zip(before + 1..).for_each(|(at, number)| events[*at].number = Some(number));
         }
         unnumbered.clear();
         (before, is_before_known) = (number, is_known);
     }
 }
 
-fn rollout(index: &Index<'_>, revisions: &Revisions<'_>, events: &[Event<'_, '_>], at: usize) -> Rollout {
-    let daemon_set = revisions.daemon_set;
+fn rollout<'a>(
+    index: &Index<'_>,
+    daemon_set: &'a DaemonSet,
+    events: &[Event<'_, 'a>],
+    at: usize,
+    is_current: bool,
+) -> Rollout {
     let Event { revision, number, began, is_last, .. } = events[at];
     let own = events[at].template;
     // What has only an earliest time may have been later than what stands after it, unless both have kept their numbers.
     let is_earlier = |event: &&Event<'_, '_>| is_last || matches!(event.began, Began::At(_));
     let earlier = || events[..at].iter().rev().filter(is_earlier);
-    let is_next = |before: &Event<'_, '_>| match number {
-        Some(number) => before.number == Some(number - 1),
+    let is_next = |before: &Event<'_, 'a>| match number {
+        Some(number) => number.checked_sub(1).is_some_and(|next| before.number == Some(next)),
         None => began == Began::Pending && before.is_last,
     };
     let before = earlier().find(|before| is_next(before)).filter(|before| before.template.is_some());
@@ -162,21 +250,28 @@ fn rollout(index: &Index<'_>, revisions: &Revisions<'_>, events: &[Event<'_, '_>
         (Some(before), Some(own)) => difference(before, own),
         _ => Vec::new(),
     };
-    let is_same = |before: &&Event<'_, '_>| before.template.zip(own).is_some_and(|(one, own)| one.same_meaning(own));
+    let is_same = |before: &&Event<'_, 'a>| before.template.zip(own).is_some_and(|(one, own)| one.same_meaning(own));
     let mut same = earlier().filter(is_same).peekable();
+    // What was written with another generation of the template replaces pods, however little it changes.
+    let of_revision = |revision: &Revision<'a>| &revision.object.annotations;
+    let annotations = if is_current { Some(&daemon_set.annotations) } else { revision.map(of_revision) };
+    let has_same_generation = |before: &Event<'_, 'a>| {
+        let generation = |of: Option<&'a BTreeMap<String, String>>| of?.get(TEMPLATE_GENERATION_ANNOTATION);
+        let generations = generation(before.revision.map(of_revision)).zip(generation(annotations));
+        generations.is_none_or(|(before, own)| before == own)
+    };
+    let keeps_pods = before.is_some_and(|before| is_next(before) && is_same(&before) && has_same_generation(before));
+    let knows_pods = index.knows(Kind::Pods, &daemon_set.metadata.namespace);
     let later = events[at + 1..].iter().filter(|later| later.is_last).filter_map(|later| match later.began {
         Began::At(time) => Some(time),
         _ => None,
     });
+    let at_latest = || later.chain(events[at].not_after).min();
     let (began_at, not_before, not_after) = match began {
         Began::At(time) => (Some(time), None, None),
-        Began::NotBefore(time) => (None, Some(time), later.min()),
-        Began::Unknown => (None, None, later.min()),
+        Began::NotBefore(time) => (None, Some(time), at_latest()),
+        Began::Unknown => (None, None, at_latest()),
         Began::Pending => (None, None, None),
-    };
-    let is_current = match events.last() {
-        Some(last) if last.began == Began::Pending => began == Began::Pending,
-        _ => is_last && revision.is_some_and(|revision| revision.is_current),
     };
     Rollout {
         daemon_set: name_of(daemon_set),
@@ -194,34 +289,28 @@ fn rollout(index: &Index<'_>, revisions: &Revisions<'_>, events: &[Event<'_, '_>
         changes,
         again: same.peek().is_some(),
         same_as: same.find_map(|same| same.number),
+        keeps_pods,
         problem: own
             .is_none()
             .then(|| revision.and_then(|revision| revision.template.as_ref().err().cloned()))
             .flatten(),
-        replaced: !is_current && at + 1 < events.len(),
-        progress: is_current.then(|| {
-            let ListRow { status, counts, .. } = fleet::row(index, daemon_set).1;
-            // Of nodes that were not read, only the numbers of the status are known.
-            let known = Some(&counts).filter(|counts| status != FleetStatus::Unknown || counts.from_status);
-            let (updated, eligible) = (known.and_then(|it| it.updated), known.and_then(|it| it.eligible));
-            RolloutProgress { status, updated, eligible }
-        }),
+        superseded: !is_current && at + 1 < events.len(),
+        pods: revision.filter(|_| is_last && began != Began::Pending && knows_pods).map(|it| it.pods.total),
+        progress: None,
     }
 }
 
 /// Returns the one field manager that can have changed the template for a rollout that began at a time, after another one.
 fn changed_by(daemon_set: &DaemonSet, after: Option<&Event<'_, '_>>, began: Timestamp) -> Option<String> {
-    let has_written = |entry: &&serde_json::Value| {
-        entry.pointer("/fieldsV1/f:spec/f:template").is_some()
-            && time_of(entry).is_some_and(|at| {
-                at <= began && began.duration_since(at) <= REACTION && after.is_none_or(|after| after.order < at)
-            })
+    let entries = managed_fields(&daemon_set.object).iter();
+    let of_template = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:template").is_some());
+    let written = of_template.filter_map(|entry| Some((entry["manager"].as_str()?, time_of(entry)?)));
+    // Who has changed it later may have changed it then, too: only the last time is kept.
+    let may_have = |(_, at): &(&str, Timestamp)| {
+        began.duration_since(*at) <= REACTION && after.is_none_or(|after| after.order < *at)
     };
-    let mut managers: Vec<&str> =
-        managed_fields(&daemon_set.object).iter().filter(has_written).filter_map(|it| it["manager"].as_str()).collect();
-    managers.dedup();
-    match managers.as_slice() {
-        [one] => Some((*one).to_owned()),
+    match written.filter(may_have).collect::<Vec<_>>().as_slice() {
+        [(manager, at)] if *at <= began => Some((*manager).to_owned()),
         _ => None,
     }
 }
@@ -233,7 +322,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
     use serde_json::{Value, json};
 
-    use super::{FleetStatus, timeline};
+    use super::{FleetStatus, TEMPLATE_GENERATION_ANNOTATION, timeline};
     use crate::facts::test_support::{World, at, world};
     use crate::model::controller_revision::ControllerRevision;
     use crate::model::snapshot::{Gap, GapCause, Kind};
@@ -327,6 +416,103 @@ mod tests {
     }
 
     #[test]
+    fn revisions_that_outlive_their_daemon_set_are_not_rolled_out_when_the_next_one_adopts_them() {
+        let adopted = |live: &str, revisions: &[Told<'_>]| {
+            let created = json!({"metadata": {"creationTimestamp": at("12:00")}});
+            said(&all(with_revisions(live, revisions).daemon_set(created)).rollouts)
+        };
+        assert_eq!(adopted("a", &[(1, "a", "10:00", Some("12:00"))]), ["1 10:00 "]);
+        let three =
+            [(1, "a", "10:00", Some("12:00")), (2, "b", "10:10", Some("12:00")), (3, "c", "10:20", Some("12:00"))];
+        assert_eq!(adopted("c", &three), ["3 10:20 b → c", "2 10:10 a → b", "1 10:00 "]);
+        // With a hole, the time of the number is lost.
+        let hole = [(2, "b", "10:10", Some("12:00")), (3, "c", "10:20", Some("12:00"))];
+        assert_eq!(adopted("c", &hole), ["3 10:20..12:00 b → c", "2 10:10..12:00 "]);
+        // What the new one has rolled out is known.
+        let rolled = [hole[0], (3, "c", "12:00", Some("12:00")), (4, "d", "12:10", Some("12:10"))];
+        assert_eq!(adopted("d", &rolled), ["4 12:10 c → d", "3 12:00 b → c", "2 10:10..12:00 "]);
+    }
+
+    #[test]
+    fn an_equivalent_revision_right_after_another_replaces_no_pods() {
+        let with_generation = |world: World, generation: &str| {
+            let mut world =
+                world.daemon_set(json!({"metadata": {"annotations": {TEMPLATE_GENERATION_ANNOTATION: generation}}}));
+            for (revision, generation) in world.snapshot.controller_revisions.iter_mut().zip(["1", "2", "2"]) {
+                revision.annotations.insert(TEMPLATE_GENERATION_ANNOTATION.to_owned(), generation.to_owned());
+            }
+            world
+        };
+        let upgraded = || {
+            let revisions = [(1, "a", "10:00", None), (2, "b", "10:10", None), (3, "B", "10:20", None)];
+            let mut world = with_revisions("b", &revisions);
+            let data = world.snapshot.controller_revisions[1].object["data"].clone();
+            world.snapshot.controller_revisions[2].object["data"] = data;
+            world.pod("agent-a", "a", json!({"metadata": {"labels": {"controller-revision-hash": "b"}}}))
+        };
+        let told = |world| {
+            let rows = all(world).rollouts;
+            let one = |row: &Rollout| (row.keeps_pods, row.superseded, row.progress.is_some(), row.pods);
+            rows.iter().map(one).collect::<Vec<_>>()
+        };
+        // The pods are those of the last rollout that replaced some.
+        let kept = [(true, false, true, Some(0)), (false, false, true, Some(1)), (false, true, false, Some(0))];
+        assert_eq!(told(with_generation(upgraded(), "2")), kept);
+        assert_eq!(told(upgraded()), kept);
+        // The template was written again, such as with its tolerations in another order.
+        let replaced = told(with_generation(upgraded(), "3"));
+        assert_eq!(replaced, [(false, false, true, Some(0)), (false, true, false, Some(1)), kept[2]]);
+    }
+
+    #[test]
+    fn an_unreadable_revision_after_the_current_one_is_no_rollout() {
+        let mut world =
+            with_revisions("b", &[(1, "a", "10:00", None), (2, "b", "10:10", None), (9, "c", "10:20", None)]);
+        world.snapshot.controller_revisions[2].object["data"] = json!({});
+        let report = all(world);
+        assert_eq!(said(&report.rollouts), ["2 10:10 a → b", "1 10:00 "]);
+        assert_eq!((report.unreadable[0].revision, report.unreadable[0].name.as_str()), (9, "agent-c"));
+    }
+
+    #[test]
+    fn numbers_at_the_limits_are_no_overflow() {
+        let revisions = [(i64::MIN, "a", "10:00", Some("10:00")), (i64::MAX, "b", "10:10", Some("10:20"))];
+        assert_eq!(all(with_revisions("b", &revisions)).rollouts.len(), 3);
+    }
+
+    #[test]
+    fn the_numbers_of_a_status_that_is_stale_are_not_those_of_the_new_template() {
+        let updated = |generation: i64| {
+            let mut world = with_revisions("b", &[(1, "a", "10:00", None), (2, "b", "10:10", None)]);
+            for kind in [Kind::Nodes, Kind::Pods] {
+                world.snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
+            }
+            let status = json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3});
+            let patch = json!({"metadata": {"generation": generation}, "status": status});
+            all(world.daemon_set(patch)).rollouts[0].progress.map(|progress| (progress.updated, progress.eligible))
+        };
+        assert_eq!(updated(2), Some((Some(3), Some(3))));
+        assert_eq!(updated(3), Some((None, Some(3))));
+    }
+
+    #[test]
+    fn what_may_be_the_latest_is_placed_by_the_latest_time_it_can_have() {
+        let mut snapshot = with_revisions("b", &[(1, "a", "10:00", None), (2, "b", "10:30", None)]).finish();
+        // Without managed fields and with a hole.
+        let mut other = with_revisions("b", &[(2, "a", "10:00", None), (3, "b", "10:10", None)])
+            .daemon_set(json!({"metadata": {"name": "other", "uid": "other-uid"}}))
+            .finish();
+        for revision in &mut other.controller_revisions {
+            revision.metadata.owner_references[0].uid = "other-uid".to_owned();
+        }
+        snapshot.daemon_sets.append(&mut other.daemon_sets);
+        snapshot.controller_revisions.append(&mut other.controller_revisions);
+        let rows = timeline(&snapshot, None).rollouts;
+        let order: Vec<_> = rows.iter().map(|row| (row.daemon_set.name.as_str(), row.revision)).collect();
+        assert_eq!(order, [("other", Some(3)), ("agent", Some(2)), ("agent", Some(1)), ("other", Some(2))]);
+    }
+
+    #[test]
     fn a_template_that_the_controller_has_not_acted_on_comes_first() {
         let revisions = [(1, "a", "10:00", Some("10:00")), (2, "b", "10:10", Some("10:10"))];
         let report = all(with_revisions("c", &revisions).daemon_set(json!({"metadata": {"generation": 3}})));
@@ -334,7 +520,7 @@ mod tests {
         let status = |row: &Rollout| row.progress.map(|progress| progress.status);
         let statuses: Vec<_> = report.rollouts.iter().map(status).collect();
         assert_eq!(statuses, [Some(FleetStatus::NotObserved), None, None]);
-        assert!(report.rollouts[1].replaced);
+        assert!(report.rollouts[1].superseded);
         // It was rolled back, and the revision has not got its new number yet.
         let back = all(with_revisions("a", &revisions).daemon_set(json!({"metadata": {"generation": 3}})));
         assert_eq!(said(&back.rollouts)[0], "? pending b → a as 1");
@@ -359,6 +545,8 @@ mod tests {
         assert_eq!(by(&[("helm", "10:05", template())]), None);
         assert_eq!(by(&[("kubectl-label", "10:10", json!({"f:metadata": {"f:labels": {}}}))]), None);
         assert_eq!(by(&[("helm", "10:10", template()), ("argocd", "10:10", template())]), None);
+        // Either may have changed it at 10:10: of the one that has changed it again that time is not kept.
+        assert_eq!(by(&[("helm", "10:10", template()), ("argocd", "10:40", template())]), None);
         // What one changed before was rolled out before.
         let at_once = by_of("10:09:58", &[("helm", "10:10", template()), ("argocd", "10:09:58", template())]);
         assert_eq!(at_once.as_deref(), Some("helm"));
@@ -390,18 +578,44 @@ mod tests {
         assert!(report.incomplete[0].message.ends_with("which rollouts there were is not known"));
     }
 
-    /// A rollout as it was: its number, the tag of its image, and its time.
+    /// A rollout as it was: its number, the place of the tag of its image in [`TAGS`], and its time.
     type Was = (i64, usize, Timestamp);
 
-    /// Rolls out templates as the controller does, and deletes old revisions as it does. Returns what is left, and what was.
-    fn rolled_out(random: &mut impl FnMut(u64) -> u64, records: bool) -> (World, Vec<Was>) {
-        const TAGS: [&str; 4] = ["a", "b", "c", "d"];
+    /// The tags of images. After an upgrade of the control plane, the template of the second one is written as the last one.
+    const TAGS: [&str; 5] = ["a", "b", "c", "d", "B"];
+
+    /// What happened to a DaemonSet, and what is left of it.
+    struct Past {
+        world: World,
+        was: Vec<Was>,
+        /// Whether the time of the last rollout is lost.
+        is_lost: bool,
+        is_pending: bool,
+    }
+
+    /// Rolls out templates as the controller does, and deletes old revisions as it does.
+    fn rolled_out(random: &mut impl FnMut(u64) -> u64, records: bool) -> Past {
         // The number, the tag, the creation and the time of the number.
         let mut left: Vec<(i64, usize, Timestamp, Timestamp)> = Vec::new();
         let (mut was, mut time): (Vec<Was>, Timestamp) = (Vec::new(), at("10:00").parse().unwrap());
+        let (mut daemon_set_created, mut is_upgraded) = (time, false);
         for _ in 0..1 + random(8) {
             time += SignedDuration::from_secs(i64::try_from(1 + random(100)).unwrap());
-            let tag = usize::try_from(random(4)).unwrap();
+            let is_second = was.last().is_some_and(|last| last.1 == 1);
+            let tag = match usize::try_from(random(4)).unwrap() {
+                // Another DaemonSet of the same name adopts the revisions.
+                _ if random(10) == 0 => {
+                    daemon_set_created = time;
+                    left.iter_mut().for_each(|revision| revision.3 = time);
+                    continue;
+                }
+                _ if is_second && !is_upgraded && random(2) == 0 => {
+                    is_upgraded = true;
+                    4
+                }
+                1 if is_upgraded => 4,
+                tag => tag,
+            };
             let number =
                 left.iter().filter(|revision| revision.1 != tag).map(|revision| revision.0).max().unwrap_or(0) + 1;
             match left.iter_mut().find(|revision| revision.1 == tag) {
@@ -416,19 +630,40 @@ mod tests {
                 left.retain(|revision| Some(revision.0) != oldest);
             }
         }
-        let live = was.last().map_or("a", |(_, tag, _)| TAGS[*tag]);
+        let last = left.iter().max_by_key(|revision| revision.0);
+        let is_lost = last
+            .is_some_and(|(.., created, numbered)| *created < daemon_set_created && daemon_set_created <= *numbered);
+        let is_pending = random(10) == 0;
+        let live = if is_pending { "pending" } else { was.last().map_or("a", |(_, tag, _)| TAGS[*tag]) };
         let clock = |time: &Timestamp| time.strftime("%H:%M:%S").to_string();
         let texts: Vec<(i64, &str, String, String)> = left
             .iter()
             .map(|(number, tag, created, numbered)| (*number, TAGS[*tag], clock(created), clock(numbered)))
             .collect();
-        let told: Vec<Told<'_>> = texts
+        let mut told: Vec<Told<'_>> = texts
             .iter()
             .map(|(number, tag, created, numbered)| {
                 (*number, *tag, created.as_str(), records.then_some(numbered.as_str()))
             })
             .collect();
-        (with_revisions(live, &told), was)
+        let later = clock(&(time + SignedDuration::from_secs(1)));
+        // Without another one, it might be the current one.
+        if !told.is_empty() {
+            told.push((99, "unreadable", &later, records.then_some(&later)));
+        }
+        let generation = if is_pending { 3 } else { 2 };
+        let metadata = json!({"generation": generation, "creationTimestamp": daemon_set_created.to_string()});
+        let mut world = with_revisions(&live.to_lowercase(), &told).daemon_set(json!({"metadata": metadata}));
+        for revision in &mut world.snapshot.controller_revisions {
+            match revision.metadata.name.as_str() {
+                "agent-unreadable" => revision.object["data"] = json!({}),
+                "agent-B" => {
+                    revision.object["data"]["spec"]["template"]["spec"]["containers"][0]["image"] = json!("agent:b");
+                }
+                _ => {}
+            }
+        }
+        Past { world, was, is_lost, is_pending }
     }
 
     #[test]
@@ -438,15 +673,29 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
-        let mut told = [0; 3];
-        for case in 0..2_000 {
+        let mut told = [0; 5];
+        for case in 0..4_000 {
             let records = case % 3 > 0;
-            let (world, was) = rolled_out(&mut random, records);
-            let tag_of =
-                |row: &Rollout| row.name.as_deref().and_then(|name| "abcd".find(name.strip_prefix("agent-")?)).unwrap();
-            let report = all(world);
+            let Past { world, was, is_lost, is_pending } = rolled_out(&mut random, records);
+            if was.is_empty() {
+                continue;
+            }
+            let tag_of = |row: &Rollout| {
+                let name = row.name.as_deref().and_then(|name| name.strip_prefix("agent-"));
+                TAGS.iter().position(|tag| Some(*tag) == name).unwrap()
+            };
+            let is_same = |one: usize, other: usize| TAGS[one].eq_ignore_ascii_case(TAGS[other]);
+            // The template is written in another form only.
+            let keeps_pods = |at: usize| at > 0 && was[at].1 == 4 && was[at - 1].1 == 1;
+            let mut rollouts = all(world).rollouts;
+            if is_pending {
+                let pending = rollouts.remove(0);
+                assert!(pending.pending && pending.progress.is_some(), "{case}: {pending:?}");
+                // Before the controller has acted, no other one is the current one.
+                rollouts.retain(|row| row.problem.is_none());
+            }
             let mut seen = BTreeSet::new();
-            for row in &report.rollouts {
+            for row in &rollouts {
                 let tag = tag_of(row);
                 let fits = |(number, other, time): &&Was| {
                     *other == tag
@@ -457,7 +706,10 @@ mod tests {
                 };
                 let found = was.iter().position(|was| fits(&was));
                 let found = found.unwrap_or_else(|| panic!("{case}: {row:?} never was: {was:?}"));
-                assert_eq!(row.progress.is_some(), found + 1 == was.len() || fits(&was.last().unwrap()), "{case}");
+                let in_effect = |at: usize| (at + 1..was.len()).all(keeps_pods) && !is_pending;
+                let is_current = (0..was.len()).any(|at| fits(&&was[at]) && in_effect(at));
+                assert_eq!(row.progress.is_some(), is_current, "{case}: {row:?} of {was:?}");
+                assert_eq!(row.superseded, !is_current, "{case}: {row:?} of {was:?}");
                 if !row.others_between
                     && let Some(number) = row.compared_with
                 {
@@ -465,16 +717,19 @@ mod tests {
                     told[0] += 1;
                 }
                 if row.again {
-                    assert!(was[..found].iter().any(|earlier| earlier.1 == tag), "{case}");
+                    assert!(was[..found].iter().any(|earlier| is_same(earlier.1, tag)), "{case}");
                     told[1] += 1;
                 }
+                assert!(!row.keeps_pods || keeps_pods(found), "{case}: {row:?} of {was:?}");
                 told[2] += usize::from(row.began_at.is_some());
+                told[3] += usize::from(row.keeps_pods);
+                told[4] += usize::from(row.began_at.is_none() && records);
                 assert!(row.began_at.is_none() || seen.insert(row.began_at), "{case}: twice {row:?}");
             }
-            // With the times, the latest rollout of each revision is known.
-            let last = report.rollouts[0].began_at;
-            assert!(!records || last == was.last().map(|was| was.2), "{case}: {last:?} of {was:?}");
+            // With the times, the latest rollout of each revision is known, but for those that were adopted since.
+            let last = rollouts.first().and_then(|row| row.began_at);
+            assert!(!records || is_lost || last == was.last().map(|was| was.2), "{case}: {last:?} of {was:?}");
         }
-        assert!(told.iter().all(|told| *told > 1_000), "{told:?}");
+        assert!(told.iter().all(|told| *told > 100), "{told:?}");
     }
 }

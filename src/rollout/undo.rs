@@ -61,7 +61,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     });
     let report = ChangePlan {
         to_revision: Some(target.number()),
-        rolled_out_at: target.object.rolled_out_at(),
+        rolled_out_at: target.object.rolled_out_at(revisions.daemon_set),
         why,
         warnings: doubt.into_iter().chain(planned.report.warnings).collect(),
         ..planned.report

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::JSON;
 use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
+use super::stalled::refused_pod;
+use super::{JSON, api_groups, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
 
 const TEMPLATE: &str = "/spec/template";
@@ -43,8 +45,13 @@ fn image(object: &Value) -> &Value {
 
 /// Serves a cluster with an admission.
 fn admitting(cluster: &Arc<Cluster>, of: Of, admission: Admission) -> Server {
+    Server::start(admitted(cluster, of, admission))
+}
+
+/// Returns what a cluster with an admission answers.
+fn admitted(cluster: &Arc<Cluster>, of: Of, admission: Admission) -> impl Fn(&Asked) -> Reply + use<> {
     let cluster = cluster.clone();
-    Server::start(move |asked| {
+    move |asked| {
         let before = live(&cluster);
         if asked.method != "PATCH" || is_dry_run(asked) && of == Of::Real {
             return cluster.answer(asked);
@@ -64,7 +71,7 @@ fn admitting(cluster: &Arc<Cluster>, of: Of, admission: Admission) -> Server {
             false => cluster.edit(|stored| *stored = object.clone()),
         }
         Reply::of(200, JSON, if is_dry_run(asked) { object.to_string().into_bytes() } else { cluster.object() })
-    })
+    }
 }
 
 fn keep(path: &str, before: &Value, object: &mut Value) {
@@ -149,7 +156,17 @@ fn no_pod_is_replaced_for_a_template_that_was_not_shown() {
     assert!(ended.err.contains("makes another one each time"), "{}", ended.err);
     let shown = format!("{}{}", ended.out, ended.err);
     assert!(shown.contains("kubectl ds status -n team"), "{shown}");
-    assert!(!ended.err.contains("to continue: kubectl ds partition"), "{shown}");
+    assert!(!shown.contains("kubectl ds partition"), "{shown}");
+    // What was held before would be rolled out.
+    let cluster = held();
+    let ended =
+        run(&admitting(&cluster, Of::Real, keep_template), &["partition", "agent", "0", "--image=agent=agent:3"]);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(1), true), "{} {}", ended.out, ended.err);
+    let shown = format!("{}{}", ended.out, ended.err);
+    assert!(!shown.contains("kubectl ds resume"), "{shown}");
+    let status = run(&admitting(&cluster, Of::All, |_, _| {}), &["status", "agent"]);
+    assert!(status.out.contains("the template of the last stage is not there"), "{}", status.out);
+    assert!(!status.out.contains("at its own pace"), "{}", status.out);
 }
 
 fn mirror(_: &Value, object: &mut Value) {
@@ -197,6 +214,57 @@ fn an_undo_of_a_held_daemon_set_rolls_back_to_what_admission_makes_of_the_templa
 }
 
 #[test]
+fn why_a_way_back_cannot_go_on_with_the_template_of_admission_is_told() {
+    let elsewhere: Admission = |_, object| object["spec"]["template"]["spec"]["nodeSelector"] = json!({"pool": "x"});
+    let server = admitting(&held(), Of::Real, elsewhere);
+    let ended = run(&server, &["partition", "agent", "0", "--to-revision=1", "--nodes=n1"]);
+    assert_eq!((ended.code, sent(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("differs from the one that was shown"), "{}", ended.err);
+    assert!(ended.err.contains("node \"n1\" is not eligible for team/agent"), "{}", ended.err);
+}
+
+/// The images of another template may not be there.
+#[test]
+fn images_are_pulled_of_the_template_that_is_rolled_out() {
+    let cluster = held();
+    let (answer, jobs) = (admitted(&cluster, Of::Real, mirror), Mutex::new(Vec::<Value>::new()));
+    let server = Server::start(move |asked| {
+        let of_jobs = asked.target.contains("prepull");
+        match (asked.method.as_str(), asked.path()) {
+            ("POST", path) if path.ends_with("/jobs") => {
+                jobs.lock().unwrap().push(serde_json::from_slice(&asked.body).unwrap());
+                Reply::of(201, JSON, asked.body.clone())
+            }
+            ("GET", path) if path.ends_with("/jobs") => Reply::of(200, JSON, r#"{"kind":"JobList","items":[]}"#),
+            ("DELETE", path) if path.contains("/jobs/") => {
+                Reply::of(200, JSON, r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)
+            }
+            ("GET", path) if of_jobs && path.ends_with("/pods") => {
+                let jobs = jobs.lock().unwrap();
+                let pods = jobs.iter().map(|job| {
+                    json!({
+                        "metadata": {"name": "pull", "namespace": "team", "ownerReferences": [
+                            {"kind": "Job", "name": job["metadata"]["name"], "uid": "1", "controller": true}]},
+                        "spec": job["spec"]["template"]["spec"],
+                        "status": {"containerStatuses": [{"name": "image-0", "state": {"running": {}}}]},
+                    })
+                });
+                json_list(path, &pods.collect::<Vec<_>>())
+            }
+            _ => answer(asked),
+        }
+    });
+    let ended = run(&server, &["partition", "agent", "0", "--to-revision=1", "--prepull"]);
+    let is_change = |asked: &&Asked| asked.method == "PATCH" && !is_dry_run(asked);
+    let is_deletion = |asked: &&Asked| asked.method == "DELETE" && asked.path().contains("/pods/");
+    let asked = server.asked();
+    let made = (asked.iter().filter(is_change).count(), asked.iter().filter(is_deletion).count());
+    assert_eq!((ended.code, made), (Some(1), (1, 0)), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("differs from the one that was shown"), "{}", ended.err);
+    assert!(ended.err.contains("to continue: kubectl ds partition -n team --prepull"), "{}", ended.err);
+}
+
+#[test]
 fn an_undo_of_a_held_daemon_set_whose_template_admission_keeps_is_refused() {
     let cluster = held();
     let (before, server) = (cluster.object(), admitting(&cluster, Of::All, keep_template));
@@ -216,6 +284,47 @@ fn an_undo_of_a_held_daemon_set_whose_template_admission_keeps_is_refused() {
     let ended = run(&server, &["undo", "agent"]);
     assert_eq!((ended.code, sent(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("to continue: kubectl ds undo --to-revision 1 -n team"), "{}", ended.err);
+    assert!(!format!("{}{}", ended.out, ended.err).contains("kubectl ds resume"), "{} {}", ended.out, ended.err);
+    // The annotation says that an undo was begun, and the revision that it was to leave is the current one.
+    let server = admitting(&cluster, Of::All, |_, _| {});
+    let status = run(&server, &["status", "agent"]);
+    assert!(status.out.contains("kubectl ds undo --to-revision 1 -n team"), "{}", status.out);
+    assert!(!status.out.contains("--to-revision 2") && !status.out.contains("at its own pace"), "{}", status.out);
+    let ended = run(&server, &["undo", "--to-revision=1", "agent"]);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(0), &json!("agent:1")), "{} {}", ended.out, ended.err);
+}
+
+/// A pod of the template as it was sent would tell nothing: another one is created.
+#[test]
+fn the_pod_that_is_tried_has_what_admission_makes_of_the_template() {
+    let mirror: Admission = |_, object| {
+        let image = object.pointer_mut("/spec/template/spec/containers/0/image").unwrap();
+        if image == "mirror/agent:2" {
+            *image = "agent:2".into();
+        }
+    };
+    const MIRRORED: &[&str] = &["partition", "agent", "1", "--image=agent=mirror/agent:2", "--progress-deadline=3s"];
+    for (refused, expected) in [("mirror/agent:2", 0), ("agent:2", 1)] {
+        let cluster = Cluster::new();
+        let answer = admitted(&cluster, Of::All, mirror);
+        let server = Server::start(move |asked| match asked.path() {
+            path if path.ends_with("/events") && !asked.target.contains("watch=true") => {
+                json_list(path, &[refused_pod()])
+            }
+            path if path.ends_with("/pods") && asked.method == "POST" => {
+                let pod: Value = serde_json::from_slice(&asked.body).unwrap();
+                let message = refused_pod()["message"].as_str().unwrap().replace("Error creating: ", "");
+                match pod["spec"]["containers"][0]["image"] == refused {
+                    true => refusal(403, "Forbidden", &message),
+                    false => Reply::of(201, JSON, asked.body.clone()),
+                }
+            }
+            _ => answer(asked),
+        });
+        let ended = run(&server, MIRRORED);
+        assert_eq!((ended.code, sent(&server) > 0), (Some(expected), expected == 0), "{} {}", ended.out, ended.err);
+        assert_eq!(ended.err.contains("error: that would make things worse"), expected == 1, "{}", ended.err);
+    }
 }
 
 #[test]
@@ -270,6 +379,84 @@ fn a_hold_does_not_end_with_another_template() {
     assert!(ended.err.contains("to stop the controller: kubectl ds pause -n team"), "{}", ended.err);
 }
 
+/// Under OnDelete, nobody rolls out anything when a hold ends.
+#[test]
+fn the_end_of_a_hold_does_not_speak_of_a_controller_that_replaces_no_pods() {
+    let alter: Admission = |before, object| {
+        let is_held = |object: &Value| object["metadata"]["annotations"]["kubectl-ds/run"].is_string();
+        if is_held(before) && !is_held(object) {
+            object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
+        }
+    };
+    let finish: &[&str] = &["partition", "agent", "0"];
+    for (of, arguments, code, message) in [
+        (Of::All, finish, 1, "would also change the template\nhint: no ready node is left to update"),
+        (Of::Real, finish, 1, "was changed when its update strategy was restored"),
+        (Of::All, &["resume", "agent", "--no-wait"], 0, "the server also changes the template: "),
+    ] {
+        let cluster = Cluster::new();
+        cluster.edit(|object| object["spec"]["updateStrategy"]["type"] = "OnDelete".into());
+        let update = ["partition", "agent", "1", "--image=agent=agent:2"];
+        assert_eq!(run(&admitting(&cluster, Of::All, |_, _| {}), &update).code, Some(0));
+        let ended = run(&admitting(&cluster, of, alter), arguments);
+        assert_eq!(ended.code, Some(code), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains(message) && !ended.err.contains("the controller"), "{}", ended.err);
+    }
+}
+
+/// OpenKruise's controller replaces the pods, so that nothing is suspended.
+#[test]
+fn the_partition_of_an_advanced_daemon_set_is_told_although_its_template_is_dropped() {
+    let cluster = Cluster::new();
+    cluster.edit(|object| object["apiVersion"] = "apps.kruise.io/v1beta1".into());
+    let answer = admitted(&cluster, Of::Real, keep_template);
+    let server = Server::start(move |asked| match asked.path() {
+        "/apis" => api_groups(&[("apps", &["v1"]), ("apps.kruise.io", &["v1beta1"])]),
+        "/apis/apps.kruise.io/v1beta1" => {
+            let resources = json!({"kind": "APIResourceList", "resources": [{"name": "daemonsets"}]});
+            Reply::of(200, JSON, resources.to_string())
+        }
+        _ => answer(asked),
+    });
+    let ended = run(&server, &["partition", "ads/agent", "1", "--image=agent=agent:2"]);
+    assert_eq!((ended.code, sent(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("the controller continues with the current template"), "{}", ended.err);
+    assert!(ended.err.contains("to set the partition as it was: kubectl ds partition -n team"), "{}", ended.err);
+    assert!(!ended.err.contains("suspended"), "{}", ended.err);
+}
+
+/// Makes the first node be lost, with a pod that does not end, so that the other one waits.
+fn blocked(asked: &Asked, mut reply: Reply) -> Reply {
+    let since = "2026-01-02T00:00:00Z";
+    let is_of_pods = asked.path().ends_with("/pods");
+    if asked.method == "GET" && (is_of_pods || asked.path() == "/api/v1/nodes") && !asked.target.contains("watch=true")
+    {
+        let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+        let first = &mut list["items"][0];
+        first["status"]["conditions"] = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]);
+        if is_of_pods {
+            first["metadata"]["deletionTimestamp"] = since.into();
+        }
+        reply.body = list.to_string().into_bytes();
+    }
+    reply
+}
+
+#[test]
+fn a_pace_that_was_noted_and_not_set_is_told() {
+    let cluster = Cluster::new();
+    cluster.edit(|object| object["spec"]["template"]["spec"]["containers"][0]["image"] = "agent:2".into());
+    let answer = admitted(&cluster, Of::All, |before, object| keep(STRATEGY, before, object));
+    let server = Server::start(move |asked| blocked(asked, answer(asked)));
+    let status = run(&server, &["status", "agent"]);
+    assert!(status.out.contains("blocked"), "{} {}", status.out, status.err);
+    let ended = run(&server, &["set", "agent", "--max-unavailable=2"]);
+    assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("was not applied: an admission webhook or a policy drops it"), "{}", ended.err);
+    let remove = "to remove it: kubectl annotate -n team";
+    assert!(ended.err.contains(remove) && ended.err.contains("kubectl-ds/raised-pace-"), "{}", ended.err);
+}
+
 /// That the controller replaces all pods must not be told as if nothing had happened.
 #[test]
 fn a_hold_that_is_not_in_force_is_no_all_clear() {
@@ -281,9 +468,12 @@ fn a_hold_that_is_not_in_force_is_no_all_clear() {
         keep_template(before, object);
         object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
     };
+    let on_delete = Cluster::new();
+    on_delete.edit(|object| object["spec"]["updateStrategy"]["type"] = "OnDelete".into());
     for (cluster, admission, back) in [
         (Cluster::new(), roll_out_another, "kubectl ds undo --to-revision 1 -n team"),
         (held(), roll_out_the_same, "kubectl ds undo -n team"),
+        (on_delete, roll_out_the_same, "kubectl ds undo -n team"),
     ] {
         let server = admitting(&cluster, Of::Real, admission);
         let ended = run(&server, &["partition", "agent", "0", "--image=agent=agent:3"]);
@@ -292,6 +482,20 @@ fn a_hold_that_is_not_in_force_is_no_all_clear() {
         assert!(ended.err.contains(&format!("to stop it, roll back: {back}")), "{}", ended.err);
         assert!(!ended.err.contains("no pod is replaced"), "{}", ended.err);
     }
+}
+
+#[test]
+fn a_hold_of_which_only_the_annotations_are_kept_is_told_as_such() {
+    let annotations_only: Admission = |before, object| {
+        keep(STRATEGY, before, object);
+        keep_template(before, object);
+    };
+    let server = admitting(&Cluster::new(), Of::Real, annotations_only);
+    let ended = run(&server, UPDATE);
+    assert_eq!((ended.code, sent(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("no pod is replaced because of this run"), "{}", ended.err);
+    assert!(ended.err.contains("to remove the annotations of the hold: kubectl ds resume -n team"), "{}", ended.err);
+    assert!(!ended.err.contains("is replacing"), "{}", ended.err);
 }
 
 /// A proxy may answer with the object as it was, and send the change on later.
@@ -363,7 +567,8 @@ fn a_change_that_is_taken_back_at_once_is_no_success() {
 
 #[test]
 fn an_undo_of_a_held_daemon_set_waits_for_the_controller_as_long_as_was_asked() {
-    let cluster = held();
+    // How long pods may take is another matter.
+    let cluster = held_by(&["--progress-deadline=1s"]);
     let server = Server::start({
         let cluster = cluster.clone();
         move |asked| {
@@ -386,28 +591,33 @@ fn an_undo_of_a_held_daemon_set_waits_for_the_controller_as_long_as_was_asked() 
 
 /// Whether a watch fails at the moment at which the time is over, or the controller has not acted, the change was applied.
 #[test]
-fn an_undo_that_cannot_watch_ends_in_time() {
-    let cluster = held();
-    let server = Server::start({
-        let (cluster, is_begun) = (cluster.clone(), AtomicUsize::new(0));
-        move |asked| {
-            let is_change = asked.method == "PATCH" && !is_dry_run(asked);
-            let is_watch = asked.target.contains("watch=true");
-            if is_watch && is_begun.load(Ordering::SeqCst) > 0 {
-                return Reply::of(503, "text/plain", "starting");
+fn an_undo_that_cannot_read_ends_in_time() {
+    let is_watch: fn(&Asked) -> bool = |asked| asked.target.contains("watch=true");
+    let is_list: fn(&Asked) -> bool = |asked| asked.method == "GET" && asked.path().ends_with("/pods");
+    for (fails, cause) in [(is_watch, "the change was applied, "), (is_list, "waiting for the controller failed: ")] {
+        let cluster = held();
+        let server = Server::start({
+            let (cluster, is_begun) = (cluster.clone(), AtomicUsize::new(0));
+            move |asked| {
+                let is_change = asked.method == "PATCH" && !is_dry_run(asked);
+                if fails(asked) && is_begun.load(Ordering::SeqCst) > 0 {
+                    return Reply::of(503, "text/plain", "starting");
+                }
+                let reply = cluster.answer(asked);
+                if is_change {
+                    is_begun.store(1, Ordering::SeqCst);
+                    cluster.edit(|object| object["status"]["observedGeneration"] = 1.into());
+                }
+                reply
             }
-            let reply = cluster.answer(asked);
-            if is_change {
-                is_begun.store(1, Ordering::SeqCst);
-                cluster.edit(|object| object["status"]["observedGeneration"] = 1.into());
-            }
-            reply
-        }
-    });
-    let ended = run(&server, &["undo", "agent", "--timeout=3s"]);
-    assert_eq!(ended.code, Some(6), "{} {}", ended.out, ended.err);
-    assert!(ended.err.contains("error: the change was applied, "), "{}", ended.err);
-    assert!(ended.err.contains("the update strategy stays suspended"), "{}", ended.err);
+        });
+        let began = Instant::now();
+        let ended = run(&server, &["undo", "agent", "--timeout=3s"]);
+        assert_eq!(ended.code, Some(6), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains("error: the change was applied, ") && ended.err.contains(cause), "{}", ended.err);
+        assert!(ended.err.contains("the update strategy stays suspended"), "{}", ended.err);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    }
 }
 
 #[test]
@@ -486,6 +696,34 @@ fn an_answer_from_before_the_hold_ends_no_stage() {
         let ended = run(&server, UPDATE);
         assert_eq!((ended.code, cluster.is_suspended()), (Some(0), false), "{} {}", ended.out, ended.err);
     }
+}
+
+/// Nothing that it says decides about a rollback.
+#[test]
+fn a_daemon_set_from_before_the_hold_is_not_rolled_back() {
+    let cluster = Cluster::new();
+    let server = Server::start({
+        let (cluster, first, is_stopped) = (cluster.clone(), cluster.object(), AtomicUsize::new(0));
+        move |asked| {
+            if asked.method == "POST" && String::from_utf8_lossy(&asked.body).contains("Stopped") {
+                is_stopped.store(1, Ordering::SeqCst);
+            }
+            let is_read = asked.method == "GET" && asked.path().ends_with("/daemonsets/agent");
+            match is_read && is_stopped.load(Ordering::SeqCst) > 0 {
+                true => Reply::of(200, JSON, first.clone()),
+                false => cluster.answer(asked),
+            }
+        }
+    });
+    let flags = &["--image=agent=agent:2", "--progress-deadline=6s", "--verify=false", "--on-failure=undo"];
+    let ended = run(&server, &[&["partition", "agent", "0"][..], flags].concat());
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(3), true), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("older than one that this run has seen"), "{}", ended.err);
+    assert!(!ended.err.contains("restored") && ended.err.contains("kubectl ds status -n team"), "{}", ended.err);
+    let asked = server.asked();
+    let stopped = asked.iter().position(|asked| String::from_utf8_lossy(&asked.body).contains("Stopped")).unwrap();
+    let reads = asked[stopped..].iter().filter(|asked| asked.path() == "/api/v1/nodes").count();
+    assert!((2..=5).contains(&reads), "{reads}");
 }
 
 /// The first list of a run, and that of a rollback after a gate has failed, may be as old.

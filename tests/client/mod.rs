@@ -1,6 +1,7 @@
 //! The client against a server that misbehaves on purpose.
 
 mod admission;
+mod config_objects;
 mod connecting;
 mod equal_reports;
 pub(crate) mod faults;
@@ -114,7 +115,7 @@ pub(crate) fn protobuf_list(kind: &str, items: &[impl prost::Message], next: &st
 
 /// Writes the list at a path as an API server does in JSON.
 fn json_list(path: &str, items: &[Value]) -> Reply {
-    let kinds = Kind::ALL.into_iter().chain([Kind::PodDisruptionBudgets]);
+    let kinds = Kind::ALL.into_iter().chain([Kind::PodDisruptionBudgets, Kind::ResourceQuotas, Kind::Namespaces]);
     let (api_version, kind, _) = kinds
         .map(Kind::api_names)
         .find(|(.., resource)| path.ends_with(&format!("/{resource}")))

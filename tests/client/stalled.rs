@@ -1,16 +1,16 @@
 //! A server that takes its time, or never answers: that is said, and what becomes of a change is known in the end, or said to be
 //! unknown.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::json_list;
-use super::server::{Asked, Server};
+use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
+use super::{JSON, json_list};
 use crate::screens::{Ended, end, kubectl_ds};
 
 /// What is said after ten seconds.
@@ -103,7 +103,42 @@ fn pods_that_were_refused_are_asked_for_within_seconds_or_not_at_all() {
     });
 }
 
-fn refused_pod() -> Value {
+/// One after the other, they would have no time.
+#[test]
+fn all_pods_that_were_refused_are_asked_for_at_once() {
+    let (cluster, met) = (Cluster::new(), Arc::new((Mutex::new(0), Condvar::new())));
+    let server = Server::start({
+        let met = met.clone();
+        move |asked| match asked.path() {
+            path if path.ends_with("/events") => json_list(path, &[refused_pod()]),
+            path if asked.method == "POST" && path.ends_with("/pods") => {
+                let (count, changed) = &*met;
+                let mut count = count.lock().unwrap();
+                *count += 1;
+                changed.notify_all();
+                drop(changed.wait_timeout_while(count, SILENCE, |count| *count < 2).unwrap());
+                cluster.answer(asked)
+            }
+            // The older revision is asked for, too.
+            path if path.ends_with("/controllerrevisions") => {
+                let mut list: Value = serde_json::from_slice(&cluster.answer(asked).body).unwrap();
+                let mut older = list["items"][0].clone();
+                older["metadata"]["name"] = "agent-0".into();
+                older["metadata"]["labels"]["controller-revision-hash"] = "agent-0".into();
+                older["revision"] = 0.into();
+                older["data"]["spec"]["template"]["spec"]["containers"][0]["image"] = "agent:0".into();
+                list["items"].as_array_mut().unwrap().push(older);
+                Reply::of(200, JSON, list.to_string())
+            }
+            _ => cluster.answer(asked),
+        }
+    });
+    let server = format!("http://{}", server.address);
+    let ended = end(kubectl_ds(&["coverage", "agent", "-n", "team", "--server", &server]), None);
+    assert_eq!((ended.code, *met.0.lock().unwrap()), (Some(0), 2), "{} {}", ended.out, ended.err);
+}
+
+pub(super) fn refused_pod() -> Value {
     json!({
         "metadata": {"name": "refused", "namespace": "team"}, "type": "Warning", "reason": "FailedCreate",
         "involvedObject": {"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "team", "name": "agent",

@@ -5,7 +5,9 @@ use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
 use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
+use kubectl_ds::report::recent_changes::ChangesReport;
 use kubectl_ds::report::rollout_status::RolloutStatusReport;
+use kubectl_ds::report::stale_config::StaleConfigReport;
 use kubectl_ds::report::timeline::TimelineReport;
 use kubectl_ds::report::what_if::{WhatIfReport, WhatIfReportList};
 use kubectl_ds::report::{Envelope, Report};
@@ -37,6 +39,8 @@ fn the_schemas_are_fresh() {
         ("rollout-status-report.json", schema::<RolloutStatusReport>()),
         ("history-report.json", schema::<HistoryReport>()),
         ("timeline-report.json", schema::<TimelineReport>()),
+        ("stale-config-report.json", schema::<StaleConfigReport>()),
+        ("changes-report.json", schema::<ChangesReport>()),
         ("revision-diff.json", schema::<RevisionDiff>()),
         ("change-plan.json", schema::<ChangePlan>()),
         ("partition-report.json", schema::<PartitionReport>()),
@@ -93,9 +97,12 @@ fn real_histories_and_plans_fit_their_schemas() {
 
 #[test]
 fn reports_of_the_demo_fit_their_schemas() {
-    for (name, question) in
-        [("coverage-report.json", "coverage"), ("list-report.json", "list"), ("timeline-report.json", "history")]
-    {
+    for (name, question) in [
+        ("coverage-report.json", "coverage"),
+        ("list-report.json", "list"),
+        ("timeline-report.json", "history"),
+        ("changes-report.json", "changes"),
+    ] {
         let report = run(&[question, "-o", "json", "--from", "demo"]);
         assert_eq!(report.err, "");
         let report: Value = serde_json::from_str(&report.out).unwrap();
@@ -109,6 +116,14 @@ fn a_planned_partition_fits_its_schema() {
     let report = run(&[&stage[..], &["--from", "demo", "--dry-run", "-o", "json"]].concat());
     let report: Value = serde_json::from_str(&report.out).unwrap();
     assert_eq!(problems(&file("partition-report.json"), &report), Vec::<String>::new());
+}
+
+#[test]
+fn stale_configuration_fits_its_schema() {
+    let dump = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/stale-config.yaml");
+    let report = run(&["coverage", "--stale-config", "-o", "json", "--from", dump]);
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    assert_eq!(problems(&file("stale-config-report.json"), &report), Vec::<String>::new());
 }
 
 #[test]
@@ -135,6 +150,7 @@ fn every_field_is_documented() {
         "list-report.json",
         "rollout-status-report.json",
         "timeline-report.json",
+        "stale-config-report.json",
         "partition-report.json",
     ] {
         let mut missing = Vec::new();

@@ -203,6 +203,11 @@ fn foreign_text_is_told_from_a_dump() {
             list(&[map.clone(), secret, map.clone()]).to_string(),
             "has no DaemonSet, node, pod or event, only ConfigMap (2), Secret (1)".to_owned(),
         ),
+        (
+            list(&["A", "B", "C", "D", "E"].map(|kind| json!({"apiVersion": "v1", "kind": kind, "metadata": {}})))
+                .to_string(),
+            "has no DaemonSet, node, pod or event, only A (1), B (1), C (1), D (1) and 1 other kind".to_owned(),
+        ),
         // Whether all of it is a manifest is not known.
         (
             list(&[map, manifest]).to_string(),

@@ -301,6 +301,8 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            config_maps: Vec::new(),
+            secrets: Vec::new(),
             service_accounts: BTreeSet::new(),
             admissions: Vec::new(),
             now: Timestamp::from_second(now).unwrap(),
@@ -330,6 +332,8 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             runtime_classes: named(cluster.1, |object| &mut object.metadata),
             priority_classes: named(cluster.2, |object| &mut object.metadata),
             pods_complete,
+            node_writes: Default::default(),
+            written_objects: Default::default(),
             gaps,
             unknown_names: Vec::new(),
         })

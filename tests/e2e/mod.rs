@@ -2,6 +2,7 @@
 
 mod agreement;
 mod apply;
+mod changes;
 mod completion;
 mod control_plane;
 mod json_path;

@@ -150,7 +150,7 @@ fn refused_pods_are_told_with_their_cause_and_what_is_printed_mends_it() {
         blocked.must_say("the API server refuses new pods").must_say(code);
         // Only the policy is of the new image alone.
         assert_eq!(blocked.says("kubectl ds undo"), namespace == "policy", "{blocked}");
-        assert!(!blocked.says("kubectl annotate"), "{blocked}");
+        assert!(!blocked.says("kubectl ds retry"), "{blocked}");
     }
     a_template_that_is_refused_too_is_not_rolled_out(&cluster);
     let blocked = status(&cluster, "policy");
@@ -190,11 +190,11 @@ fn refused_pods_are_told_with_their_cause_and_what_is_printed_mends_it() {
         let covered = (*namespace != "quota").then_some((covered, "coverage"));
         for (told, what) in [(watched, "status --watch")].into_iter().chain(covered) {
             assert!(told.says("accepts such a pod now") && !told.says("refuses new pods"), "{what}: {told}");
-            assert_eq!(printed(&told, "kubectl annotate")[0], "annotate", "{what}");
+            assert_eq!(printed(&told, "kubectl ds retry")[1], "retry", "{what}");
         }
         let before = cluster.get(&["ds", "agent", "-n", namespace]);
-        let annotate = printed(&mended, "kubectl annotate");
-        cluster.kubectl(&annotate.iter().map(String::as_str).collect::<Vec<_>>());
+        let retry = printed(&mended, "kubectl ds retry");
+        run_on(&cluster, &retry[1..].iter().map(String::as_str).collect::<Vec<_>>()).expect(0).must_say("retried");
         let pasted = Instant::now();
         wait_for_pods(&cluster, namespace, "agent:2");
         assert!(pasted.elapsed() < Duration::from_secs(20), "{namespace} took {:?}", pasted.elapsed());

@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use tokio::time::timeout;
 
 use super::list::List;
 use super::prune::DaemonSetMatcher;
-use super::read::{missing_nodes, note_missing_nodes};
+use super::read::{by_name, missing_nodes, note_missing_nodes};
 use super::reader::Reader;
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
 use crate::cluster::{CoverageScope, PodsOf};
 use crate::model::daemon_set::DaemonSet;
+use crate::model::event::{Event, REMOVAL_EVENTS};
 use crate::model::node::Node;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
+use crate::model::written::{WrittenNode, WrittenObject};
 
 /// How long to wait before a change for what it does not need.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,6 +62,40 @@ impl Reader<'_> {
             snapshot.gaps.extend(self.take_gaps());
             note_missing_nodes(&mut snapshot);
         }
+        Ok(snapshot)
+    }
+
+    /// Reads the snapshot of [`crate::cluster::Wanted::RecentChanges`].
+    pub(super) async fn recent_changes(&self) -> Result<Snapshot, ClusterError> {
+        // Events about nodes are in the namespace `default`.
+        let events = List {
+            namespace: Some("default".to_owned()),
+            field_selector: "involvedObject.kind=Node".to_owned(),
+            ..List::of(Kind::Events)
+        };
+        let is_removal = |event: &Event| REMOVAL_EVENTS.contains(&event.reason.as_str());
+        let written = |kind| {
+            let namespace = self.query.namespace.clone();
+            let list = match (kind, &namespace) {
+                (Kind::Namespaces, Some(name)) => List { field_selector: by_name(name), ..List::of(kind) },
+                (Kind::Namespaces, None) => List::of(kind),
+                _ => List { namespace, ..List::of(kind) },
+            };
+            async move { Ok((kind, self.list_or_gap(list, Some::<WrittenObject>).await?)) }
+        };
+        let (mut snapshot, written, nodes, events) = futures::try_join!(
+            self.history(PodsOf::None),
+            try_join_all(Kind::WRITTEN.map(written)),
+            self.list_or_gap(List::of(Kind::Nodes), |node: WrittenNode| Some(WrittenNode {
+                node: keep_node(node.node, false),
+                ..node
+            })),
+            self.list_or_gap(events, |event| is_removal(&event).then_some(event)),
+        )?;
+        snapshot.nodes = nodes.into_iter().map(|node| snapshot.note_writes(node)).collect();
+        snapshot.written_objects = written.into_iter().collect();
+        snapshot.events = events;
+        snapshot.gaps.extend(self.take_gaps());
         Ok(snapshot)
     }
 

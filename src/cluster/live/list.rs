@@ -23,6 +23,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
+use crate::model::written::{WrittenNode, WrittenObject};
 
 /// The most bytes a list in JSON may have: lists that can be larger come in protobuf.
 pub(super) const MAX_JSON: usize = 1 << 28;
@@ -72,11 +73,25 @@ macro_rules! items_in_json {
 }
 
 items_in_both_forms!(Node Pod Event);
+
+impl Item for WrittenNode {
+    const ACCEPT: &'static str = PROTOBUF_OR_JSON;
+
+    fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
+        WrittenNode::from_protobuf(bytes)
+    }
+
+    fn from_json(_: &List, text: &str) -> Result<Self, String> {
+        WrittenNode::from_object(decode_json(text)?)
+    }
+}
+
 items_in_json!(
     Lease: |_, text| decode_json(text),
     PodDisruptionBudget: |_, text| decode_json(text),
     LimitRange: |_, text| decode_json(text),
     RuntimeClass: |_, text| decode_json(text),
+    WrittenObject: |_, text| WrittenObject::from_object(&decode_json(text)?),
     PriorityClass: |_, text| decode_json(text),
     DaemonSet: |list: &List, text| {
         DaemonSet::from_object(list.with_type(decode_json(text)?)).map_err(|error| error.to_string())

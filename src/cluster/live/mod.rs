@@ -8,6 +8,7 @@
 //! offers. `status` decides whether an answer is an error of the API.
 
 mod advanced;
+mod config;
 mod follow;
 mod history;
 mod list;
@@ -128,11 +129,12 @@ impl Live {
             // Boxed, since they are too large for the stack of a caller.
             Wanted::Coverage(scope) => Box::pin(reader.coverage(scope)).await,
             Wanted::Everything => {
-                let scope = CoverageScope { admission: true, ..CoverageScope::default() };
+                let scope = CoverageScope { admission: true, config: true, ..CoverageScope::default() };
                 Box::pin(reader.coverage(&scope)).await
             }
             Wanted::History(pods) => Box::pin(reader.history(*pods)).await,
             Wanted::Change => Box::pin(reader.change()).await,
+            Wanted::RecentChanges => Box::pin(reader.recent_changes()).await,
         };
         // The server's clock is known only once it has answered.
         read.map(|snapshot| Snapshot { now: self.observed().server_time(start), ..snapshot })

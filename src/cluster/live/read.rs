@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures::future::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::Live;
@@ -33,19 +34,20 @@ impl Reader<'_> {
     pub(super) async fn coverage(self, scope: &CoverageScope) -> Result<Snapshot, ClusterError> {
         let mut snapshot = Snapshot::empty(self.live.now());
         // Objects are kept whole for a dump, and to explain one node.
-        let whole = self.everything() || scope.node.is_some();
+        let whole = self.everything() || scope.node.is_some() || scope.config;
         let of_daemon_sets = async {
             let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods(scope))?;
             let (own, advanced) = &daemon_sets;
             let all: Vec<&DaemonSet> = own.iter().chain(advanced).collect();
             let matcher = DaemonSetMatcher::new(&all, whole);
-            let (pods, revisions, events, limit_ranges) = futures::try_join!(
+            let (pods, revisions, events, limit_ranges, config) = futures::try_join!(
                 self.pods(&all, &matcher, pods, scope),
                 self.controller_revisions(&all, &matcher),
                 self.events(&matcher, scope),
                 self.limit_ranges(&matcher, scope),
+                self.config_objects(&all, scope).map(Ok),
             )?;
-            Ok((daemon_sets, pods, revisions, events, limit_ranges))
+            Ok((daemon_sets, pods, revisions, events, limit_ranges, config))
         };
         let (of_daemon_sets, nodes, leases, runtime_classes, priority_classes) = futures::try_join!(
             of_daemon_sets,
@@ -54,8 +56,9 @@ impl Reader<'_> {
             self.classes::<RuntimeClass>(Kind::RuntimeClasses, scope),
             self.classes::<PriorityClass>(Kind::PriorityClasses, scope),
         )?;
-        let (daemon_sets, pods, limit_ranges);
-        (daemon_sets, pods, snapshot.controller_revisions, snapshot.events, limit_ranges) = of_daemon_sets;
+        let (daemon_sets, pods, limit_ranges, config);
+        (daemon_sets, pods, snapshot.controller_revisions, snapshot.events, limit_ranges, config) = of_daemon_sets;
+        (snapshot.config_maps, snapshot.secrets) = config;
         (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = daemon_sets;
         (snapshot.pods, snapshot.pods_complete) = pods;
         (snapshot.nodes, snapshot.leases, snapshot.limit_ranges) = (nodes, leases, limit_ranges);
@@ -95,7 +98,7 @@ impl Reader<'_> {
         }
         let unknown = suggestions::unknown_node(node, names);
         let daemon_sets: Vec<DaemonSet> = self.live.list(List::of(Kind::DaemonSets), Some).await.unwrap_or_default();
-        Err(suggestions::or_a_daemon_set(unknown, &daemon_sets))
+        Err(suggestions::or_a_daemon_set(unknown, daemon_sets.iter().map(|daemon_set| &daemon_set.metadata)))
     }
 
     /// Requests all pods of the cluster, or of the one node, if the query needs them.

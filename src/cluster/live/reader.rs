@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<ControllerRevision>, ClusterError> {
         let keep = |revision| matcher.keeps_revision(&revision).then_some(revision);
         let few = match self.query.wanted {
-            Wanted::History(_) | Wanted::Change => daemon_sets.len() <= 1,
+            Wanted::History(_) | Wanted::Change | Wanted::RecentChanges => daemon_sets.len() <= 1,
             Wanted::Coverage(_) | Wanted::Everything => {
                 self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE
             }
@@ -291,10 +291,17 @@ fn is_optional(kind: Kind) -> bool {
         | Kind::RuntimeClasses
         | Kind::PriorityClasses
         | Kind::Leases
-        | Kind::PodDisruptionBudgets => true,
-        Kind::DaemonSets | Kind::ControllerRevisions | Kind::Nodes | Kind::Pods | Kind::Events | Kind::LimitRanges => {
-            false
-        }
+        | Kind::PodDisruptionBudgets
+        | Kind::ConfigMaps
+        | Kind::Secrets => true,
+        Kind::DaemonSets
+        | Kind::ControllerRevisions
+        | Kind::Nodes
+        | Kind::Pods
+        | Kind::Events
+        | Kind::LimitRanges
+        | Kind::ResourceQuotas
+        | Kind::Namespaces => false,
     }
 }
 

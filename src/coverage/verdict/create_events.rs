@@ -2,23 +2,20 @@
 
 use jiff::Timestamp;
 
-use super::create_failure;
-use super::finding::{Finding, resource};
+use super::create_failure::{self, have_same_cause};
+use super::finding::Finding;
 use super::sentence::Sentence;
 use crate::facts::Facts;
-use crate::facts::index::Index;
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::age::seconds_between;
-use crate::report::fix::Command;
+use crate::report::history::Subcommand;
 use crate::report::reason::{Reason, ReasonCode};
 
 /// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
 /// are created at once, and their events come in no order.
 const SAME_BATCH: i64 = 5;
-
-/// The annotation whose change makes the controller look at a DaemonSet again, and changes nothing else.
-const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
 
 /// How many different refusals are reported.
 const MAX_REFUSALS: usize = 3;
@@ -47,6 +44,14 @@ pub(crate) fn creation_refusal(facts: &Facts<'_>) -> Option<Reason> {
     facts.creation_is_refused().then(refusal).flatten()
 }
 
+/// Returns whether the API server refuses a pod with a message for the reason for which it refuses those of the controller.
+pub(crate) fn is_refused_like_controller(facts: &Facts<'_>, message: &str) -> bool {
+    let Facts { index, daemon_set, .. } = *facts;
+    let events = index.events_about("DaemonSet", &daemon_set.metadata);
+    let newest = events.iter().find(|event| event.reason == "FailedCreate");
+    newest.is_some_and(|newest| have_same_cause(index.snapshot, daemon_set, &newest.message, message))
+}
+
 /// Returns what a message means with which the API server refuses a pod of a DaemonSet.
 pub(crate) fn refusal_reason(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> Reason {
     create_failure::classify(snapshot, daemon_set, message).reason()
@@ -68,9 +73,10 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
         if since(created) > SAME_BATCH || since(changed) > 0 {
             finding.message =
                 Sentence::from("likely ").then(finding.message).words(" (a pod was created or the spec changed since)");
+            finding.refused_by = None;
         }
         if facts.is_accepted() == Some(true) {
-            finding = no_longer_refused(index, daemon_set, finding.message.seen(event, index.now()), finding.code);
+            finding = no_longer_refused(daemon_set, finding.message.seen(event, index.now()), finding.code);
         } else {
             finding.message = finding.message.seen(event, index.now());
         }
@@ -84,19 +90,11 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each
 /// failure, up to 1000 seconds (`DefaultTypedControllerRateLimiter`, client-go/util/workqueue, release 0.37.2).
-fn no_longer_refused(index: &Index<'_>, daemon_set: &DaemonSet, refusal: Sentence, code: ReasonCode) -> Finding {
+fn no_longer_refused(daemon_set: &DaemonSet, refusal: Sentence, code: ReasonCode) -> Finding {
     let message =
         Sentence::from("the API server accepts such a pod now, and the controller has not tried again since: ");
     let advice = "wait: the controller tries again within 17m of its last try; or make it try now";
-    Finding::new(code, message.then(refusal), advice).with_command(retry(daemon_set, index.now()))
-}
-
-/// Returns the command that makes the controller try now: any change of the DaemonSet does, and this one changes neither its
-/// spec nor its template.
-pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Command {
-    let metadata = &daemon_set.metadata;
-    let annotate = Command::kubectl(&["annotate", "--overwrite", resource(daemon_set)]).namespace(&metadata.namespace);
-    annotate.name(&metadata.name).name(format!("{RETRIED_ANNOTATION}={}", now.strftime("%Y-%m-%dT%H:%M:%SZ")))
+    Finding::new(code, message.then(refusal), advice).with_command(name_of(daemon_set).command(Subcommand::Retry))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::near_miss;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::fix::Command;
+use crate::report::incident::Refuser;
 use crate::report::reason::ReasonCode;
 
 /// Finds why a pod of the DaemonSet could not be created, from the message of a `FailedCreate` event.
@@ -34,6 +35,33 @@ pub fn refusal(message: &str) -> &str {
     }
 }
 
+/// Returns whether two messages with which pods of a DaemonSet were refused have the same cause. Where anyone may refuse, that
+/// is who: a webhook or a policy may be about the pods of people, and not about those of controllers.
+pub(crate) fn have_same_cause(snapshot: &Snapshot, daemon_set: &DaemonSet, one: &str, other: &str) -> bool {
+    let code = |message| classify(snapshot, daemon_set, message).code;
+    let is_same = |part: fn(&str) -> &str| part(refusal(one)) == part(refusal(other));
+    code(one) == code(other)
+        && match code(one) {
+            ReasonCode::WebhookDenied => is_same(refuser),
+            ReasonCode::PodSpecRejected => is_same(problem),
+            _ => true,
+        }
+}
+
+/// Returns the name of the webhook or the policy that has denied a pod.
+fn refuser(message: &str) -> &str {
+    let name = |before: &str, end: char| message.split_once(before)?.1.split(end).next();
+    name("admission webhook \"", '"').or_else(|| name("olicy '", '\'')).unwrap_or(message)
+}
+
+/// Returns what is wrong with a pod: its name means nothing, because it was never created.
+fn problem(message: &str) -> &str {
+    match message.split_once(" is invalid: ") {
+        Some((object, problem)) if object.starts_with("Pod \"") => problem,
+        _ => message,
+    }
+}
+
 const EXCEEDED_QUOTA: &str = "exceeded quota: ";
 
 /// Returns whether a quota is used up, and not what the pod lacks for it.
@@ -46,8 +74,11 @@ fn quota_exceeded(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
     let namespace = &daemon_set.metadata.namespace;
     let finding = |message: String, advice: &str, quota: &str| {
         let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(namespace);
-        let describe = if quota.is_empty() { describe } else { describe.name(quota) };
-        Some(Finding::new(ReasonCode::QuotaExceeded, message, advice).with_command(describe))
+        let finding = Finding::new(ReasonCode::QuotaExceeded, message, advice);
+        Some(match quota {
+            "" => finding.with_command(describe),
+            _ => finding.with_command(describe.name(quota)).refused_by(Refuser::Quota(quota.to_owned())),
+        })
     };
     if let Some((_, rest)) = message.split_once(EXCEEDED_QUOTA) {
         let mut parts = rest.splitn(2, ", requested: ");
@@ -64,7 +95,7 @@ fn quota_exceeded(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
         let (quota, demand) = rest.split_once(": ")?;
         let message = format!("quota {quota}: {demand}");
         let finding = Finding::new(ReasonCode::QuotaExceeded, message, "set it in the template");
-        return Some(finding.with_command(edit(daemon_set)));
+        return Some(finding.with_command(edit(daemon_set)).refused_by(Refuser::Quota(quota.to_owned())));
     }
     if let Some((_, rest)) = message.split_once("status unknown for quota: ") {
         let quota = rest.split(", ").next().unwrap_or(rest);
@@ -82,7 +113,10 @@ fn pod_security_denied(daemon_set: &DaemonSet, message: &str) -> Option<Finding>
     let level = level.trim_matches('"');
     let namespace = &daemon_set.metadata.namespace;
     let message = format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations));
-    let finding = |advice: String| Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
+    let finding = |advice: String| {
+        let finding = Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
+        finding.refused_by(Refuser::PodSecurity(level.to_owned()))
+    };
     let needs_node = ["hostPath", "host namespaces", "hostPort"].iter().any(|access| violations.contains(access));
     let needed = match needs_node {
         true => Some("privileged"),
@@ -130,7 +164,7 @@ fn webhook_unavailable(message: &str) -> Option<Finding> {
         "restore the service behind the webhook, or correct its configuration",
     );
     let list = Command::kubectl(&["get", "mutatingwebhookconfigurations,validatingwebhookconfigurations"]);
-    Some(finding.with_command(list))
+    Some(finding.with_command(list).refused_by(Refuser::UnavailableWebhook(webhook.to_owned())))
 }
 
 /// Finds a webhook or admission policy that denies the pod:
@@ -140,11 +174,12 @@ fn webhook_denied(message: &str) -> Option<Finding> {
     if let Some((_, rest)) = message.split_once("admission webhook \"") {
         let (webhook, why) = rest.split_once("\" denied the request")?;
         let why = why.trim_start_matches([':', ' ']);
-        return Some(Finding::new(
+        let finding = Finding::new(
             ReasonCode::WebhookDenied,
             format!("admission webhook {webhook} denied the pod: {why}"),
             "change the template accordingly, or the webhook's rules",
-        ));
+        );
+        return Some(finding.refused_by(Refuser::Webhook(webhook.to_owned())));
     }
     let (kind, rest) = message.split_once("olicy '")?;
     let (policy, rest) = rest.split_once('\'')?;
@@ -161,7 +196,7 @@ fn webhook_denied(message: &str) -> Option<Finding> {
         false => Command::kubectl(&["get", "validatingadmissionpolicies,mutatingadmissionpolicies", "-o", "yaml"])
             .flag("--field-selector", format!("metadata.name={policy}")),
     };
-    Some(finding.with_command(get))
+    Some(finding.with_command(get).refused_by(Refuser::Policy(policy.to_owned())))
 }
 
 /// Finds a missing service account: `plugin/pkg/admission/serviceaccount/admission.go`.

@@ -12,9 +12,13 @@ use crate::report::reason::ReasonCode;
 
 /// Creates the finding that the controller does not act.
 fn not_observed(message: Sentence) -> Finding {
-    let lease =
-        Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name("kube-controller-manager");
-    Finding::new(ReasonCode::ControllerNotObserved, message, "check kube-controller-manager").with_command(lease)
+    Finding::new(ReasonCode::ControllerNotObserved, message, "check kube-controller-manager")
+        .with_command(controller_lease())
+}
+
+/// Returns the command that shows when the controller last renewed its lease.
+pub(in crate::coverage) fn controller_lease() -> Command {
+    Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name("kube-controller-manager")
 }
 
 /// Finds what keeps the controller from acting on a DaemonSet.

@@ -1,7 +1,5 @@
 //! The rules of eligibility on a node: what each was checked with, why it excludes the node, and what almost matches.
 
-use jiff::Timestamp;
-
 use super::checks::{failed, nothing, passed};
 use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
@@ -9,6 +7,8 @@ use super::node_health;
 use super::node_plugin::NodePlugin;
 use super::node_removal;
 use super::sentence::Sentence;
+use crate::facts::index::Index;
+use crate::facts::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::pod::{NodeSelectorTerm, Toleration};
@@ -44,14 +44,14 @@ impl Told {
 }
 
 /// Tells every rule of the controller, in its order.
-pub fn told(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &Eligibility) -> Vec<Told> {
+pub fn told(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Vec<Told> {
     let mut told = vec![node_name(daemon_set, node, eligibility)];
     if eligibility.node_selector.is_empty() {
         told.push(Told::of(nothing("nodeSelector")));
     }
     told.extend(eligibility.node_selector.iter().map(|outcome| label(daemon_set, node, outcome)));
     told.extend(affinity(daemon_set, node, &eligibility.affinity));
-    told.extend(eligibility.taints.iter().map(|outcome| taint(daemon_set, now, node, outcome)));
+    told.extend(eligibility.taints.iter().map(|outcome| taint(index, daemon_set, node, outcome)));
     let preferences = node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
     told.extend(preferences.map(|taint| Told::of(passed("taint", format!("{taint} is only a preference")))));
     if !told.iter().any(|told| told.check.rule == "taint") {
@@ -64,8 +64,8 @@ pub fn told(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &E
 }
 
 /// Finds every rule that excludes a node, permanent ones before those that pass by themselves.
-pub fn findings(daemon_set: &DaemonSet, now: Timestamp, node: &Node, eligibility: &Eligibility) -> Vec<Finding> {
-    let told = told(daemon_set, now, node, eligibility);
+pub fn findings(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Vec<Finding> {
+    let told = told(index, daemon_set, node, eligibility);
     let mut findings: Vec<Finding> = told.into_iter().filter_map(|told| told.finding).collect();
     findings.sort_by_key(|finding| match finding.code {
         ReasonCode::AffinityTermInvalid => 1,
@@ -373,7 +373,7 @@ fn label_change(requirement: &FailingRequirement) -> Option<String> {
 }
 
 /// Tells whether a taint is tolerated.
-fn taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOutcome) -> Told {
+fn taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, outcome: &TaintOutcome) -> Told {
     let text = &outcome.taint;
     if let Some(by) = &outcome.tolerated_by {
         let who = match by.automatic {
@@ -391,7 +391,7 @@ fn taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, outcome: &TaintOut
         return Told::of(passed("taint", format!("{text} {who}"))).near(expires);
     }
     let near = near_miss::near_toleration(&outcome.taint, &daemon_set.spec.template.spec.tolerations);
-    let finding = untolerated(daemon_set, now, node, outcome, near.as_ref().map(|(_, wrong)| wrong.as_str()));
+    let finding = untolerated(index, daemon_set, node, outcome, near.as_ref().map(|(_, wrong)| wrong.as_str()));
     let near = near.map(|(toleration, wrong)| format!("toleration {} has {wrong}", toleration_text(toleration)));
     Told::failed("taint", format!("{text} is not tolerated"), finding).near(near)
 }
@@ -414,8 +414,8 @@ fn toleration_text(toleration: &Toleration) -> String {
 
 /// Finds what a taint that is not tolerated does; `near` is what is wrong with the toleration that was likely meant.
 fn untolerated(
+    index: &Index<'_>,
     daemon_set: &DaemonSet,
-    now: Timestamp,
     node: &Node,
     outcome: &TaintOutcome,
     near: Option<&str>,
@@ -423,9 +423,9 @@ fn untolerated(
     let taint = &outcome.taint;
     match (taint.key.as_str(), taint.effect.as_str()) {
         _ if outcome.depends_on_gate => comparison_operator_unknown(taint),
-        (key, _) if node_removal::is_by_autoscaler(key) => node_removal::finding(now, node, taint),
+        (key, _) if is_by_autoscaler(key) => node_removal::finding(index, node, taint),
         ("node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable", "NoSchedule") => {
-            node_not_ready_taint(daemon_set, now, node, taint)
+            node_not_ready_taint(index, daemon_set, node, taint)
         }
         ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(daemon_set),
         (_, effect) => {
@@ -456,7 +456,8 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
 
 /// Finds that a node that is not ready is excluded from the desired number; that is news for a DaemonSet without which
 /// the node cannot become ready.
-fn node_not_ready_taint(daemon_set: &DaemonSet, now: Timestamp, node: &Node, taint: &Taint) -> Finding {
+fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, taint: &Taint) -> Finding {
+    let now = index.now();
     let state = node_health::not_ready(now, node).unwrap_or_else(|| Sentence::from("node was not ready"));
     if taint.key == "node.kubernetes.io/not-ready"
         && let Some(plugin) = NodePlugin::of(daemon_set)

@@ -14,7 +14,7 @@ use crate::report::reason::ReasonCode;
 
 /// Explains the state of a node, and why it is so.
 pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) -> Explanation {
-    let told = eligibility::told(subject.daemon_set, subject.index.now(), node, &subject.daemon_pod.explain(node));
+    let told = eligibility::told(subject.index, subject.daemon_set, node, &subject.daemon_pod.explain(node));
     let failing: Vec<ReasonCode> = told.iter().filter_map(|told| Some(told.finding.as_ref()?.code)).collect();
     let only = match failing[..] {
         [only] => Some(format!("{only} is the only failing rule")),

@@ -5,6 +5,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::{Command, Fix};
+use crate::report::incident::Refuser;
 use crate::report::reason::{Reason, ReasonCode};
 
 /// What a rule finds wrong with one node.
@@ -20,12 +21,15 @@ pub struct Finding {
     pub command: Option<Command>,
     /// Whether even an ineligible node is news: the DaemonSet likely has a mistake in it, or the node's removal is stuck.
     pub likely_mistake: bool,
+    /// What refuses the pod, if the API server does and says what.
+    pub refused_by: Option<Refuser>,
 }
 
 impl Finding {
     /// Creates a finding from what is wrong and what to do.
     pub fn new(code: ReasonCode, message: impl Into<Sentence>, advice: impl Into<Sentence>) -> Self {
-        Finding { code, message: message.into(), advice: advice.into(), command: None, likely_mistake: false }
+        let (message, advice) = (message.into(), advice.into());
+        Finding { code, message, advice, command: None, likely_mistake: false, refused_by: None }
     }
 
     /// Creates the finding of a likely mistake in the DaemonSet, which is corrected in an editor.
@@ -43,6 +47,13 @@ impl Finding {
     #[must_use]
     pub fn with_command(mut self, command: Command) -> Self {
         self.command = Some(command);
+        self
+    }
+
+    /// Adds what refuses the pod.
+    #[must_use]
+    pub fn refused_by(mut self, refuser: Refuser) -> Self {
+        self.refused_by = Some(refuser);
         self
     }
 

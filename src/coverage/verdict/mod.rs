@@ -98,7 +98,7 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> NodeVerdi
 
 /// Finds why a node is not eligible.
 fn why_not_eligible(subject: &Subject, node: &Node) -> Vec<Finding> {
-    eligibility::findings(subject.daemon_set, subject.index.now(), node, &subject.daemon_pod.explain(node))
+    eligibility::findings(subject.index, subject.daemon_set, node, &subject.daemon_pod.explain(node))
 }
 
 /// Judges a node that should not run a pod.

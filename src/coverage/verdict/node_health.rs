@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 
 use super::finding::{Finding, describe_node};
+use super::node_removal;
 use super::sentence::Sentence;
+use crate::facts::node_removal::is_stuck;
 use crate::model::node::Node;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
@@ -37,13 +39,25 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
         if let Some(posted) = ready.last_heartbeat_time.get() {
             sentence = sentence.words("; last posted ").age(seconds_between(posted, now)).words(" ago");
         }
-        return Some(sentence.words(")"));
+        sentence = sentence.words(")");
+    } else if !ready.message.is_empty() {
+        sentence = sentence.words(": ").value(&ready.message);
     }
-    Some(if ready.message.is_empty() { sentence } else { sentence.words(": ").value(&ready.message) })
+    let Some(began) = stuck_deletion(now, node) else { return Some(sentence) };
+    sentence = sentence.words("; the Node object has been terminating for ").age(seconds_between(began, now));
+    Some(node_removal::with_finalizers(sentence, &node.metadata.finalizers))
+}
+
+/// Returns when the deletion of the Node object began, if that takes too long.
+fn stuck_deletion(now: Timestamp, node: &Node) -> Option<Timestamp> {
+    node.metadata.deleted_at().filter(|began| is_stuck(*began, now))
 }
 
 /// Returns what to do about a node that is not ready.
 pub fn repair(now: Timestamp, node: &Node) -> &'static str {
+    if stuck_deletion(now, node).is_some() {
+        return "the Node object is being deleted: check the controllers of its finalizers";
+    }
     let since = node.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     if since.is_some_and(|since| seconds_between(since, now) >= MAY_BE_GONE) {
         "check the kubelet and the network of the node; if its machine no longer exists, delete the Node object"
@@ -56,7 +70,7 @@ pub fn repair(now: Timestamp, node: &Node) -> &'static str {
 mod tests {
     use serde_json::{from_value, json};
 
-    use super::repair;
+    use super::{not_ready, repair};
     use crate::coverage::test_support::at;
 
     #[test]
@@ -67,5 +81,21 @@ mod tests {
             repair(at("12:00:00").parse().unwrap(), &node).contains("delete")
         };
         assert_eq!((may_delete("11:00:01"), may_delete("11:00:00")), (false, true));
+    }
+
+    #[test]
+    fn a_node_object_that_is_stuck_in_deletion_names_its_finalizers() {
+        let told = |deleted: &str| {
+            let ready = json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": at("10:00:00")});
+            let metadata = json!({"deletionTimestamp": at(deleted), "finalizers": ["karpenter.sh/termination"]});
+            let node = from_value(json!({"metadata": metadata, "status": {"conditions": [ready]}})).unwrap();
+            let now = at("12:00:00").parse().unwrap();
+            (not_ready(now, &node).unwrap().to_string(), repair(now, &node).contains("finalizers"))
+        };
+        let (message, is_held) = told("11:44:59");
+        assert!(message.ends_with("has been terminating for 15m; finalizer karpenter.sh/termination"), "{message}");
+        assert!(is_held);
+        let (message, is_held) = told("11:45:00");
+        assert!(message.ends_with("posting status)") && !is_held, "{message}");
     }
 }

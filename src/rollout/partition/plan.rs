@@ -104,6 +104,7 @@ impl StageRequest {
             max_unavailable: self.max_unavailable,
             max_restarts: self.gates.max_restarts.unwrap_or(0),
             is_undo: self.is_undo(),
+            replaced_revision: None,
             soak_seconds: seconds(self.gates.soak),
             progress_deadline_seconds: seconds(self.gates.progress_deadline),
             verifies: self.verify.is_some(),
@@ -114,11 +115,14 @@ impl StageRequest {
     }
 
     /// Returns the request to roll the template and the updated nodes back to a revision. Pods are replaced as in the stage
-    /// that it takes back.
+    /// that it takes back, and have as much time.
     pub(crate) fn roll_back(number: i64, run: String, daemon_set: &DaemonSet) -> Self {
         let hold = Hold::of(daemon_set).filter(|hold| hold.partition.is_some());
-        let evict = hold.is_some_and(|hold| hold.flags.is_none_or(|flags| flags.evict));
+        let evict = hold.as_ref().is_some_and(|hold| hold.flags.as_ref().is_none_or(|flags| flags.evict));
         let mut request = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Revision(number), run);
+        if let Some(flags) = hold.and_then(|hold| hold.flags) {
+            request.gates.progress_deadline = SignedDuration::from_secs(flags.progress_deadline_seconds);
+        }
         // Pods that were never replaced may have restarted long ago.
         request.gates.max_restarts = None;
         StageRequest { evict, ..request }
@@ -262,8 +266,10 @@ pub(crate) fn plan(
         return Err(StageRefusal::TooFewNodes { needed, found: nodes.len(), not_ready, skipped });
     }
     let is_needed = is_advanced || hold.is_some() || old > 0 || template.is_some();
+    let replaced_revision = template.as_ref().and(before.current_hash()).map(str::to_owned);
+    let flags = StageFlags { replaced_revision, ..request.flags() };
     let mut plan = match is_needed {
-        true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &request.flags(), template.as_ref()),
+        true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
     };
     if matches!(request.template, NewTemplate::Manifest(_)) {

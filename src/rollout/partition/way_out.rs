@@ -190,6 +190,17 @@ pub(in crate::rollout) fn continuation(
         (false, true) => ", with NODES set to its nodes, which are too many to keep",
         (true, true) => ", with VERIFY set to the command of --verify and NODES to its nodes, which are not kept",
     };
+    if hold.lacks_template(situation.current_hash()) {
+        let undo = || back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number));
+        return match flags.is_undo {
+            true => vec![Fix::new("the template is not rolled back; to roll back", undo())],
+            false => {
+                let advice =
+                    format!("the template of the last stage is not there; to continue with the present one{set}");
+                continued.again().map(|again| Fix::new(advice, again)).into_iter().collect()
+            }
+        };
+    }
     let finish = |advice: &str| Fix::new(format!("{advice}{set}"), continued.finish());
     let is_last = flags.is_undo || partition.value() == 0;
     if !updates && !is_last && gates_hold(situation, partition, flags) {

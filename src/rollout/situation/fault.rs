@@ -6,10 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::next_step::NextStep;
-use super::suspect::{another_is_admitted, suspect};
-use super::verdict::verdict;
 use super::{RolloutNode, Situation};
-use crate::coverage::PROGRESS_DEADLINE;
+use crate::coverage::{PROGRESS_DEADLINE, creation_refusal};
 use crate::model::amounts::exact;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::age::seconds_between;
@@ -19,8 +17,13 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::template_requests;
 
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// How many other pods a node must have before what they do says something about the node.
 const WITNESSES: usize = 2;
+
+/// Within how many seconds of its creation a node says for the first time that it is not ready.
+const REGISTRATION: i64 = 10;
 
 /// For how many seconds a pod must not have been ready to count as failing.
 const FAILING: i64 = 60;
@@ -28,7 +31,9 @@ const FAILING: i64 = 60;
 /// The faults of a DaemonSet's nodes.
 pub(in crate::rollout) struct Faults<'s> {
     by_node: BTreeMap<&'s str, Fault>,
-    /// The eligible nodes without a fault of their own that wait for others, and whose fault it is that those keep them waiting.
+    /// Whose fault it is that the API server refuses new pods, if it does.
+    pub(in crate::rollout) of_refusal: Option<Fault>,
+    /// The missing nodes without a fault of their own that wait for others, and whose fault it is that those keep them waiting.
     waiting: Option<(usize, Fault)>,
 }
 
@@ -43,22 +48,31 @@ impl<'s> Faults<'s> {
         let used_by = step.update().map_or(&[][..], |update| &update.used_by);
         let is_judged = |node: &&RolloutNode<'_>| match node.eligible {
             true => !node.is_done,
-            false => is_missing(node) || used_by.contains(&node.name) || step.node_not_found() == Some(node.name),
+            false => {
+                node.is_missing()
+                    || is_excluded_by_its_state(node)
+                    || used_by.contains(&node.name)
+                    || step.node_not_found() == Some(node.name)
+            }
         };
         let nodes = situation.nodes.iter().filter(is_judged);
         let raised = LazyCell::new(|| Raised::of(situation));
         let by_node: BTreeMap<&str, Fault> =
             nodes.filter_map(|node| Some((node.name, of_node(situation, suspect, &raised, node)?))).collect();
-        let waits =
-            |node: &&RolloutNode<'_>| !node.is_done && !by_node.contains_key(node.name) && !situation.is_passing(node);
+        let of_refusal = creation_refusal(situation).map(|refusal| of_refusal(situation, &raised, refusal.code));
+        let waits = |node: &&RolloutNode<'_>| {
+            node.is_missing() && !by_node.contains_key(node.name) && !situation.is_passing(node)
+        };
         let fault = judged.err().map(|blocked_by| match blocked_by {
             BlockedBy::MissedSurgePods | BlockedBy::ControllerDown | BlockedBy::CreationBackoff => Fault::Cluster,
             BlockedBy::Budget => worst(used_by.iter().filter_map(|name| by_node.get(name))),
             BlockedBy::NodeNotFound => Fault::Node,
-            BlockedBy::CreationRefused | BlockedBy::UnavailablePods => worst(by_node.values()),
+            // With surge, no node may be missing because of that.
+            BlockedBy::CreationRefused => worst(by_node.values().chain(&of_refusal)),
+            BlockedBy::UnavailablePods => worst(by_node.values()),
         });
-        let waiting = fault.map(|fault| (situation.eligible().filter(waits).count(), fault));
-        Faults { by_node, waiting: waiting.filter(|(nodes, _)| *nodes > 0) }
+        let waiting = fault.map(|fault| (situation.nodes.iter().filter(waits).count(), fault));
+        Faults { by_node, of_refusal, waiting: waiting.filter(|(nodes, _)| *nodes > 0) }
     }
 
     /// Returns whose fault it is that a node is not done; `None` if it is, is about to be, or waits for others.
@@ -66,20 +80,10 @@ impl<'s> Faults<'s> {
         self.by_node.get(node).copied()
     }
 
-    /// Returns whose fault it is that the API server refuses pods for a reason.
-    pub(in crate::rollout) fn of_refusal(situation: &Situation<'_>, code: ReasonCode) -> Fault {
-        match code.class() {
-            Class::Cluster => Fault::Cluster,
-            Class::Admission => of_admission(situation),
-            Class::Revision => Fault::Revision,
-            _ => Fault::Unknown,
-        }
-    }
-
-    /// Counts the eligible nodes by fault, those that wait for others among them.
+    /// Counts the missing nodes by fault, those that wait for others among them.
     pub(in crate::rollout) fn counts(&self, situation: &Situation<'_>) -> FaultCounts {
         let mut counts = FaultCounts::default();
-        for node in situation.eligible() {
+        for node in situation.nodes.iter().filter(|node| node.is_missing()) {
             self.of(node.name).iter().for_each(|fault| *counts.of(*fault) += 1);
         }
         if let Some((nodes, fault)) = self.waiting {
@@ -88,23 +92,26 @@ impl<'s> Faults<'s> {
         }
         counts
     }
-}
 
-/// Returns whether a node keeps the rollout from being complete.
-pub(in crate::rollout) fn is_missing(node: &RolloutNode<'_>) -> bool {
-    if node.eligible { !node.is_done } else { node.object.is_some() && node.old.is_some() }
-}
-
-/// Returns whether a rollout is blocked or degraded by nothing but nodes that are at fault themselves.
-pub(in crate::rollout) fn lacks_only_nodes(situation: &Situation<'_>) -> bool {
-    let step = situation.next_step();
-    let judged = verdict(situation, &step);
-    if !matches!(judged, Err(_) | Ok(Verdict::Degraded)) {
-        return false;
+    /// Returns whether a rollout is blocked or degraded by nothing but nodes that are at fault themselves.
+    pub(in crate::rollout) fn are_only_the_nodes(
+        &self,
+        situation: &Situation<'_>,
+        judged: Result<Verdict, BlockedBy>,
+    ) -> bool {
+        let mut missing = situation.nodes.iter().filter(|node| node.is_missing()).peekable();
+        matches!(judged, Err(_) | Ok(Verdict::Degraded))
+            && missing.peek().is_some()
+            && missing.all(|node| self.of(node.name) == Some(Fault::Node))
     }
-    let faults = Faults::new(situation, &step, judged, suspect(situation).as_ref());
-    let mut missing = situation.nodes.iter().filter(|node| is_missing(node)).peekable();
-    missing.peek().is_some() && missing.all(|node| faults.of(node.name) == Some(Fault::Node))
+}
+
+/// Returns whether a node has a pod that is not available and updated, and is ineligible for no other reason than that it is down or
+/// about to be removed: it would be missing if its pod tolerated the taints.
+pub(in crate::rollout) fn is_excluded_by_its_state(node: &RolloutNode<'_>) -> bool {
+    let has_pod = node.updated.is_some() || node.old.is_some() || !node.terminating.is_empty();
+    let is_down = || node.reason.is_some_and(ReasonCode::is_state_of_node);
+    !node.eligible && !node.updated_is_available && node.object.is_some() && has_pod && is_down()
 }
 
 /// Returns the fault that has to be mended first.
@@ -127,47 +134,52 @@ fn of_node(
         return None;
     }
     let blamed = |kind| suspect.is_some_and(|suspect| suspect.what == kind);
-    let is_on_current = !node.updated_is_available && (node.updated.is_some() || node.old.is_none());
     Some(match code.class() {
-        // A finalizer, a container that does not end or a pod's own limit is no fault of a node that is well.
-        _ if code == ReasonCode::StuckTerminating && node.object.is_some() && node.is_ready() => Fault::Unknown,
-        _ if code == ReasonCode::Evicted
-            && !(was_under_pressure_before(situation, node) && works_on_most(situation)) =>
-        {
-            Fault::Unknown
-        }
-        // The revision may be what takes nodes down, unless it is available on more than it took down.
-        Class::Node if may_be_taken_down(situation, node) => Fault::Unknown,
-        Class::Node => Fault::Node,
-        Class::Placement if code.is_state_of_node() => Fault::Node,
+        Class::Node => of_state(situation, node, code),
+        Class::Placement if code.is_state_of_node() => of_state(situation, node, code),
         // They are the DaemonSet's own.
         Class::Cluster if matches!(code, ReasonCode::SelectingAll | ReasonCode::SelectorOverlap) => Fault::Unknown,
-        _ if is_about_amounts(code) && raised.amounts == Some(true) => Fault::Revision,
-        _ if code == ReasonCode::HostPortConflict && raised.ports == Some(true) => Fault::Revision,
-        _ if is_about_amounts(code) && raised.amounts.is_none() => Fault::Unknown,
-        _ if code == ReasonCode::HostPortConflict && raised.ports.is_none() => Fault::Unknown,
-        Class::Cluster => Fault::Cluster,
+        Class::Cluster | Class::Admission => of_refusal(situation, raised, code),
         Class::Surplus | Class::Unknown => Fault::Unknown,
         // It would fit if the revision requested what the others do, or did not surge.
-        Class::Room if is_on_current && node.excess.is_some() => Fault::Revision,
+        Class::Room if node.is_on_current() && node.excess.is_some() => Fault::Revision,
         Class::Room if code == ReasonCode::SurgeHostPortDeadlock => Fault::Revision,
+        _ if code == ReasonCode::HostPortConflict && !node.is_compared => of_raised(raised.ports),
+        _ if code == ReasonCode::InsufficientResource && !node.is_compared => of_raised(raised.requests),
+        _ if code == ReasonCode::NeverFits && !node.is_compared && raised.requests != Some(false) => {
+            of_raised(raised.requests)
+        }
         Class::Room => Fault::Cluster,
         Class::Placement if code == ReasonCode::NeverFits && node.excess.is_none() && blamed(SuspectKind::Nodes) => {
             Fault::Cluster
         }
-        Class::Admission => of_admission(situation),
-        Class::Revision | Class::Placement | Class::Time if is_on_current => match everything_fails(situation, node) {
-            // Other pods may fail because of this one, such as of a network plugin.
-            Some(true) if blamed(SuspectKind::Nodes) => Fault::Node,
-            _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
-            _ => Fault::Revision,
-        },
+        Class::Revision | Class::Placement | Class::Time if node.is_on_current() => {
+            match everything_fails(situation, node) {
+                // Other pods may fail because of this one, such as of a network plugin.
+                Some(true) if blamed(SuspectKind::Nodes) => Fault::Node,
+                _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
+                _ => Fault::Revision,
+            }
+        }
         // The old pod fails, and is replaced.
         Class::Revision | Class::Placement | Class::Time => match everything_fails(situation, node) {
             Some(true) if works_on_most(situation) => Fault::Node,
             _ => Fault::Unknown,
         },
     })
+}
+
+/// Returns whose fault it is that a node is in a state in which it runs no pods.
+pub(super) fn of_state(situation: &Situation<'_>, node: &RolloutNode<'_>, code: ReasonCode) -> Fault {
+    let was_short = || was_under_pressure_before(situation, node) && works_on_most(situation);
+    match code {
+        // A finalizer, a container that does not end or a pod's own limit is no fault of a node that is well.
+        ReasonCode::StuckTerminating if node.object.is_some() && node.is_ready() => Fault::Unknown,
+        ReasonCode::Evicted if !was_short() => Fault::Unknown,
+        // The revision may be what takes nodes down, unless it is available on more than it took down.
+        _ if may_be_taken_down(situation, node) => Fault::Unknown,
+        _ => Fault::Node,
+    }
 }
 
 /// Returns whether a node has become not ready soon after it got the current revision, which works on too few nodes to be excused.
@@ -178,14 +190,26 @@ pub(in crate::rollout) fn may_be_taken_down(situation: &Situation<'_>, node: &Ro
 /// Returns whether the current revision is available on more nodes than have become not ready soon after they got it. Those count
 /// even if their taints make them ineligible.
 fn works_on_most(situation: &Situation<'_>) -> bool {
-    let available = situation.eligible().filter(|node| node.updated_is_available).count();
-    available > situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count()
+    *situation.works_on_most.get_or_init(|| {
+        let available = situation.eligible().filter(|node| node.updated_is_available).count();
+        available > situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count()
+    })
+}
+
+/// Returns whether the current revision may be what takes nodes down: neither a larger budget nor another pace helps then.
+pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
+    situation.nodes.iter().any(|node| may_be_taken_down(situation, node))
 }
 
 /// Returns whether a node has become not ready soon after it got a pod of the current revision.
 fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    let ready = node.object.and_then(|object| object.condition("Ready")).filter(|ready| ready.status != "True");
+    let Some(object) = node.object else { return false };
+    let ready = object.condition("Ready").filter(|ready| ready.status != "True");
     let Some(lost) = ready.and_then(|ready| ready.last_transition_time.get()) else { return false };
+    let was_never_ready = |joined: Timestamp| lost.duration_since(joined).as_secs() <= REGISTRATION;
+    if object.metadata.creation_timestamp.get().is_some_and(was_never_ready) {
+        return false;
+    }
     let terminating = node.terminating.iter().copied().filter(|pod| situation.counts_as_updated(pod));
     let of_current = node.updated.into_iter().chain(terminating);
     let created = of_current.filter_map(|pod| pod.metadata.creation_timestamp.get());
@@ -197,18 +221,42 @@ fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> b
     }
 }
 
-/// Returns whether a reason may go away if pods request less, or have lower limits.
-fn is_about_amounts(code: ReasonCode) -> bool {
-    matches!(code, ReasonCode::InsufficientResource | ReasonCode::NeverFits | ReasonCode::QuotaExceeded)
+/// Returns whose fault it is that the cluster does not take the pods of a revision for a reason, such as that the API server refuses
+/// them.
+fn of_refusal(situation: &Situation<'_>, raised: &Raised, code: ReasonCode) -> Fault {
+    match code.class() {
+        _ if situation.another_is_admitted() => Fault::Revision,
+        // A quota may count limits, and demand that there are some.
+        _ if code == ReasonCode::QuotaExceeded && raised.limits == Some(true) => Fault::Revision,
+        _ if code == ReasonCode::QuotaExceeded => of_raised(raised.requests),
+        _ if code == ReasonCode::SchedulerSilent => of_raised(raised.scheduler),
+        Class::Cluster => Fault::Cluster,
+        Class::Admission => of_admission(situation),
+        Class::Revision => Fault::Revision,
+        _ => Fault::Unknown,
+    }
+}
+
+/// Returns whose fault it is that something is short of which the current revision may take more.
+fn of_raised(raised: Option<bool>) -> Fault {
+    match raised {
+        Some(true) => Fault::Revision,
+        Some(false) => Fault::Cluster,
+        None => Fault::Unknown,
+    }
 }
 
 /// Whether the current revision takes more than the one to return to, whose pods may be gone; `None` if it is not the first one
 /// and there is none to compare with.
 struct Raised {
-    /// More of a resource, by requests or limits.
-    amounts: Option<bool>,
+    /// Higher requests.
+    requests: Option<bool>,
+    /// Higher limits, or limits of other resources.
+    limits: Option<bool>,
     /// A host port that the other one does not use.
     ports: Option<bool>,
+    /// Another scheduler, which may not exist.
+    scheduler: Option<bool>,
 }
 
 impl Raised {
@@ -217,12 +265,13 @@ impl Raised {
         // After a rollback, only the revision that was left may still be there.
         let left = || revisions.all.iter().filter(|revision| !revision.is_current);
         let left = || left().find_map(|revision| revision.template.as_ref().ok());
+        let current = &situation.daemon_set.spec.template.spec;
         let Some(template) = revisions.target().map(|(_, template)| template).or_else(left) else {
             let is_first = situation.current.is_some_and(|current| current.revision == 1).then_some(false);
-            return Raised { amounts: is_first, ports: is_first };
+            let scheduler = if current.scheduler_name == DEFAULT_SCHEDULER { Some(false) } else { is_first };
+            return Raised { requests: is_first, limits: is_first, ports: is_first, scheduler };
         };
         let other = situation.daemon_set.with_template(template).spec.template.spec;
-        let current = &situation.daemon_set.spec.template.spec;
         let requests = template_requests(&other);
         let mut requested = template_requests(current).into_iter();
         let requests_more =
@@ -231,14 +280,16 @@ impl Raised {
             host_ports(spec).map(|port| (port.host_port, port.protocol.clone())).collect()
         };
         Raised {
-            amounts: Some(requests_more || limits_more(current, &other)),
+            requests: Some(requests_more),
+            limits: Some(limits_more(current, &other)),
             ports: Some(!ports(current).is_subset(&ports(&other))),
+            scheduler: Some(current.scheduler_name != other.scheduler_name),
         }
     }
 }
 
 /// Returns whether the containers of a pod have higher limits than those of another, or a limit for what the other one does not
-/// limit, or the other way round: a quota may count limits, and demand that there are some.
+/// limit, or the other way round.
 fn limits_more(current: &PodSpec, other: &PodSpec) -> bool {
     let limits = |spec: &'_ PodSpec, resource: &str| -> Option<i128> {
         let containers = || spec.init_containers.iter().chain(&spec.containers);
@@ -259,7 +310,7 @@ fn of_admission(situation: &Situation<'_>) -> Fault {
     let target = situation.revisions.target().map(|(target, _)| target.object.hash());
     let is_refused = |hash| situation.index.snapshot.is_admitted(situation.daemon_set, hash) == Some(false);
     match () {
-        () if another_is_admitted(situation) => Fault::Revision,
+        () if situation.another_is_admitted() => Fault::Revision,
         () if target.is_some_and(is_refused) => Fault::Cluster,
         () => Fault::Unknown,
     }

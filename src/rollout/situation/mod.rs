@@ -3,9 +3,11 @@
 
 pub(super) mod fault;
 pub(super) mod next_step;
+pub(super) mod severity;
 pub(super) mod suspect;
 pub(super) mod verdict;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
@@ -14,7 +16,7 @@ use jiff::Timestamp;
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::coverage::{PROGRESS_DEADLINE, excess, fits_without_terminating};
-use crate::facts::index::Index;
+use crate::facts::index::{Index, STARTUP};
 use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
@@ -26,9 +28,6 @@ use crate::report::reason::{Passes, ReasonCode};
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use next_step::NextStep;
-
-/// For how many seconds a pod that was just created may be not ready without counting as a problem.
-const STARTUP: i64 = 60;
 
 /// For how many seconds past its grace period a pod may still be there without blocking the rollout: killed containers take
 /// the kubelet some time to clean up.
@@ -46,6 +45,8 @@ pub struct Situation<'a> {
     pub(in crate::rollout) nodes: Vec<RolloutNode<'a>>,
     /// Whether nodes, pods and their revisions are known.
     pub(in crate::rollout) is_known: bool,
+    /// What [`fault`] finds out about all nodes, once.
+    works_on_most: OnceCell<bool>,
 }
 
 /// A node, its pods by revision, and why it is not available.
@@ -72,6 +73,8 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     /// The resources that the updated pod requests more of than older pods, if it does not fit and they would; empty if host
     /// ports are the reason.
     pub(in crate::rollout) excess: Option<Vec<RaisedRequest>>,
+    /// Whether its pod was compared with an older one for that.
+    pub(in crate::rollout) is_compared: bool,
     /// Since when the node has had no available pod, if that is known.
     pub(in crate::rollout) since: Option<Timestamp>,
 }
@@ -93,6 +96,7 @@ impl<'a> RolloutNode<'a> {
             keeps_failing: daemon_pods::keeps_failing(facts.daemon_set, facts.current_hash(), &node.pods),
             since: reason.and_then(|code| unavailable_since(code, object, &node.pods)),
             excess: None,
+            is_compared: false,
             reason,
         }
     }
@@ -107,6 +111,17 @@ impl<'a> RolloutNode<'a> {
     /// one, such as a taint.
     pub(in crate::rollout) fn keeps_pods(&self) -> bool {
         self.reason == Some(ReasonCode::StuckTerminating) || (self.object.is_some() && !self.is_ready())
+    }
+
+    /// Returns whether the node keeps the rollout from being complete.
+    pub(in crate::rollout) fn is_missing(&self) -> bool {
+        if self.eligible { !self.is_done } else { self.object.is_some() && self.old.is_some() }
+    }
+
+    /// Returns whether it is up to a pod of the current revision that none of it is available. A node without any pod gets one,
+    /// unless the API server refuses it.
+    pub(in crate::rollout) fn is_on_current(&self) -> bool {
+        !self.updated_is_available && (self.updated.is_some() || self.old.is_none())
     }
 
     /// Returns whether the kubelet of the node says that it is ready.
@@ -146,7 +161,8 @@ impl<'a> Situation<'a> {
         // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let is_known = knows_pods && (facts.current.is_some() || facts.daemon_set.template_generation().is_some());
-        let mut situation = Situation { facts, coverage, nodes, is_known };
+        let works_on_most = OnceCell::new();
+        let mut situation = Situation { facts, coverage, nodes, is_known, works_on_most };
         situation.find_excess();
         situation
     }
@@ -177,13 +193,16 @@ impl<'a> Situation<'a> {
         };
         for node in self.nodes.iter_mut().filter(waits) {
             let pod = node.updated.filter(|pod| pod.spec.node_name.is_empty()).zip(node.object);
+            // Without the pods of the node, only what was asked before is known.
+            let knows_pods = |object: &Node| index.snapshot.knows_all_pods_on(&object.metadata.name);
+            node.is_compared = pod.is_some_and(|(_, object)| knows_pods(object));
             node.excess = pod.and_then(|(pod, object)| excess(index, object, pod, node.old, older));
         }
     }
 
     /// Returns when the rollout of the current revision began.
     pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
-        self.current?.rollout_began_at()
+        self.current?.rollout_began_at(self.daemon_set)
     }
 
     /// Computes the next step of the controller.

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fault::{may_be_taken_down, of_state};
 use super::{RolloutNode, Situation};
 use crate::report::reason::{Class, ReasonCode};
-use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
+use crate::report::rollout_status::{Fault, RaisedRequest, Suspect, SuspectKind};
 
 /// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
 /// there are too few to tell.
@@ -29,22 +30,15 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         // Pods of the older revision would run where these do not.
         () if for_itself.count() == 0 => SuspectKind::Revision,
         // A node whose pod is refused is not to blame for that.
-        () if available > failing && situation.creation_is_refused() => return None,
+        () if available > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
         () if available > failing => SuspectKind::Nodes,
         // A policy or a limit may be as new as the revision: only the API server can tell.
-        () if is_refused && !another_is_admitted(situation) => return None,
+        () if is_refused && !situation.another_is_admitted() => return None,
         () if old_available > 0 => SuspectKind::Revision,
         () => return None,
     };
     let raised_requests = raised.into_iter().cloned().collect();
     Some(Suspect { what, failing, is_refused, available, old_available, old_failing, raised_requests })
-}
-
-/// Returns whether the API server would create a pod of the revision to return to, and none of the current one.
-pub(in crate::rollout) fn another_is_admitted(situation: &Situation<'_>) -> bool {
-    let target = situation.revisions.target().map(|(target, _)| target.object.hash());
-    let admits = |hash| situation.index.snapshot.is_admitted(situation.daemon_set, hash);
-    target.and_then(admits) == Some(true) && situation.is_accepted() == Some(false)
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.
@@ -56,10 +50,7 @@ fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &
     let fails = |node: &&RolloutNode<'_>| {
         node.may_be_the_revisions() && !node.reason.is_some_and(|code| situation.passes(code, node.since))
     };
-    // A node without any pod fails on the current revision: the API server refuses it.
-    let is_on_current =
-        |node: &&RolloutNode<'_>| !node.updated_is_available && (node.updated.is_some() || node.old.is_none());
-    situation.eligible().filter(is_on_current).filter(fails)
+    situation.eligible().filter(|node| node.is_on_current()).filter(fails)
 }
 
 /// Returns the nodes that have no available pod although they are not to blame, by reason: whatever else the rollout
@@ -70,10 +61,13 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
 ) -> BTreeMap<ReasonCode, Vec<&'s str>> {
     let nodes_are_to_blame = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
     let is_by_node = |node: &RolloutNode<'_>, code: ReasonCode| match code.class() {
-        Class::Node => true,
         Class::Cluster => false,
+        _ if may_be_taken_down(situation, node) => false,
         // The rollout replaces it.
         _ if node.updated.is_none() && node.old.is_some() => true,
+        // How a pod terminates says nothing about new ones.
+        Class::Node if code == ReasonCode::StuckTerminating => true,
+        Class::Node => of_state(situation, node, code) == Fault::Node,
         Class::Room => node.excess.is_none(),
         Class::Revision | Class::Placement | Class::Admission | Class::Time => nodes_are_to_blame,
         Class::Surplus | Class::Unknown => false,

@@ -1,11 +1,12 @@
 //! The verdict on a rollout.
 
+use super::fault::of_state;
 use super::next_step::NextStep;
 use super::{RolloutNode, Situation};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::report::age::seconds_between;
 use crate::report::reason::{Class, ReasonCode};
-use crate::report::rollout_status::{BlockedBy, Verdict};
+use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
 use crate::scheduling::rolling_update::UpdateStep;
 
 /// After how many seconds pods that fail are no longer taken for a rollout that has replaced all of them: after a day.
@@ -32,7 +33,7 @@ pub(in crate::rollout) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>
     if !situation.is_known {
         return Ok(Verdict::Unknown);
     }
-    if is_complete(situation) {
+    if !situation.nodes.iter().any(RolloutNode::is_missing) {
         return Ok(Verdict::Complete);
     }
     if situation.stalled_since(step).is_some() {
@@ -81,19 +82,12 @@ fn is_finished(situation: &Situation<'_>) -> bool {
     }
     let began = situation.rolled_out_at();
     let is_long_ago = began.is_some_and(|began| seconds_between(began, situation.now()) >= FINISHED);
-    let is_at_fault = |node: &RolloutNode<'_>| match node.reason {
-        // A finalizer or a container that does not end is the pod's.
-        Some(ReasonCode::StuckTerminating) => node.object.is_some() && !node.is_ready(),
-        reason => reason.is_some_and(|code| code.class() == Class::Node),
+    let is_at_fault = |node: &RolloutNode<'_>| {
+        let code = node.reason.filter(|code| code.class() == Class::Node);
+        // A pod that was evicted is replaced, whoever is at fault.
+        code.is_some_and(|code| code == ReasonCode::Evicted || of_state(situation, node, code) == Fault::Node)
     };
     is_long_ago || situation.nodes.iter().all(|node| !node.eligible || node.is_done || is_at_fault(node))
-}
-
-fn is_complete(situation: &Situation<'_>) -> bool {
-    situation
-        .nodes
-        .iter()
-        .all(|node| if node.eligible { node.is_done } else { node.object.is_none() || node.old.is_none() })
 }
 
 /// Returns whether a pod is about to become available, or a node to stop counting against the budget.

@@ -9,7 +9,7 @@ use crate::report::acceptance::{Accept, Acceptance, Limit};
 use crate::report::age::seconds_between;
 use crate::report::reason::Passes;
 use crate::report::rollout_status::{Accepted, AcceptedNodes, Fault, Verdict};
-use crate::rollout::situation::fault::{Faults, is_missing};
+use crate::rollout::situation::fault::{Faults, is_excluded_by_its_state, may_be_taken_down};
 use crate::rollout::situation::{RolloutNode, Situation};
 
 /// The annotation that says what is accepted of a DaemonSet, if the command does not: as `--accept`, separated by commas.
@@ -32,8 +32,13 @@ impl Acceptances {
         let Some(text) = annotation else {
             return Acceptances { all: last_of_each(by_command.to_vec()), ..Acceptances::default() };
         };
-        let read = |one: &str| one.trim().parse().map_err(|why| format!("invalid value {:?}: {why}", one.trim()));
-        let all: Result<Vec<Acceptance>, String> = text.split(',').map(read).collect();
+        let read = |one: &str| match one.parse::<Acceptance>() {
+            // It would hold for all later revisions, too.
+            Ok(Acceptance { what: Accept::FewerNodes, .. }) => Err(format!("{one} is accepted by --accept only")),
+            Ok(acceptance) => Ok(acceptance),
+            Err(why) => Err(format!("invalid value {one:?}: {why}")),
+        };
+        let all: Result<Vec<Acceptance>, String> = text.split(',').map(|one| read(one.trim())).collect();
         let (all, invalid) = all.map_or_else(|why| (Vec::new(), Some(why)), |all| (last_of_each(all), None));
         Acceptances { by_annotation: true, invalid, all }
     }
@@ -43,27 +48,32 @@ impl Acceptances {
         self.all.iter().any(|one| one.what == Accept::FewerNodes)
     }
 
-    /// Judges what is missing by what is accepted; `None` if nothing is.
+    /// Judges what is missing by what is accepted; `None` if nothing is, or if it is not known what is missing.
     ///
     /// A node whose pod fails through the fault of the revision is never accepted, and neither is a revision that is available
     /// nowhere: whatever is wrong with it may look like something else.
     pub(super) fn judge(&self, situation: &Situation<'_>, verdict: Verdict, faults: &Faults<'_>) -> Option<Accepted> {
-        let of_nodes = self.all.iter().filter(|one| one.what != Accept::FewerNodes);
+        let of_nodes = self.all.iter().filter(|one| one.what.is_about_nodes());
         let mut by: Vec<AcceptedNodes> = of_nodes
+            .filter(|_| verdict.knows_what_is_missing())
             .map(|what| AcceptedNodes { what: *what, nodes: Vec::new(), limit: limit(what, situation) })
             .collect();
         if by.is_empty() && self.invalid.is_none() {
             return None;
         }
+        // What a node is missing for says more than whose fault it is, so that a limit on faults is left for other nodes.
+        let mut order: Vec<usize> = (0..by.len()).collect();
+        order.sort_by_key(|position| matches!(by[*position].what.what, Accept::Fault(_)));
         let (mut not_accepted, mut at_fault) = (0, Vec::new());
-        let missing = || situation.nodes.iter().filter(|node| is_missing(node));
-        for node in missing() {
+        let missing = || situation.nodes.iter().filter(|node| node.is_missing());
+        for node in situation.nodes.iter().filter(|node| node.is_missing() || is_excluded_by_its_state(node)) {
             let accepts = |one: &AcceptedNodes| is_accepted(situation, one.what, node, faults.of(node.name));
             let has_room = |one: &AcceptedNodes| one.limit.is_none_or(|limit| one.nodes.len() < limit);
-            let position =
-                by.iter().position(|one| accepts(one) && has_room(one)).or_else(|| by.iter().position(accepts));
-            match position {
+            let find = |is: &dyn Fn(&AcceptedNodes) -> bool| order.iter().copied().find(|position| is(&by[*position]));
+            match find(&|one| accepts(one) && has_room(one)).or_else(|| find(&accepts)) {
                 Some(position) => by[position].nodes.push(node.name.to_owned()),
+                // Without a limit, nobody asks about nodes that need no pod, unless the revision may be what took them down.
+                None if !node.is_missing() && !may_be_taken_down(situation, node) => {}
                 None => {
                     not_accepted += 1;
                     at_fault.extend(faults.of(node.name).map(|_| node));
@@ -74,11 +84,12 @@ impl Acceptances {
         not_accepted += too_many;
         let may_still_start =
             too_many == 0 && !at_fault.is_empty() && at_fault.iter().all(|node| may_still_start(situation, node));
+        let is_nowhere = || situation.nodes.iter().all(|node| node.updated.is_none() && node.terminating.is_empty());
         let runs_somewhere = situation.eligible().any(|node| node.updated_is_available)
-            || missing().all(|node| node.old_is_available && node.updated.is_none());
-        let is_judged = !matches!(verdict, Verdict::Unknown | Verdict::NotObserved | Verdict::Deleting);
+            // It has not been rolled out on purpose, or no node is to run it.
+            || is_nowhere() && (situation.nodes.iter().any(|node| node.old_is_available) || missing().next().is_none());
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
-        let complete = is_judged && not_accepted == 0 && runs_somewhere;
+        let complete = verdict.knows_what_is_missing() && not_accepted == 0 && runs_somewhere;
         Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete })
     }
 }
@@ -102,12 +113,14 @@ fn last_of_each(all: Vec<Acceptance>) -> Vec<Acceptance> {
 
 fn limit(one: &Acceptance, situation: &Situation<'_>) -> Option<usize> {
     let Some(Limit::Nodes(limit)) = one.limit else { return None };
-    usize::try_from(limit.scaled_down(int(situation.eligible().count()))).ok()
+    let counts = |node: &&RolloutNode<'_>| node.eligible || is_excluded_by_its_state(node);
+    let nodes = situation.nodes.iter().filter(counts).count();
+    usize::try_from(limit.scaled_down(int(nodes))).ok()
 }
 
 fn is_accepted(situation: &Situation<'_>, one: Acceptance, node: &RolloutNode<'_>, fault: Option<Fault>) -> bool {
     match one.what {
-        Accept::FewerNodes => false,
+        Accept::FewerNodes | Accept::Nothing => false,
         Accept::Fault(accepted) => fault == Some(accepted),
         Accept::Code(code) => {
             fault.is_some_and(|fault| fault != Fault::Revision)

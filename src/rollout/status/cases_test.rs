@@ -713,7 +713,7 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
     let undo = "kubectl ds undo --to-revision 1 -n default agent";
     let resume = "kubectl ds resume -n default agent";
     let raise = "kubectl ds set --max-unavailable 2 -n default agent";
-    let retry = "kubectl annotate --overwrite ds -n default agent 'kubectl-ds/retried-at=2026-03-01T12:00:00Z'";
+    let retry = "kubectl ds retry -n default agent";
     let held = |world: World| {
         let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
             "kubectl-ds/held-since": at("11:30:00")});

@@ -6,6 +6,7 @@ use crate::coverage::creation_refusal;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
 use crate::report::coverage::Affected;
+use crate::report::fix::Fix;
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Budget, BudgetField, Cause, Fault};
 use crate::rollout::situation::fault::Faults;
@@ -30,14 +31,18 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Fa
         for node in group.nodes.iter().filter(is_relevant).filter_map(|name| situation.node(name)) {
             by_fault.entry(faults.of(node.name)).or_default().push(node);
         }
+        let is_split = by_fault.len() > 1;
         for (fault, nodes) in by_fault.into_iter().rev() {
+            // The command is about the first node of the group, which may be in another part.
+            let is_first = || group.nodes.first().is_some_and(|first| nodes.iter().any(|node| node.name == *first));
+            let command = group.fix.command.clone().filter(|_| !is_split || is_first());
             let rolled_out_at = situation.rolled_out_at();
             let before = nodes.iter().map(|node| Some(node.since? < rolled_out_at?)).collect::<Option<Vec<bool>>>();
             causes.push(Cause {
                 code: group.code,
                 nodes: nodes.iter().map(|node| node.name.to_owned()).collect(),
                 message: group.message.clone(),
-                fix: group.fix.clone(),
+                fix: Fix { advice: group.fix.advice.clone(), command },
                 since: nodes.iter().filter_map(|node| node.since).min(),
                 before_rollout: before.map(|before| before.into_iter().all(|before| before)),
                 on_current_revision: nodes.iter().filter(|node| node.updated.is_some()).count(),
@@ -48,7 +53,7 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Fa
             });
         }
     }
-    causes.extend(refusal_of_surge_pods(situation, step, &causes));
+    causes.extend(refusal_of_surge_pods(situation, step, faults, &causes));
     // The sort is stable: coverage has the groups with the most nodes first.
     causes.sort_by_key(|cause| cause.passing);
     causes
@@ -56,7 +61,12 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Fa
 
 /// Returns why the API server refuses the pods that are to run beside old ones: coverage has no reason for a node whose old
 /// pod is available.
-fn refusal_of_surge_pods(situation: &Situation<'_>, step: &NextStep<'_>, known: &[Cause]) -> Option<Cause> {
+fn refusal_of_surge_pods(
+    situation: &Situation<'_>,
+    step: &NextStep<'_>,
+    faults: &Faults<'_>,
+    known: &[Cause],
+) -> Option<Cause> {
     let update = step.update().filter(|update| update.surges && situation.creation_is_refused())?;
     let Reason { code, message, fix } = creation_refusal(situation)?;
     let candidates = update.candidates.iter().map(|candidate| candidate.node);
@@ -64,7 +74,7 @@ fn refusal_of_surge_pods(situation: &Situation<'_>, step: &NextStep<'_>, known: 
     if nodes.is_empty() || known.iter().any(|cause| cause.code == code) {
         return None;
     }
-    let fault = Some(Faults::of_refusal(situation, code));
+    let fault = faults.of_refusal;
     let (since, before_rollout, on_current_revision) = (None, None, 0);
     Some(Cause { code, nodes, message, fix, since, before_rollout, on_current_revision, fault, passing: false })
 }

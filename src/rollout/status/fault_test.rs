@@ -1,9 +1,12 @@
 //! Whose fault it is that nodes are missing, and what of that is accepted.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Question, answer};
 use crate::coverage::test_support::{World, at, world};
+use crate::model::snapshot::PodsComplete;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Fault, FaultCounts, RolloutStatus, Verdict};
 
@@ -12,12 +15,12 @@ fn status(world: World, accept: &[&str]) -> RolloutStatus {
     answer(&world.finish(), &Question { accept: &accept, ..Question::default() }).daemon_sets.remove(0)
 }
 
-fn old() -> Value {
+pub(super) fn old() -> Value {
     json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}})
 }
 
 /// A node that is down, with a pod that the controller no longer counts as available.
-fn down(world: World, name: &str, pod: Value) -> World {
+pub(super) fn down(world: World, name: &str, pod: Value) -> World {
     let unknown = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
         "lastTransitionTime": at("11:00:00")}]);
     let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]);
@@ -26,7 +29,7 @@ fn down(world: World, name: &str, pod: Value) -> World {
     world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, pod)
 }
 
-fn crashing(world: World, node: &str) -> World {
+pub(super) fn crashing(world: World, node: &str) -> World {
     let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
     let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:50:00")}]);
     let pod = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"conditions": since}});
@@ -34,7 +37,7 @@ fn crashing(world: World, node: &str) -> World {
 }
 
 /// A pod of another workload that has failed since then.
-fn another(world: World, name: &str, node: &str, since: Option<&str>) -> World {
+pub(super) fn another(world: World, name: &str, node: &str, since: Option<&str>) -> World {
     let (status, since) = since.map_or(("True", "10:00:00"), |since| ("False", since));
     let ready = json!([{"type": "Ready", "status": status, "lastTransitionTime": at(since)}]);
     world.other_pod(name, node, json!({"status": {"phase": "Running", "conditions": ready}}))
@@ -60,12 +63,16 @@ fn began(mut world: World, time: &str) -> World {
 }
 
 fn faults(status: &RolloutStatus) -> [usize; 5] {
-    let FaultCounts { node, cluster, revision, unknown, waiting } = status.faults;
+    let FaultCounts { node, cluster, revision, unknown, waiting } = status.faults.unwrap();
     [node, cluster, revision, unknown, waiting]
 }
 
 fn is_complete(status: &RolloutStatus) -> bool {
     status.counts_as_complete()
+}
+
+fn commands(status: &RolloutStatus) -> Vec<String> {
+    status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
 }
 
 #[test]
@@ -114,7 +121,8 @@ fn a_revision_that_fails_wherever_it_runs_is_never_accepted() {
     assert_eq!((faults(&alone), is_complete(&alone)), ([0, 0, 2, 0, 0], false));
     let beside_old = crashing(two_revisions(), "a").node("b", json!({})).pod("agent-b", "b", old());
     let beside_old = status(down(beside_old, "c", old()), &accept);
-    assert_eq!((beside_old.faults.revision, is_complete(&beside_old)), (1 + beside_old.faults.waiting, false));
+    let beside_old_faults = beside_old.faults.unwrap();
+    assert_eq!((beside_old_faults.revision, is_complete(&beside_old)), (1 + beside_old_faults.waiting, false));
     // It works on most nodes: why it does not on one is not known, and a reason may be accepted.
     let works = || crashing(rolled_out(&["b", "c"]), "a");
     let unknown = status(works(), &["node", "cluster"]);
@@ -171,9 +179,16 @@ fn old_pods_under_on_delete_are_accepted_up_to_an_age() {
         // What the command says counts.
         assert!(!is_complete(&status(world(Some(accept)), &["cluster"])), "{accept}");
     }
+    // Or nothing, then.
+    let nothing = status(world(Some("on-delete")), &["none"]);
+    assert_eq!((is_complete(&nothing), nothing.accepted), (false, None));
     let invalid = status(world(Some("on-delete, nodes")), &[]);
     assert!(!is_complete(&invalid) && invalid.accepted.unwrap().invalid.is_some());
     assert!(is_complete(&status(world(Some("node=1, on-delete")), &[])));
+    // Nothing is updated yet, on purpose, and a node is down besides.
+    let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
+    let untouched = two_revisions().daemon_set(on_delete).node("a", json!({})).pod("agent-a", "a", old());
+    assert!(is_complete(&status(down(untouched, "b", old()), &["node=1", "on-delete"])));
 }
 
 #[test]
@@ -189,7 +204,7 @@ fn a_quota_is_the_clusters_fault() {
 #[test]
 fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
     let nowhere = status(down(down(two_revisions(), "a", json!({})), "b", json!({})), &["node"]);
-    assert_eq!((nowhere.faults.node, is_complete(&nowhere)), (2, false));
+    assert_eq!((nowhere.faults.unwrap().node, is_complete(&nowhere)), (2, false));
     let lost_with = |world: World, name: &str, pod: Value| {
         let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:32:00")}]);
         let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
@@ -207,20 +222,32 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
         let fault = status.causes.iter().find(|cause| cause.nodes == ["b"]).and_then(|cause| cause.fault);
         assert_eq!((fault, is_complete(&status)), (Some(expected), expected == Fault::Node), "{pod} {status:?}");
     }
-    // It would only take down more with a larger budget.
-    let commands = |available: &[&str]| {
+    // It would only take down more with a larger budget, or if a hold were left.
+    let commands = |available: &[&str], annotations: Value| {
         let world = lost_after(rolled_out(available), "x").node("y", json!({})).pod("agent-y", "y", old());
-        let status = status(world, &[]);
-        assert_eq!(status.verdict, Verdict::Blocked);
-        let commands = status.way_out.into_iter().filter_map(|fix| fix.command);
-        commands.map(|command| command.to_string()).collect::<Vec<_>>()
+        let strategy = if annotations.is_null() { "RollingUpdate" } else { "OnDelete" };
+        let status = status(
+            world.daemon_set(json!({"metadata": {"annotations": annotations},
+                "spec": {"updateStrategy": {"type": strategy}}})),
+            &[],
+        );
+        commands(&status)
     };
-    assert_eq!(commands(&["a"]), [""; 0]);
-    assert_eq!(commands(&["a", "b"]), ["kubectl ds set --max-unavailable 2 -n default agent"]);
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    let resume = "kubectl ds resume -n default agent";
+    assert_eq!(commands(&["a"], json!(null)), [undo]);
+    assert_eq!(commands(&["a", "b"], json!(null)), ["kubectl ds set --max-unavailable 2 -n default agent"]);
+    let hold = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+        "kubectl-ds/held-since": at("11:30:00")});
+    // Once the template is fixed, that is.
+    assert_eq!(commands(&["a"], hold.clone()), [undo, resume]);
+    assert!(commands(&["a", "b"], hold).iter().any(|command| command.contains("partition")));
     let most = status(lost_after(lost_after(rolled_out(&["a"]), "b"), "c"), &["node"]);
     assert_eq!((faults(&most), is_complete(&most)), ([0, 0, 0, 2, 0], false));
+    assert_eq!(most.verdict, Verdict::Blocked);
     let few = status(lost_after(rolled_out(&["a", "b", "c"]), "d"), &["node"]);
     assert_eq!((faults(&few), is_complete(&few)), ([1, 0, 0, 0, 0], true));
+    assert_eq!(few.verdict, Verdict::Degraded);
 }
 
 #[test]
@@ -230,10 +257,95 @@ fn limits_are_used_in_any_order_and_the_last_of_the_same_name_counts() {
         (&["node=1", "NodeUnreachable=5"][..], true),
         (&["NodeUnreachable=5", "node=1"], true),
         (&["node=1", "NodeUnreachable=1"], true),
+        (&["NodeUnreachable=1", "node=1"], true),
         (&["node=1", "node=3"], true),
         (&["node=3", "node=1"], false),
     ] {
         assert_eq!(is_complete(&status(world(), accept)), is_accepted, "{accept:?}");
+    }
+}
+
+/// Pods tolerate the taints that nodes get when they are down only if they tolerate everything: by default, such a node needs no pod.
+#[test]
+fn a_limit_holds_for_nodes_that_are_excluded_because_they_are_down() {
+    let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]);
+    let down = |world: World, name: &str, pod: Value| {
+        let unknown = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+            "lastTransitionTime": at("10:50:00")}]);
+        let node = json!({"status": {"conditions": unknown}, "spec": {"taints": taints}});
+        let running = json!({"ready": false, "state": {"running": {"startedAt": at("10:00:00")}}});
+        world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, pod)
+    };
+    for (pod, verdict) in [(json!({}), Verdict::Complete), (old(), Verdict::Blocked)] {
+        let world =
+            || down(down(rolled_out(&["a", "b", "c", "d", "e", "f", "g", "h"]), "y", pod.clone()), "z", pod.clone());
+        for (accept, is_accepted) in [
+            (&["node"][..], true),
+            // A fifth of ten nodes, of which eight are eligible.
+            (&["node=20%"], true),
+            (&["node=19%"], false),
+            (&["node=1"], false),
+            (&["NodeNotReadyTaint=1", "node=1"], true),
+            (&["cluster=0"], verdict == Verdict::Complete),
+        ] {
+            let status = status(world(), accept);
+            assert_eq!(is_complete(&status), is_accepted, "{accept:?} {:?} {:?}", status.verdict, status.accepted);
+            assert_eq!(status.verdict == Verdict::Complete, verdict == Verdict::Complete);
+        }
+        assert_eq!(is_complete(&status(world(), &[])), verdict == Verdict::Complete);
+    }
+}
+
+#[test]
+fn a_revision_that_may_have_taken_excluded_nodes_down_is_not_accepted() {
+    let taints = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+    let lost = |world: World, name: &str| {
+        let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:32:00")}]);
+        let node = json!({"status": {"conditions": since}, "spec": {"taints": taints}});
+        let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
+        world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, json!({}))
+    };
+    let of = |available: &[&str], down: &[&str], accept: &[&str]| {
+        let status = status(down.iter().fold(rolled_out(available), |world, name| lost(world, name)), accept);
+        (status.verdict, is_complete(&status), status.accepted.map(|accepted| accepted.not_accepted))
+    };
+    for accept in ["node", "node=5", "cluster"] {
+        assert_eq!(of(&["a"], &["x", "y", "z"], &[accept]), (Verdict::Complete, false, Some(3)), "{accept}");
+        assert_eq!(of(&[], &["x", "y", "z"], &[accept]), (Verdict::Complete, false, Some(3)), "{accept}");
+    }
+    // It works on more nodes than were lost.
+    assert_eq!(of(&["a", "b", "c", "d"], &["x", "y", "z"], &["node"]), (Verdict::Complete, true, Some(0)));
+    assert_eq!(of(&["a", "b", "c", "d"], &["x", "y", "z"], &["node=2"]), (Verdict::Complete, false, Some(3)));
+}
+
+#[test]
+fn a_plugin_that_waits_for_a_node_may_be_what_has_taken_it_down() {
+    let taints = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+    let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:32:00"),
+        "message": "container runtime network not ready: cni plugin not initialized"}]);
+    let node = json!({"status": {"conditions": since}, "spec": {"taints": taints}});
+    let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
+    let plugin = json!({"hostNetwork": true, "tolerations": []});
+    let world = rolled_out(&["a"]).template(plugin).node("x", node).unready_pod("agent-x", "x", running, json!({}));
+    let status = status(world, &["node"]);
+    assert!(!is_complete(&status), "{status:?}");
+}
+
+#[test]
+fn a_limit_on_faults_is_left_for_nodes_that_no_reason_code_accepts() {
+    // The first node has the reason, the second only the fault.
+    let pressure = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at("10:00:00")},
+        {"type": "MemoryPressure", "status": "True", "lastTransitionTime": at("10:00:00")}]);
+    let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "containerStatuses": null,
+        "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
+    let world = || {
+        let world = down(rolled_out(&["b", "c", "d"]), "a", json!({}));
+        world.node("e", json!({"status": {"conditions": pressure}})).pod("agent-e", "e", evicted.clone())
+    };
+    for accept in [["node=1", "NodeUnreachable=1"], ["NodeUnreachable=1", "node=1"]] {
+        let status = status(world(), &accept);
+        assert!(is_complete(&status), "{accept:?} {:?} {:?}", status.accepted, status.causes);
     }
 }
 
@@ -282,6 +394,40 @@ fn a_node_is_at_fault_for_an_eviction_if_it_was_short_before_it_got_the_pod() {
     assert_eq!(fault(None), Some(Fault::Unknown));
 }
 
+/// Its own pods may be what fills the disk: more of them would fill others.
+#[test]
+fn no_larger_budget_is_offered_because_of_a_pod_that_was_evicted_through_the_revision() {
+    let offered = |pressure_since: &str| {
+        let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at("10:00:00")},
+            {"type": "DiskPressure", "status": "True", "lastTransitionTime": at(pressure_since)}]);
+        let evicted = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"reason": "Evicted",
+            "phase": "Failed", "containerStatuses": null,
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
+        let world = rolled_out(&["b", "c"]).node("a", json!({"status": {"conditions": conditions}}));
+        let world = world.pod("agent-a", "a", evicted).node("d", json!({})).pod("agent-d", "d", old());
+        let status = status(began(world, "11:45:00"), &[]);
+        assert_eq!(status.verdict, Verdict::Blocked, "{status:?}");
+        commands(&status)
+    };
+    assert_eq!(offered("11:40:00"), ["kubectl ds set --max-unavailable 2 -n default agent"]);
+    assert_eq!(offered("11:52:00"), [""; 0]);
+}
+
+/// A node that has joined and was never ready was not taken down.
+#[test]
+fn a_node_that_was_never_ready_is_at_fault_itself() {
+    let fault = |created: &str| {
+        let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:32:00")}]);
+        let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
+        let node = json!({"metadata": {"creationTimestamp": at(created)}, "status": {"conditions": since}});
+        let world = rolled_out(&["a"]).node("b", node).unready_pod("agent-b", "b", running, json!({}));
+        let status = status(began(world, "11:00:00"), &["node"]);
+        (faults(&status), is_complete(&status))
+    };
+    assert_eq!(fault("11:31:58"), ([1, 0, 0, 0, 0], true));
+    assert_eq!(fault("10:00:00"), ([0, 0, 0, 1, 0], false));
+}
+
 #[test]
 fn a_pod_that_does_not_end_is_the_fault_of_a_node_that_is_down_only() {
     let fault = |is_down: bool| {
@@ -306,13 +452,31 @@ fn an_old_pod_on_a_node_that_is_not_eligible_is_missing_too() {
     let world = || rolled_out(&["a", "b"]).node("x", json!({"spec": {"taints": taint}})).pod("agent-x", "x", old());
     let all = status(world(), &["node", "cluster"]);
     assert_ne!(all.verdict, Verdict::Complete);
+    assert_eq!(faults(&all), [0, 0, 0, 1, 0]);
     assert!(!is_complete(&all) && all.accepted.unwrap().not_accepted == 1);
+}
+
+#[test]
+fn of_what_is_not_known_nothing_is_counted_or_accepted() {
+    let generation = |observed: i64| json!({"metadata": {"generation": 3}, "status": {"observedGeneration": observed}});
+    let of = |observed: i64, accept: &[&str]| {
+        status(down(rolled_out(&["a"]), "b", json!({})).daemon_set(generation(observed)), accept)
+    };
+    let known = of(3, &["node"]);
+    assert_eq!((known.faults.map(|faults| faults.node), is_complete(&known)), (Some(1), true));
+    let unknown = of(2, &["node"]);
+    assert_eq!((unknown.verdict, unknown.faults, unknown.accepted), (Verdict::NotObserved, None, None));
 }
 
 #[test]
 fn what_is_accepted_of_removed_nodes_says_nothing_about_nodes_that_are_missing() {
     let world = || down(rolled_out(&["a", "b"]), "c", json!({}));
     assert_eq!(status(world(), &["fewer-nodes"]).accepted, None);
+    // An annotation would accept it of all later revisions, too.
+    let annotations = json!({"metadata": {"annotations": {"kubectl-ds/accept": "node, fewer-nodes"}}});
+    let annotated = status(world().daemon_set(annotations), &[]).accepted.unwrap();
+    assert_eq!(annotated.invalid.as_deref(), Some("fewer-nodes is accepted by --accept only"));
+    assert!(annotated.by.is_empty() && !annotated.complete);
     let by = status(world(), &["fewer-nodes", "node"]).accepted.unwrap().by;
     assert_eq!(by.iter().map(|one| one.what.to_string()).collect::<Vec<_>>(), ["node"]);
 }
@@ -362,7 +526,7 @@ fn a_revision_that_takes_more_than_the_one_before_is_at_fault_whatever_it_takes(
 #[test]
 fn a_host_port_that_is_new_is_the_revisions_fault() {
     let port = |port: i64| json!({"containers": [{"name": "agent", "image": "agent:2", "ports": [{"hostPort": port, "protocol": "TCP"}]}]});
-    let fault = |before: i64| {
+    let fault = |before: i64, knows_pods: bool| {
         let mut world = world();
         world.snapshot.controller_revisions.clear();
         let world = world.template(port(before)).revision_of_image("hash1", 1, "agent:1");
@@ -371,12 +535,18 @@ fn a_host_port_that_is_new_is_the_revisions_fault() {
             ["a", "b"].into_iter().fold(world, |world, node| world.node(node, json!({})).pod(node, node, json!({})));
         let waits = "0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
         let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": port(9100)}));
-        let status = status(world.pending_pod("agent-c", "c", waits, json!({"spec": port(9100)})), &["cluster"]);
+        let mut world = world.pending_pod("agent-c", "c", waits, json!({"spec": port(9100)}));
+        if !knows_pods {
+            world.snapshot.pods_complete = PodsComplete::On(BTreeSet::new());
+        }
+        let status = status(world, &["cluster"]);
         assert_eq!(status.causes[0].code, ReasonCode::HostPortConflict);
         (status.causes[0].fault, is_complete(&status))
     };
-    assert_eq!(fault(9100), (Some(Fault::Cluster), true));
-    assert_eq!(fault(9200), (Some(Fault::Revision), false));
+    for knows_pods in [true, false] {
+        assert_eq!(fault(9100, knows_pods), (Some(Fault::Cluster), true));
+        assert_eq!(fault(9200, knows_pods), (Some(Fault::Revision), false));
+    }
 }
 
 #[test]
@@ -398,4 +568,110 @@ fn pods_that_are_slow_to_start_may_still_start_until_they_are_restarted_or_old()
     assert!(!may_still_start("11:49:00", 0, false));
     assert!(!may_still_start("11:51:00", 1, false));
     assert!(!may_still_start("11:51:00", 0, true));
+}
+
+/// No node lacks a pod then: all wait.
+#[test]
+fn what_refuses_surge_pods_is_at_fault_for_nodes_that_keep_their_old_pods() {
+    let surge = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}});
+    let world = |refusal: &str| {
+        let world = two_revisions().daemon_set(surge.clone());
+        let world =
+            ["a", "b"].into_iter().fold(world, |world, node| world.node(node, json!({})).pod(node, node, old()));
+        status(world.refusal(refusal), &[])
+    };
+    let quota =
+        world("pods \"agent-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2");
+    assert_eq!(faults(&quota), [0, 2, 0, 0, 2], "{quota:?}");
+    assert_eq!(quota.causes[0].fault, Some(Fault::Cluster));
+    let account = world(
+        "pods \"agent-\" is forbidden: error looking up service account default/none: serviceaccount \"none\" not found",
+    );
+    assert_eq!(faults(&account), [0, 0, 2, 0, 2], "{account:?}");
+}
+
+#[test]
+fn a_revision_is_not_at_fault_for_a_resource_that_the_one_before_would_lack_too() {
+    let resources = |cpu: &str, memory: &str| {
+        let requests = json!({"cpu": cpu, "memory": memory});
+        json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": requests}}]})
+    };
+    let fault = |cpu_before: &str| {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(resources(cpu_before, "64Mi")).revision_of_image("hash1", 1, "agent:1");
+        let world = world.template(resources("500m", "128Mi")).revision_of_image("hash2", 2, "agent:2");
+        let mut before = old();
+        before["spec"] = resources(cpu_before, "64Mi");
+        let world = ["a", "b"]
+            .into_iter()
+            .fold(world, |world, node| world.node(node, json!({})).pod(node, node, before.clone()));
+        let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": resources("3800m", "64Mi")}));
+        let waits = "0/3 nodes are available: 1 Insufficient cpu.";
+        let status = status(world.pending_pod("agent-c", "c", waits, json!({"spec": resources("500m", "128Mi")})), &[]);
+        let cause = status.causes.into_iter().find(|cause| cause.code == ReasonCode::InsufficientResource);
+        cause.and_then(|cause| cause.fault)
+    };
+    assert_eq!(fault("500m"), Some(Fault::Cluster));
+    assert_eq!(fault("100m"), Some(Fault::Revision));
+}
+
+/// The scheduler looks at requests only. Without an available older pod, nothing was compared on the node itself.
+#[test]
+fn higher_limits_are_no_fault_of_a_revision_whose_requests_do_not_fit() {
+    let resources = |cpu: &str, limit: &str| {
+        let resources = json!({"requests": {"cpu": cpu}, "limits": {"cpu": limit}});
+        json!({"containers": [{"name": "agent", "image": "agent:2", "resources": resources}]})
+    };
+    let fault = |before: Value, needs: &str| {
+        let after = resources(needs, "9");
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(before).revision_of_image("hash1", 1, "agent:1");
+        let world = world.template(after.clone()).revision_of_image("hash2", 2, "agent:2");
+        let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": resources("3800m", "4")}));
+        let waits = "0/1 nodes are available: 1 Insufficient cpu.";
+        let status = status(world.pending_pod("agent-c", "c", waits, json!({ "spec": after })), &[]);
+        (status.causes[0].code, status.causes[0].fault)
+    };
+    for (needs, code, otherwise) in
+        [("500m", ReasonCode::InsufficientResource, Fault::Cluster), ("100", ReasonCode::NeverFits, Fault::Revision)]
+    {
+        assert_eq!(fault(resources("100m", "9"), needs), (code, Some(Fault::Revision)));
+        assert_eq!(fault(resources(needs, "4"), needs), (code, Some(otherwise)));
+    }
+}
+
+#[test]
+fn a_scheduler_that_the_revision_names_first_is_the_revisions_fault() {
+    let fault = |before: &str, after: &str| {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(json!({"schedulerName": before})).revision_of_image("hash1", 1, "agent:1");
+        let world = world.template(json!({"schedulerName": after})).revision_of_image("hash2", 2, "agent:2");
+        let pod = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "spec": {"schedulerName": after}});
+        let world = world.node("a", json!({})).pending_pod("agent-a", "a", "", pod);
+        let status = status(world, &[]);
+        (status.causes[0].code, status.causes[0].fault)
+    };
+    let silent = ReasonCode::SchedulerSilent;
+    assert_eq!(fault("default-scheduler", "default-scheduler"), (silent, Some(Fault::Cluster)));
+    assert_eq!(fault("own", "own"), (silent, Some(Fault::Cluster)));
+    assert_eq!(fault("default-scheduler", "own"), (silent, Some(Fault::Revision)));
+}
+
+/// The command of the group is about its first node, which is in another cause.
+#[test]
+fn nodes_with_the_same_reason_and_another_fault_get_no_command_for_another_node() {
+    let lost = |world: World, name: &str, since: &str| {
+        let unknown = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+            "lastTransitionTime": at(since)}]);
+        let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
+        let node = json!({"status": {"conditions": unknown}});
+        world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, json!({}))
+    };
+    let status = status(lost(lost(rolled_out(&["a"]), "y", "10:50:00"), "z", "11:32:00"), &[]);
+    let causes = status.causes.iter().map(|cause| (cause.nodes.join(" "), cause.fault, cause.fix.command.is_some()));
+    let expected = [("z".to_owned(), Some(Fault::Unknown), false), ("y".to_owned(), Some(Fault::Node), true)];
+    assert_eq!(causes.collect::<Vec<_>>(), expected);
 }

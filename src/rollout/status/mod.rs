@@ -5,6 +5,8 @@
 
 mod accept;
 #[cfg(test)]
+mod accept_model_test;
+#[cfg(test)]
 mod cases_test;
 mod causes;
 mod eta;
@@ -22,6 +24,7 @@ mod way_out;
 use std::collections::BTreeMap;
 
 use crate::coverage::gaps;
+use crate::coverage::incidents::Incidents;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
@@ -31,14 +34,14 @@ use crate::model::template::Template;
 use crate::report::acceptance::Acceptance;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
-    FaultCounts, NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport,
-    Verdict,
+    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Verdict,
 };
 use crate::report::strategy::Strategy;
 use crate::rollout::history::changes_between;
 use crate::rollout::situation::Situation;
 use crate::rollout::situation::fault::Faults;
 use crate::rollout::situation::next_step::NextStep;
+use crate::rollout::situation::severity::{Severity, severity};
 use crate::rollout::situation::suspect::suspect;
 use crate::rollout::situation::verdict::verdict;
 use accept::Acceptances;
@@ -67,15 +70,20 @@ pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutSta
 /// Returns how far the rollout of each DaemonSet of the snapshot is.
 pub fn answer(snapshot: &Snapshot, question: &Question<'_>) -> RolloutStatusReport {
     let index = Index::new(snapshot);
+    let mut incidents = Incidents::default();
+    let mut rollouts: Vec<(Severity, RolloutStatus)> = index
+        .daemon_sets_of_any_flavor()
+        .into_iter()
+        .filter(|daemon_set| question.templates.is_none_or(|templates| templates.contains_key(&key(daemon_set))))
+        .map(|daemon_set| status(&index, daemon_set, question, &mut incidents))
+        .collect();
+    // The sort is stable: equals stay in the order of namespace and name.
+    rollouts.sort_by_key(|(severity, _)| *severity);
     RolloutStatusReport {
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
-        daemon_sets: index
-            .daemon_sets_of_any_flavor()
-            .into_iter()
-            .filter(|daemon_set| question.templates.is_none_or(|templates| templates.contains_key(&key(daemon_set))))
-            .map(|daemon_set| status(&index, daemon_set, question))
-            .collect(),
+        daemon_sets: rollouts.into_iter().map(|(_, rollout)| rollout).collect(),
+        incidents: incidents.finish(),
     }
 }
 
@@ -83,9 +91,15 @@ fn key(daemon_set: &DaemonSet) -> (String, String) {
     (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone())
 }
 
-fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, question: &Question<'_>) -> RolloutStatus {
+fn status<'a>(
+    index: &'a Index<'a>,
+    daemon_set: &'a DaemonSet,
+    question: &Question<'_>,
+    incidents: &mut Incidents,
+) -> (Severity, RolloutStatus) {
     let Question { requested, map_label, accept, templates } = *question;
     let situation = Situation::new(index, daemon_set);
+    incidents.add(&situation, &situation.coverage);
     let step = situation.next_step();
     let judged = verdict(&situation, &step);
     let verdict = judged.unwrap_or(Verdict::Blocked);
@@ -101,14 +115,17 @@ fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, question: &Questi
     if let Some(removed) = &mut removed_nodes {
         removed.accepted = acceptances.fewer_nodes();
     }
-    RolloutStatus {
+    let (hold, coverage) = (held::hold(&situation), &situation.coverage);
+    let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
+    let (_, severity) = severity(coverage, &coverage.troubles(), verdict, lacks_nodes, hold.as_ref());
+    let status = RolloutStatus {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
         name: daemon_set.metadata.name.clone(),
         verdict,
         blocked_by: judged.err(),
         strategy: situation.coverage.strategy.clone(),
-        hold: held::hold(&situation),
+        hold,
         revision: revision(&situation, &outdated),
         requested: requested.map(|number| {
             let is_current = situation.current.is_some_and(|revision| revision.revision == number);
@@ -122,7 +139,7 @@ fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, question: &Questi
         removed_nodes,
         counts: situation.coverage.counts.clone(),
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
-        faults: if replaces { faults.counts(&situation) } else { FaultCounts::default() },
+        faults: verdict.knows_what_is_missing().then(|| faults.counts(&situation)),
         accepted: acceptances.judge(&situation, verdict, &faults),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused(),
@@ -154,7 +171,8 @@ fn status<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet, question: &Questi
         causes,
         suspect,
         outdated,
-    }
+    };
+    (severity, status)
 }
 
 fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::rollout_status;
 use super::simulation::changes;
+use super::{Question, answer};
 use crate::coverage::test_support::{at, world};
 use crate::facts::index::Index;
 use crate::model::controller_revision::ControllerRevision;
@@ -108,7 +108,8 @@ impl Model {
     }
 
     fn status(&self) -> RolloutStatus {
-        rollout_status(&self.snapshot(), None).daemon_sets.remove(0)
+        let accept = ["node".parse().unwrap(), "cluster".parse().unwrap()];
+        answer(&self.snapshot(), &Question { accept: &accept, ..Question::default() }).daemon_sets.remove(0)
     }
 
     /// Lets the controller act once, and pods start and end; returns whether the controller had anything to do.
@@ -141,10 +142,16 @@ impl Model {
         for _ in 0..100 {
             let status = self.status();
             prop_assert_eq!(status.verdict == Verdict::Complete, self.is_complete(), "{:#?}", status);
+            let accepted = status.accepted.as_ref().is_some_and(|accepted| accepted.complete);
+            prop_assert!(!accepted || self.missing().all(|node| !node.reachable), "{:#?}", status);
             let may_act = self.clone().advance();
             prop_assert!(!may_act || !matches!(status.verdict, Verdict::Blocked | Verdict::Paused), "{:#?}", status);
             prop_assert!(status.verdict != Verdict::Progressing || may_act || self.pods_terminate(), "{:#?}", status);
             if !self.advance() {
+                let mut missing = self.missing();
+                let (_, reached) = self.reached();
+                let can_come = reached == 0 || missing.any(|node| !node.eligible || node.reachable);
+                prop_assert!(accepted || can_come, "{:#?}", status);
                 return Ok(status);
             }
         }
@@ -157,10 +164,15 @@ impl Model {
     }
 
     fn is_complete(&self) -> bool {
-        self.nodes.iter().all(|node| match node.pods.as_slice() {
-            [pod] if node.eligible => pod.revision == self.current && pod.ready && !pod.terminating,
-            _ if node.eligible => false,
-            pods => pods.iter().all(|pod| pod.terminating || pod.revision == self.current),
+        self.missing().next().is_none()
+    }
+
+    /// Returns the nodes that keep the rollout from being complete.
+    fn missing(&self) -> impl Iterator<Item = &ModelNode> {
+        self.nodes.iter().filter(|node| match node.pods.as_slice() {
+            [pod] if node.eligible => pod.revision != self.current || !pod.ready || pod.terminating,
+            _ if node.eligible => true,
+            pods => pods.iter().any(|pod| !pod.terminating && pod.revision != self.current),
         })
     }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::simulation;
-use crate::coverage::retry;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
@@ -21,9 +20,9 @@ use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::set;
-use crate::rollout::situation::fault::may_be_taken_down;
+use crate::rollout::situation::fault::takes_nodes_down;
 use crate::rollout::situation::next_step::NextStep;
-use crate::rollout::situation::suspect::{another_is_admitted, failing, not_by_their_node};
+use crate::rollout::situation::suspect::{failing, not_by_their_node};
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::PILE;
 
@@ -41,9 +40,10 @@ pub(super) fn way_out(
     step: &NextStep<'_>,
     suspect: Option<&Suspect>,
 ) -> Vec<Fix> {
-    let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
+    let revision_fails =
+        suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision) || takes_nodes_down(situation);
     let hold = Hold::of(situation.daemon_set);
-    let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty() || takes_nodes_down(situation, step);
+    let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
         && situation.controller_silent_since().is_none();
     let fixes = match verdict {
@@ -90,12 +90,6 @@ pub(super) fn way_out(
     fixes.into_iter().chain([is_over.then(|| restore_pace(situation)).flatten()]).flatten().collect()
 }
 
-/// Returns whether the current revision may be what takes nodes down that use up the budget: a larger one would take down more.
-fn takes_nodes_down(situation: &Situation<'_>, step: &NextStep<'_>) -> bool {
-    let used_by = step.update().map_or(&[][..], |update| &update.used_by);
-    used_by.iter().filter_map(|name| situation.node(name)).any(|node| may_be_taken_down(situation, node))
-}
-
 /// Suggests the pace that the DaemonSet had before it was raised for a rollout that was blocked.
 fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
     let (RaisedPace { before, after }, command) = set::restore_pace(situation.daemon_set)?;
@@ -119,7 +113,7 @@ fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
 /// Suggests to make the controller create pods that are no longer refused.
 fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
     let advice = "to make the controller create the pods now, which are no longer refused";
-    Some(Fix::new(advice, retry(situation.daemon_set, situation.now())))
+    Some(Fix::new(advice, name_of(situation.daemon_set).command(Subcommand::Retry)))
 }
 
 /// Suggests to delete an old pod that the controller should have deleted; the deletion makes it go on.
@@ -177,7 +171,9 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             let mut fixes = continuation(&name, hold, updates, back_to, situation);
             // Under OnDelete, the controller would replace no pod.
             if hold.original_strategy() != UpdateStrategy::OnDelete {
-                fixes.push(fix(FINISH_BY_CONTROLLER, Subcommand::Resume));
+                let lacks_template = hold.lacks_template(situation.current_hash());
+                let advice = if lacks_template { RESUME_AFTERWARDS } else { FINISH_BY_CONTROLLER };
+                fixes.push(fix(advice, Subcommand::Resume));
             }
             fixes
         }
@@ -276,9 +272,12 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target()?;
     let is_admitted = situation.index.snapshot.is_admitted(daemon_set, target.object.hash());
-    // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not.
+    // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It
+    // brings no node back, but takes down no more.
+    let takes_nodes_down = takes_nodes_down(situation);
     let helps = match situation.creation_is_refused() {
-        true => another_is_admitted(situation) || (revision_fails && is_admitted != Some(false)),
+        _ if takes_nodes_down => true,
+        true => situation.another_is_admitted() || (revision_fails && is_admitted != Some(false)),
         false => !failing(situation).is_empty(),
     };
     if !helps {
@@ -299,9 +298,14 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     }
     let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions();
     // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
-    let is_none_created = another_is_admitted(situation) && situation.nodes.iter().all(|node| node.updated.is_none());
-    (is_none_created || simulation::recovers(situation, &changed, target.object.hash(), stays))
-        .then(|| Fix::new("to roll back", name_of(daemon_set).undo(target.number())))
+    let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
+    let advice = match takes_nodes_down {
+        true => "to roll back, because nodes went down soon after they got this revision",
+        false => "to roll back",
+    };
+    let helps = takes_nodes_down || is_none_created;
+    (helps || simulation::recovers(situation, &changed, target.object.hash(), stays))
+        .then(|| Fix::new(advice, name_of(daemon_set).undo(target.number())))
 }
 
 fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {

@@ -61,7 +61,7 @@ fn every_rollout_is_listed_with_its_number_what_it_changed_and_by_whom() {
         assert_eq!(rollout["progress"], json!({"status": "Healthy", "updated": 3, "eligible": 3}), "{rollout}");
         assert_eq!(rollout["sameAs"], same_as, "{rollout}");
     }
-    assert!(rollouts[2..].iter().all(|rollout| rollout["replaced"] == true && rollout["progress"].is_null()));
+    assert!(rollouts[2..].iter().all(|rollout| rollout["superseded"] == true && rollout["progress"].is_null()));
 
     // What was rolled out before a time is left out.
     let since = begins[1].parse::<jiff::Timestamp>().unwrap();
@@ -70,7 +70,7 @@ fn every_rollout_is_listed_with_its_number_what_it_changed_and_by_whom() {
     assert!((1..=2).contains(&latest["rollouts"].as_array().unwrap().len()), "{latest}");
     sleep(Duration::from_secs(2));
     read(&["--since", "1s"]).must_say("No rollouts of 2 DaemonSets");
-    read(&[]).must_say("8 rollouts of 2 DaemonSets").must_say("as revision 3");
+    read(&[]).must_say("8 rollouts of 2 DaemonSets").must_say("equivalent to revision 3");
 }
 
 /// Returns the name of the DaemonSet, the number, and what was changed.

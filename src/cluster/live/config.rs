@@ -1,0 +1,99 @@
+//! Reads the metadata of ConfigMaps and Secrets, never their data.
+
+use std::collections::BTreeSet;
+
+use futures::stream::StreamExt;
+use serde::Deserialize;
+
+use super::list::{self, permission};
+use super::reader::{AT_ONCE, Reader, is_forbidden};
+use crate::cluster::CoverageScope;
+use crate::cluster::error::ClusterError;
+use crate::model::config_object::{ConfigObject, uses};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::snapshot::{GapCause, Kind};
+
+/// The only accepted form. A server that does not have it refuses, rather than to send data.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// The metadata of an object.
+#[derive(Deserialize)]
+struct PartialObject {
+    #[serde(default)]
+    kind: String,
+    #[serde(flatten)]
+    object: ConfigObject,
+}
+
+impl Reader<'_> {
+    /// Reads the ConfigMaps and Secrets that the templates of DaemonSets use, as far as they exist, if the scope has them. Each is
+    /// read by its name: `resourceNames` can permit that, and most objects of a namespace belong to other workloads.
+    ///
+    /// A dump is made without Secrets: whoever may read their metadata may read their data, so that few are permitted to, and
+    /// audit logs would show a read of every Secret.
+    pub(super) async fn config_objects(
+        &self,
+        daemon_sets: &[&DaemonSet],
+        scope: &CoverageScope,
+    ) -> (Vec<ConfigObject>, Vec<ConfigObject>) {
+        let mut wanted: BTreeSet<(Kind, String, String)> = BTreeSet::new();
+        if scope.config {
+            for daemon_set in daemon_sets {
+                let used = uses(&daemon_set.template()).into_iter();
+                let used = used.filter(|used| used.kind != Kind::Secrets || !self.everything());
+                wanted.extend(used.map(|used| (used.kind, daemon_set.metadata.namespace.clone(), used.name)));
+            }
+        }
+        let (mut config_maps, mut secrets) = (Vec::new(), Vec::new());
+        let read = |(kind, namespace, name): (Kind, String, String)| async move {
+            let found = self.config_object(kind, &namespace, &name).await;
+            (kind, namespace, name, found)
+        };
+        let mut reads = futures::stream::iter(wanted).map(read).buffered(AT_ONCE);
+        while let Some((kind, namespace, name, found)) = reads.next().await {
+            let cause = match found {
+                Ok(object) if kind == Kind::Secrets => {
+                    secrets.extend(object);
+                    continue;
+                }
+                Ok(object) => {
+                    config_maps.extend(object);
+                    continue;
+                }
+                Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", kind)),
+                // A failure costs this object only.
+                Err(error) => {
+                    let object = format!("{} {namespace}/{name}", kind.api_names().1);
+                    GapCause::Unreadable { object, problem: error.to_string() }
+                }
+            };
+            self.note_gap(kind, Some(namespace), cause);
+        }
+        (config_maps, secrets)
+    }
+
+    async fn config_object(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ConfigObject>, ClusterError> {
+        let (api_version, _, resource) = kind.api_names();
+        let path = list::object(api_version, Some(namespace), resource, name);
+        let request = format!("get {resource}");
+        let mut answer = match self.live.transport.get(&request, &path, METADATA).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_absence_of(resource, name) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let text = answer.text(list::MAX_JSON).await?;
+        self.live.transport.progress(kind, 1, text.len());
+        let found: PartialObject =
+            serde_json::from_str(&text).map_err(|error| answer.broken(list::json_problem(&error)))?;
+        let metadata = &found.object.metadata;
+        if found.kind != "PartialObjectMetadata" || metadata.name != name || metadata.namespace != namespace {
+            return Err(answer.broken("it is not the metadata of the requested object"));
+        }
+        Ok(Some(found.object))
+    }
+}

@@ -1,0 +1,39 @@
+//! `retry`: tries again now what backs off after failures.
+
+use clap::Args;
+
+use super::change::Verb;
+use super::change_args::ChangeArgs;
+use crate::error::CommandError;
+use crate::rollout::proposal::Planned;
+use crate::rollout::retry::retry;
+use crate::rollout::situation::Situation;
+
+/// Try again now what backs off after failures
+///
+/// After the cause of a failure was removed, such as a quota, a policy, an image or a configuration. An annotation of the
+/// DaemonSet, not of its template, makes the controller create pods now that were refused. Pods in CrashLoopBackOff or
+/// ImagePullBackOff and failed ones are deleted if the controller recreates them from the same revision. No more nodes than
+/// maxUnavailable wait for a new pod at a time, so that it may have to be repeated; no available pod is deleted.
+///
+/// Exit codes: 7 if the change was sent and it is not known whether it was applied.
+#[derive(Debug, Args)]
+#[command(before_help = "# Create the pods that a quota refused, which was raised
+kubectl ds retry fluent-bit -n logging
+
+# Show what backs off, and when it would try again by itself
+kubectl ds retry fluent-bit -n logging --dry-run")]
+pub struct RetryArgs {
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+impl Verb for RetryArgs {
+    fn change(&self) -> &ChangeArgs {
+        &self.change
+    }
+
+    fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
+        Ok(retry(before))
+    }
+}

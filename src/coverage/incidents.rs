@@ -1,0 +1,261 @@
+//! What explains the troubles of several DaemonSets at once.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::verdict::daemon_set_findings::controller_lease;
+use crate::facts::Facts;
+use crate::facts::index::STARTUP;
+use crate::model::daemon_set::DaemonSet;
+use crate::report::age::seconds_between;
+use crate::report::coverage::{DaemonSetCoverage, ReasonGroup};
+use crate::report::fix::Fix;
+use crate::report::incident::{Incident, IncidentCause, Refuser};
+use crate::report::reason::ReasonCode;
+use crate::report::strategy::Strategy;
+
+/// How many DaemonSets a cause has to concern.
+const LEAST_DAEMON_SETS: usize = 2;
+
+/// Collects the causes of DaemonSets' troubles, one DaemonSet after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Incidents {
+    found: BTreeMap<IncidentCause, Found>,
+}
+
+#[derive(Debug)]
+struct Found {
+    since: Option<Timestamp>,
+    nodes: BTreeSet<String>,
+    daemon_sets: BTreeSet<String>,
+    /// `None` once it is not known of one of them.
+    in_rollout: Option<BTreeSet<String>>,
+    fix: Fix,
+}
+
+impl Incidents {
+    /// Adds the causes of one DaemonSet.
+    pub(crate) fn add(&mut self, facts: &Facts<'_>, coverage: &DaemonSetCoverage) {
+        let is_replaced = matches!(&coverage.strategy, Strategy::RollingUpdate(_));
+        let in_rollout = if is_replaced { coverage.counts.outdated.map(|outdated| outdated > 0) } else { Some(false) };
+        let mut add = |cause: IncidentCause, since: Option<Timestamp>, nodes: &[String], fix: &Fix| {
+            let new = || Found {
+                since: None,
+                nodes: BTreeSet::new(),
+                daemon_sets: BTreeSet::new(),
+                in_rollout: Some(BTreeSet::new()),
+                fix: fix.clone(),
+            };
+            let found = self.found.entry(cause).or_insert_with(new);
+            let name = format!("{}/{}", coverage.namespace, coverage.name);
+            found.since = found.since.into_iter().chain(since).min();
+            found.nodes.extend(nodes.iter().cloned());
+            found.in_rollout = found.in_rollout.take().zip(in_rollout).map(|(mut names, is_one)| {
+                names.extend(is_one.then(|| name.clone()));
+                names
+            });
+            found.daemon_sets.insert(name);
+        };
+        if let Some(since) = facts.controller_silent_since() {
+            let fix = Fix::new("check kube-controller-manager", controller_lease());
+            add(IncidentCause::ControllerSilent, Some(since), &[], &fix);
+        }
+        for group in &coverage.groups {
+            let Some(cause) = cause(facts.daemon_set, group) else { continue };
+            let mut since = None;
+            if group.code == ReasonCode::SchedulerSilent {
+                since = oldest_waiting_pod(facts, group);
+                // A scheduler may take a moment.
+                if since.is_none_or(|since| seconds_between(since, facts.now()) < STARTUP) {
+                    continue;
+                }
+            }
+            add(cause, since, &group.nodes, &group.fix);
+        }
+    }
+
+    /// Returns the causes that several DaemonSets have in common, those of the most DaemonSets first.
+    pub(crate) fn finish(self) -> Vec<Incident> {
+        let is_common = |(_, found): &(IncidentCause, Found)| found.daemon_sets.len() >= LEAST_DAEMON_SETS;
+        let incident = |(cause, found): (IncidentCause, Found)| Incident {
+            cause,
+            since: found.since,
+            nodes: found.nodes.into_iter().collect(),
+            daemon_sets: found.daemon_sets.into_iter().collect(),
+            in_rollout: found.in_rollout.map(|names| names.into_iter().collect()),
+            fix: found.fix,
+        };
+        let mut incidents: Vec<Incident> = self.found.into_iter().filter(is_common).map(incident).collect();
+        incidents.sort_by_key(|incident| Reverse(incident.daemon_sets.len()));
+        incidents
+    }
+}
+
+/// Returns what nodes with a reason have in common with those of other DaemonSets.
+fn cause(daemon_set: &DaemonSet, group: &ReasonGroup) -> Option<IncidentCause> {
+    if let Some(refused_by) = &group.refused_by {
+        let is_of_namespace = matches!(refused_by, Refuser::Quota(_) | Refuser::PodSecurity(_));
+        let namespace = is_of_namespace.then(|| daemon_set.metadata.namespace.clone());
+        return Some(IncidentCause::PodsRefused { refused_by: refused_by.clone(), namespace });
+    }
+    match group.code {
+        ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint => Some(IncidentCause::NodesDown),
+        ReasonCode::NetworkUnavailable => Some(IncidentCause::NetworkUnavailable),
+        ReasonCode::NodeRemovalStuck => Some(IncidentCause::NodeRemovalStuck),
+        ReasonCode::SchedulerSilent => {
+            let scheduler = daemon_set.spec.template.spec.scheduler_name.clone();
+            Some(IncidentCause::SchedulerSilent { scheduler })
+        }
+        _ => None,
+    }
+}
+
+/// Returns since when the oldest pod for the nodes of a group has been waiting to be scheduled.
+fn oldest_waiting_pod(facts: &Facts<'_>, group: &ReasonGroup) -> Option<Timestamp> {
+    let nodes: BTreeSet<&str> = group.nodes.iter().map(String::as_str).collect();
+    let pods = facts.index.pods_of(facts.daemon_set).filter(|(node, _)| nodes.contains(node)).map(|(_, pod)| pod);
+    let waiting = pods.filter(|pod| pod.spec.node_name.is_empty() && !pod.metadata.is_terminating());
+    waiting.filter_map(|pod| pod.metadata.creation_timestamp.get()).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use crate::coverage::options::Options;
+    use crate::coverage::test_support::{World, at, world};
+    use crate::coverage::walk::coverage;
+    use crate::model::controller_revision::ControllerRevision;
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::metadata::ObjectMeta;
+    use crate::model::pod::Pod;
+    use crate::report::incident::{Incident, IncidentCause, Refuser};
+
+    /// Returns the incidents of a world in which the DaemonSet `other` is like `agent` in all but its name and namespace.
+    fn incidents(world: World, namespace: &str) -> Vec<Incident> {
+        let mut snapshot = world.finish();
+        let mut object = snapshot.daemon_sets[0].object.clone();
+        for (field, value) in [("name", "other"), ("uid", "other-uid"), ("namespace", namespace)] {
+            object["metadata"][field] = json!(value);
+        }
+        snapshot.daemon_sets.push(DaemonSet::from_object(object).unwrap());
+        let of_other = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "other",
+            "uid": "other-uid", "controller": true}]});
+        let of_other: ObjectMeta = from_value(of_other).unwrap();
+        let copy = |pod: &Pod| {
+            let mut pod = pod.clone();
+            for text in [&mut pod.metadata.name, &mut pod.metadata.uid] {
+                text.push_str("-other");
+            }
+            pod.metadata.owner_references = of_other.owner_references.clone();
+            pod
+        };
+        let revisions: Vec<ControllerRevision> = snapshot
+            .controller_revisions
+            .iter()
+            .cloned()
+            .map(|mut revision| {
+                revision.metadata.name.push_str("-other");
+                revision.metadata.owner_references = of_other.owner_references.clone();
+                revision
+            })
+            .collect();
+        snapshot.controller_revisions.extend(revisions);
+        let pods: Vec<Pod> = snapshot.pods.iter().map(copy).collect();
+        snapshot.pods.extend(pods);
+        let about = |event: &mut crate::model::event::Event| {
+            event.metadata.name = format!("{}-other", event.metadata.name);
+            event.metadata.namespace = namespace.to_owned();
+            event.involved_object.namespace = namespace.to_owned();
+            event.involved_object.name = "other".to_owned();
+            event.involved_object.uid = "other-uid".to_owned();
+        };
+        let mut events = snapshot.events.clone();
+        events.iter_mut().for_each(about);
+        snapshot.events.extend(events);
+        coverage(&snapshot, &Options::default()).incidents
+    }
+
+    fn refused(message: &str, namespace: &str) -> Vec<IncidentCause> {
+        let world = world().node("a", json!({})).event("DaemonSet", "agent", "FailedCreate", message, "11:59:00");
+        incidents(world, namespace).into_iter().map(|incident| incident.cause).collect()
+    }
+
+    #[test]
+    fn what_refuses_pods_of_several_daemon_sets_is_told_once() {
+        let quota = r#"Error creating: pods "agent-" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=3, limited: pods=3"#;
+        let refused_by = Refuser::Quota("compute".to_owned());
+        let cause = IncidentCause::PodsRefused { refused_by, namespace: Some("default".to_owned()) };
+        assert_eq!(refused(quota, "default"), [cause]);
+        // That of another namespace is another quota.
+        assert_eq!(refused(quota, "shop"), []);
+        let webhook = r#"Error creating: admission webhook "policy.example.com" denied the request: no"#;
+        let refused_by = Refuser::Webhook("policy.example.com".to_owned());
+        assert_eq!(refused(webhook, "shop"), [IncidentCause::PodsRefused { refused_by, namespace: None }]);
+        // What only the template of each can mend is no incident.
+        assert_eq!(refused("Error creating: Pod is invalid: spec.containers: Required value", "default"), []);
+    }
+
+    #[test]
+    fn a_refusal_that_may_be_over_is_no_incident() {
+        let quota = r#"Error creating: pods "agent-" is forbidden: exceeded quota: compute"#;
+        let of = |created: &str| {
+            let created = json!({"metadata": {"creationTimestamp": at(created)}});
+            let world = world().node("a", json!({})).node("b", json!({})).pod("agent-a", "a", created);
+            let world = world.event("DaemonSet", "agent", "FailedCreate", quota, "11:40:00");
+            incidents(world.event("DaemonSet", "agent", "SuccessfulCreate", "Created pod", "11:50:00"), "default").len()
+        };
+        assert_eq!(of("11:50:00"), 0);
+    }
+
+    #[test]
+    fn nodes_that_are_down_are_told_once_with_the_daemon_sets_that_are_being_rolled_out() {
+        let half_updated = || {
+            let down = json!({"status": {"conditions": [
+                {"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:50:00")}]}});
+            let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+            let old =
+                json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}});
+            let world = world().node("a", down.clone()).node("b", down).node("c", json!({}));
+            world.pod("agent-a", "a", not_ready.clone()).pod("agent-b", "b", not_ready).pod("agent-c", "c", old)
+        };
+        let found = incidents(half_updated(), "default");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].cause, IncidentCause::NodesDown);
+        assert_eq!(found[0].nodes, ["a", "b"]);
+        assert_eq!(found[0].daemon_sets, ["default/agent", "default/other"]);
+        assert_eq!(found[0].in_rollout.as_ref().map(Vec::len), Some(2));
+        let mut unknown = half_updated();
+        unknown.snapshot.controller_revisions.clear();
+        assert_eq!(incidents(unknown, "default")[0].in_rollout, None);
+    }
+
+    #[test]
+    fn a_scheduler_is_silent_only_about_pods_that_it_has_had_time_for() {
+        let of = |created: &str| {
+            let created = json!({"metadata": {"creationTimestamp": at(created)}});
+            let tried = json!({"metadata": {"creationTimestamp": at("08:00:00")}});
+            let world = world().node("a", json!({})).node("b", json!({})).pending_pod("agent-a", "a", "", created);
+            let world = world.pending_pod("agent-b", "b", "0/2 nodes are available: 2 Insufficient cpu.", tried);
+            let found = incidents(world, "default");
+            let silent = |one: &&Incident| matches!(one.cause, IncidentCause::SchedulerSilent { .. });
+            found.iter().find(silent).map(|one| one.since.map(|since| since.to_string()))
+        };
+        assert_eq!(of("11:59:58"), None);
+        assert_eq!(of("11:58:00"), Some(Some(at("11:58:00"))));
+    }
+
+    #[test]
+    fn a_controller_that_does_not_act_concerns_every_daemon_set() {
+        let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at("11:48:00"), "leaseDurationSeconds": 15}});
+        world.snapshot.leases.push(from_value(lease).unwrap());
+        let found = incidents(world, "default");
+        assert_eq!(found[0].cause, IncidentCause::ControllerSilent);
+        assert_eq!(found[0].daemon_sets.len(), 2);
+        assert_eq!(found[0].since.map(|since| since.to_string()), Some(at("11:48:00").to_string()));
+    }
+}

@@ -1,0 +1,440 @@
+//! Which pods are older than the last change of a ConfigMap or Secret that they use.
+//!
+//! The kubelet sets environment variables and mounts a part of a volume (`subPath`) when a container starts, and
+//! refreshes whole volumes later (<https://kubernetes.io/docs/concepts/configuration/configmap/>).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::gaps;
+use crate::facts::Facts;
+use crate::facts::index::Index;
+use crate::facts::revisions::name_of;
+use crate::model::config_object::{ConfigObject, ConfigUse, Use, uses};
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::hold::Hold;
+use crate::model::pod::{ContainerState, Pod};
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::count;
+use crate::report::fix::Fix;
+use crate::report::history::Subcommand;
+use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig, StaleConfigReport};
+
+/// Reports the pods of all DaemonSets of a snapshot that are older than what they use.
+pub fn stale_config(snapshot: &Snapshot) -> StaleConfigReport {
+    let index = Index::new(snapshot);
+    let daemon_sets: Vec<StaleConfig> = index.daemon_sets().into_iter().map(|one| of_daemon_set(&index, one)).collect();
+    let unknown = daemon_sets.iter().flat_map(|one| one.unknown.iter().map(|object| (object.kind, &*one.namespace)));
+    StaleConfigReport {
+        now: snapshot.now,
+        incomplete: gaps::incomplete_for_config(snapshot, &unknown.collect()),
+        daemon_sets,
+    }
+}
+
+/// The pods that have started before an object was changed.
+struct Older<'a> {
+    changed_at: Timestamp,
+    by: BTreeSet<Use>,
+    pods: BTreeMap<&'a str, &'a str>,
+}
+
+fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleConfig {
+    let facts = Facts::new(index, daemon_set);
+    let namespace = &daemon_set.metadata.namespace;
+    let of_live = uses(&facts.revisions.live);
+    let mut of_revisions: BTreeMap<i64, BTreeSet<ConfigUse>> = BTreeMap::new();
+    let (mut older, mut unknown): (BTreeMap<ConfigName, Older<'_>>, BTreeSet<ConfigName>) = Default::default();
+    let (mut looked_at, mut stale_pods, mut unknown_pods) = (0, 0, 0);
+    for pod in facts.pods().filter(|pod| !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty()) {
+        looked_at += 1;
+        let used = match facts.revisions.of_pod(pod) {
+            Some(revision) if !revision.is_current => {
+                let template = revision.template.as_ref().ok();
+                template.map(|template| &*of_revisions.entry(revision.number()).or_insert_with(|| uses(template)))
+            }
+            Some(_) => Some(&of_live),
+            None => (facts.current.is_none() && facts.counts_as_updated(pod)).then_some(&of_live),
+        };
+        let Some(used) = used else {
+            unknown_pods += usize::from(!of_live.is_empty());
+            continue;
+        };
+        let mut is_stale = false;
+        // What a former template alone uses goes with its pods.
+        for used in
+            used.iter().filter(|used| of_live.iter().any(|live| (live.kind, &live.name) == (used.kind, &used.name)))
+        {
+            let Some(started) = started_at(pod, &used.container) else { continue };
+            let object = ConfigName { kind: used.kind.api_names().1, name: used.name.clone() };
+            let Some(found) = find(index.snapshot, used, namespace) else {
+                // One that does not exist was not changed.
+                if !index.knows(used.kind, namespace) {
+                    unknown.insert(object);
+                }
+                continue;
+            };
+            let created = found.metadata.creation_timestamp.get().filter(|created| *created > started);
+            match found.changed_at.or(created) {
+                Some(changed_at) if changed_at > started => {
+                    let older = older.entry(object).or_insert_with(|| Older {
+                        changed_at,
+                        by: BTreeSet::new(),
+                        pods: BTreeMap::new(),
+                    });
+                    let is_kept = found.immutable && created.is_some() && used.by.is_refreshed();
+                    let by = if is_kept { Use::ImmutableVolume } else { used.by };
+                    is_stale |= !by.is_refreshed();
+                    older.by.insert(by);
+                    older.pods.insert(&pod.metadata.name, &pod.spec.node_name);
+                }
+                Some(_) => {}
+                None => drop(unknown.insert(object)),
+            }
+        }
+        stale_pods += usize::from(is_stale);
+    }
+    let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
+    let is_known = facts.pods_known && unknown.is_empty() && unknown_pods == 0;
+    let fix = (!older.is_empty()).then(|| restart(&facts, &of_live, stale_pods > 0));
+    let mut changed: Vec<ChangedObject> = older
+        .into_iter()
+        .map(|(object, Older { changed_at, by, pods })| ChangedObject {
+            object,
+            changed_at,
+            refreshed: is_refreshed(&by),
+            by: by.into_iter().collect(),
+            pods: pods.len(),
+            nodes: pods.into_values().map(str::to_owned).collect(),
+        })
+        .collect();
+    changed.sort_by_key(|object| object.refreshed);
+    StaleConfig {
+        namespace: namespace.clone(),
+        name: daemon_set.metadata.name.clone(),
+        pods: facts.pods_known.then_some(looked_at),
+        stale_pods: (is_known || stale_pods > 0).then_some(stale_pods),
+        unknown_pods,
+        changed,
+        unknown: unknown.into_iter().collect(),
+        fix,
+    }
+}
+
+/// Returns the command that restarts the pods, or why there is none that is safe to paste.
+fn restart(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>, is_stale: bool) -> Fix {
+    let daemon_set = facts.daemon_set;
+    let namespace = &daemon_set.metadata.namespace;
+    let is_missing = |used: &&ConfigUse| {
+        let exists = find(facts.index.snapshot, used, namespace).is_some();
+        !used.optional && !exists && facts.knows(used.kind)
+    };
+    if let Some(ConfigUse { kind, name, .. }) = of_live.iter().find(is_missing) {
+        return format!(
+            "do not restart the pods: {} {name} does not exist, so new pods would not start",
+            kind.api_names().1
+        )
+        .into();
+    }
+    if Hold::in_force(daemon_set).is_some() {
+        return "the rollout is held back: complete or undo it, then restart the pods".into();
+    }
+    if !matches!(daemon_set.spec.update_strategy, UpdateStrategy::RollingUpdate(_)) {
+        return "the update strategy replaces no pods: delete a pod to replace it".into();
+    }
+    if facts.current.is_none() || !facts.pods_known {
+        return "whether a rollout is in progress is not known: restart the pods when none is".into();
+    }
+    let is_old = |pod: &&Pod| !pod.metadata.is_terminating() && !facts.counts_as_updated(pod);
+    let old = facts.pods().filter(is_old).count();
+    if old > 0 {
+        let old = count(old, "pod");
+        return format!(
+            "a rollout is in progress, with {old} of older revisions: complete or undo it, then restart the pods"
+        )
+        .into();
+    }
+    if facts.still_refuses_pods() {
+        return "do not restart the pods: the API server refuses new pods".into();
+    }
+    let advice = match is_stale {
+        true => "to restart the pods, following the update strategy",
+        false => "if the process does not read changed files again, restart the pods",
+    };
+    Fix::new(advice, name_of(daemon_set).command(Subcommand::Restart))
+}
+
+fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option<&'a ConfigObject> {
+    let objects = if used.kind == Kind::Secrets { &snapshot.secrets } else { &snapshot.config_maps };
+    let is_it =
+        |object: &&ConfigObject| (&*object.metadata.namespace, &object.metadata.name) == (namespace, &used.name);
+    objects.iter().find(is_it)
+}
+
+/// Returns when a container of a pod has started; that of the pod's creation if its status does not tell. A container that has not
+/// started will see what is current then.
+fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
+    let status = &pod.status;
+    let mut statuses = status.container_statuses.iter().chain(&status.init_container_statuses);
+    match statuses.find(|status| status.name == container).map(|status| &status.state) {
+        Some(ContainerState { running: Some(running), .. }) => running.started_at.get(),
+        Some(ContainerState { terminated: Some(terminated), .. }) => terminated.started_at.get(),
+        Some(ContainerState { waiting: Some(_), .. }) => return None,
+        _ => None,
+    }
+    .or_else(|| pod.metadata.creation_timestamp.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::stale_config;
+    use crate::coverage::test_support::{World, at, merge, world};
+    use crate::model::config_object::Use;
+    use crate::model::hold::ORIGINAL_STRATEGY_ANNOTATION;
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::report::stale_config::StaleConfig;
+
+    /// A DaemonSet whose container gets `level` by a variable and `files` by a volume, with a pod that has started at 11:31.
+    fn using() -> World {
+        world()
+            .template(json!({
+                "volumes": [{"name": "files", "configMap": {"name": "files"}}],
+                "containers": [{"name": "agent", "image": "agent:2", "volumeMounts": [{"name": "files", "mountPath": "/a"}],
+                    "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "level", "key": "a"}}}]}],
+            }))
+            .node("a", json!({}))
+            .pod("agent-a", "a", json!({}))
+    }
+
+    /// Adds a ConfigMap or Secret that was created at 11:00 and changed at a time, if that is recorded.
+    fn with(mut world: World, kind: Kind, name: &str, changed: Option<&str>) -> World {
+        let mut metadata = json!({"name": name, "namespace": "default", "creationTimestamp": at("11:00:00")});
+        if let Some(time) = changed {
+            metadata["managedFields"] = json!([{"time": at(time), "fieldsV1": {"f:data": {}}}]);
+        }
+        let object = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        let snapshot = &mut world.snapshot;
+        if kind == Kind::Secrets { &mut snapshot.secrets } else { &mut snapshot.config_maps }.push(object);
+        world
+    }
+
+    fn told(world: World) -> StaleConfig {
+        stale_config(&world.finish()).daemon_sets.remove(0)
+    }
+
+    /// Says of each changed object its name, how it is used and how many pods are older.
+    fn said(report: &StaleConfig) -> Vec<(&str, &[Use], bool, usize)> {
+        report.changed.iter().map(|it| (&*it.object.name, &*it.by, it.refreshed, it.pods)).collect()
+    }
+
+    #[test]
+    fn a_variable_is_as_old_as_its_container_and_a_volume_is_refreshed() {
+        let changed = |level: &str, files: &str| {
+            with(with(using(), Kind::Secrets, "level", Some(level)), Kind::ConfigMaps, "files", Some(files))
+        };
+        let fresh = told(changed("11:30:59", "11:31:00"));
+        assert_eq!((said(&fresh), fresh.stale_pods, fresh.fix.is_none()), (vec![], Some(0), true));
+        let stale = told(changed("11:31:01", "11:40:00"));
+        assert_eq!(said(&stale), [("level", &[Use::Env][..], false, 1), ("files", &[Use::Volume][..], true, 1)]);
+        assert_eq!((stale.pods, stale.stale_pods), (Some(1), Some(1)));
+        let command = stale.fix.unwrap().command.unwrap().quoted(false);
+        assert_eq!(command, "kubectl ds restart -n default agent");
+        let refreshed = told(changed("11:00:00", "11:40:00"));
+        assert_eq!((said(&refreshed).len(), refreshed.stale_pods), (1, Some(0)));
+        assert!(refreshed.fix.unwrap().advice.starts_with("if the process"));
+    }
+
+    #[test]
+    fn a_container_that_was_started_again_has_seen_what_was_changed_before() {
+        let status = |state: Value| json!({"status": {"containerStatuses": [{"name": "agent", "restartCount": 1, "state": state}]}});
+        let stale = |patch: Value| {
+            let world = using().node("b", json!({})).pod("agent-b", "b", patch);
+            told(with(world, Kind::Secrets, "level", Some("11:40:00"))).changed[0].nodes.clone()
+        };
+        assert_eq!(stale(status(json!({"running": {"startedAt": at("11:41:00")}}))), ["a"]);
+        assert_eq!(stale(status(json!({"running": {"startedAt": at("11:39:00")}}))), ["a", "b"]);
+        assert_eq!(stale(status(json!({"waiting": {"reason": "CrashLoopBackOff"}}))), ["a"]);
+        assert_eq!(stale(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})), ["a"]);
+        // Its status does not tell.
+        assert_eq!(stale(json!({"status": {"containerStatuses": null}})), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_named_and_what_does_not_exist_is_not() {
+        let report = told(using());
+        assert_eq!((said(&report), report.stale_pods), (vec![], Some(0)));
+        let mut world = using();
+        let cause = GapCause::Forbidden("get secrets".to_owned());
+        world.snapshot.gaps.push(Gap { kind: Kind::Secrets, namespace: Some("default".to_owned()), cause });
+        let report = stale_config(&world.finish());
+        let daemon_set = &report.daemon_sets[0];
+        let names: Vec<&str> = daemon_set.unknown.iter().map(|object| &*object.name).collect();
+        assert_eq!((names, daemon_set.stale_pods), (vec!["level"], None));
+        assert_eq!(report.incomplete.len(), 1);
+        assert!(report.incomplete[0].message.contains("get secrets is forbidden"), "{}", report.incomplete[0].message);
+        // Without managed fields it may have been changed since it was created, unless that was after the pod had started.
+        assert_eq!(told(with(using(), Kind::Secrets, "level", None)).stale_pods, None);
+    }
+
+    #[test]
+    fn a_pod_is_held_against_its_own_template() {
+        let old = json!({"metadata": {"labels": {"controller-revision-hash": "old"}}});
+        let world = using().revision_of_image("old", 1, "agent:1").node("b", json!({})).pod("agent-b", "b", old);
+        let mut world = with(world, Kind::Secrets, "level", Some("11:40:00"));
+        let revision = world.snapshot.controller_revisions.last_mut().unwrap();
+        let mut object = revision.object.clone();
+        object["data"]["spec"]["template"]["spec"]["containers"][0]["env"].take();
+        *revision = crate::model::controller_revision::ControllerRevision::from_object(object).unwrap();
+        assert_eq!(told(world).changed[0].nodes, ["a"]);
+    }
+
+    #[test]
+    fn an_init_container_that_has_ended_never_reads_refreshed_files() {
+        let init = |more: Value| {
+            let mut init =
+                json!({"name": "install", "image": "agent:2", "volumeMounts": [{"name": "files", "mountPath": "/a"}]});
+            merge(&mut init, more);
+            let state =
+                json!({"terminated": {"exitCode": 0, "startedAt": at("11:30:30"), "finishedAt": at("11:30:31")}});
+            let world = world()
+                .template(
+                    json!({"volumes": [{"name": "files", "configMap": {"name": "files"}}], "initContainers": [init]}),
+                )
+                .node("a", json!({}))
+                .pod(
+                    "agent-a",
+                    "a",
+                    json!({"status": {"initContainerStatuses": [{"name": "install", "state": state}]}}),
+                );
+            told(with(world, Kind::ConfigMaps, "files", Some("11:40:00")))
+        };
+        let report = init(json!({}));
+        assert_eq!((said(&report), report.stale_pods), (vec![("files", &[Use::InitVolume][..], false, 1)], Some(1)));
+        let sidecar = init(json!({"restartPolicy": "Always"}));
+        assert_eq!((said(&sidecar), sidecar.stale_pods), (vec![("files", &[Use::Volume][..], true, 1)], Some(0)));
+    }
+
+    #[test]
+    fn a_pod_is_stale_by_what_its_own_containers_use() {
+        let env = json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "files", "key": "a"}}}]);
+        let world = world()
+            .template(json!({
+                "volumes": [{"name": "files", "configMap": {"name": "files"}}],
+                "containers": [{"name": "agent", "image": "agent:2", "env": env},
+                    {"name": "sidecar", "image": "agent:2", "volumeMounts": [{"name": "files", "mountPath": "/a"}]}],
+            }))
+            .node("a", json!({}))
+            .node("b", json!({}));
+        let started = |agent: &str| {
+            let status = |name: &str, time: &str| json!({"name": name, "state": {"running": {"startedAt": at(time)}}});
+            json!({"status": {"containerStatuses": [status("agent", agent), status("sidecar", "11:31:00")]}})
+        };
+        let world = world.pod("agent-a", "a", started("11:41:00")).pod("agent-b", "b", started("11:31:00"));
+        let report = told(with(world, Kind::ConfigMaps, "files", Some("11:40:00")));
+        let both = &[Use::Env, Use::Volume][..];
+        assert_eq!((said(&report), report.stale_pods), (vec![("files", both, false, 2)], Some(1)));
+    }
+
+    #[test]
+    fn a_restart_is_suggested_only_if_it_replaces_the_pods_and_nothing_else() {
+        let old =
+            || json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}});
+        let files = |world: World| with(world, Kind::ConfigMaps, "files", Some("11:00:00"));
+        let fix = |world: World| told(with(world, Kind::Secrets, "level", Some("11:40:00"))).fix.unwrap();
+        assert!(fix(files(using())).command.is_some());
+        let on_delete = || using().daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+        let hold = json!({"metadata": {"annotations": {ORIGINAL_STRATEGY_ANNOTATION: "{\"type\":\"RollingUpdate\"}"}}});
+        let mut without_revisions = files(using());
+        without_revisions.snapshot.controller_revisions.clear();
+        let refused =
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
+        for (world, why) in [
+            (using(), "ConfigMap files does not exist"),
+            (files(on_delete()), "replaces no pods"),
+            (files(on_delete().daemon_set(hold)), "held back"),
+            (
+                files(using().revision_of_image("old", 1, "agent:1").pod("agent-b", "b", old())),
+                "1 pod of older revisions",
+            ),
+            (without_revisions, "is not known"),
+            (files(using().refusal(refused)), "refuses new pods"),
+        ] {
+            let fix = fix(world);
+            assert!(fix.advice.contains(why) && fix.command.is_none(), "{why}: {fix:?}");
+        }
+        // What is optional may be missing.
+        let optional = json!({"volumes": [{"name": "files", "configMap": {"name": "files", "optional": true}}]});
+        assert!(fix(using().template(optional)).command.is_some());
+    }
+
+    #[test]
+    fn a_pod_whose_template_is_not_known_leaves_open_whether_it_is_stale() {
+        let old =
+            || json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}});
+        let world = || with(using(), Kind::Secrets, "level", Some("11:00:00"));
+        let known = |world: World| told(world).stale_pods;
+        let without_revisions = |mut world: World| {
+            world.snapshot.controller_revisions.clear();
+            let cause = GapCause::Forbidden("list controllerrevisions".to_owned());
+            world.snapshot.gaps.push(Gap { kind: Kind::ControllerRevisions, namespace: None, cause });
+            world
+        };
+        let with_old = || world().node("b", json!({})).pod("agent-b", "b", old());
+        // The template generation tells that a pod is of the live template.
+        assert_eq!(known(without_revisions(world())), Some(0));
+        assert_eq!(known(without_revisions(with_old())), None);
+        assert_eq!(known(with_old()), None);
+        assert_eq!(known(with_old().revision("old", 1)), None);
+        assert_eq!(told(with_old().revision("old", 1)).unknown_pods, 1);
+        assert_eq!(known(with_old().revision_of_image("old", 1, "agent:1")), Some(0));
+        // Nothing can be stale if the live template uses nothing.
+        let uses_nothing = crate::coverage::test_support::world().node("b", json!({})).pod("agent-b", "b", old());
+        assert_eq!(known(without_revisions(uses_nothing)), Some(0));
+    }
+
+    #[test]
+    fn without_pods_no_number_of_stale_ones_is_known() {
+        let told = |cause: GapCause| {
+            let mut world = with(using(), Kind::Secrets, "level", Some("11:00:00"));
+            world.snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause });
+            let mut report = stale_config(&world.finish());
+            let StaleConfig { pods, stale_pods, .. } = report.daemon_sets.remove(0);
+            (pods, stale_pods, report.incomplete.len())
+        };
+        assert_eq!(told(GapCause::Forbidden("list pods".to_owned())), (None, None, 1));
+        // All pods of the DaemonSet were read.
+        assert_eq!(told(GapCause::ForbiddenElsewhere("list pods".to_owned())), (Some(1), Some(0), 0));
+        let foreign = GapCause::Unreadable { object: "Pod other/x".to_owned(), problem: "y".to_owned() };
+        assert_eq!(told(foreign), (Some(1), Some(0), 0));
+    }
+
+    #[test]
+    fn an_object_that_was_created_after_a_pod_had_started_is_a_change() {
+        let mut world = with(using(), Kind::Secrets, "level", None);
+        world.snapshot.secrets[0].metadata.creation_timestamp = serde_json::from_value(json!(at("11:40:00"))).unwrap();
+        assert_eq!(told(world).stale_pods, Some(1));
+    }
+
+    #[test]
+    fn files_of_an_immutable_object_that_was_created_again_are_not_refreshed() {
+        let told = |created: &str| {
+            let fields = json!({"f:data": {}, "f:immutable": {}});
+            let metadata = json!({"name": "files", "namespace": "default", "creationTimestamp": at(created),
+                "managedFields": [{"time": at("11:40:00"), "fieldsV1": fields}]});
+            let mut world = with(using(), Kind::Secrets, "level", Some("11:00:00"));
+            world.snapshot.config_maps.push(serde_json::from_value(json!({"metadata": metadata})).unwrap());
+            told(world)
+        };
+        let report = told("11:40:00");
+        assert_eq!(
+            (said(&report), report.stale_pods),
+            (vec![("files", &[Use::ImmutableVolume][..], false, 1)], Some(1))
+        );
+        // It was made immutable with the change, which the kubelet has read.
+        let report = told("11:00:00");
+        assert_eq!((said(&report), report.stale_pods), (vec![("files", &[Use::Volume][..], true, 1)], Some(0)));
+    }
+}

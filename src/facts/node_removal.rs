@@ -1,0 +1,36 @@
+//! Nodes that an autoscaler is removing, or whose object is being deleted.
+
+use jiff::Timestamp;
+
+use crate::model::node::{Node, Taint};
+use crate::report::age::seconds_between;
+
+/// The taint of Cluster Autoscaler, whose value is the time in seconds since 1970.
+const CLUSTER_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// After how many seconds a removal is stuck: Cluster Autoscaler gives pods ten minutes to terminate.
+const STUCK: i64 = 900;
+
+/// Returns whether an autoscaler sets the taint with this key on nodes that it removes.
+pub fn is_by_autoscaler(key: &str) -> bool {
+    matches!(key, CLUSTER_AUTOSCALER | "karpenter.sh/disrupted" | "karpenter.sh/disruption")
+}
+
+/// Returns when an autoscaler began to remove a node, if that can be told: Karpenter's taint has no time, but the deletion
+/// of the Node object follows it.
+pub fn began_at(node: &Node, taint: &Taint) -> Option<Timestamp> {
+    let value = || taint.value.parse().ok().filter(|_| taint.key == CLUSTER_AUTOSCALER);
+    let from_value = || Timestamp::from_second(value()?).ok();
+    taint.time_added.get().or_else(from_value).or_else(|| node.metadata.deleted_at())
+}
+
+/// Returns whether a removal that began at a time takes too long.
+pub fn is_stuck(began: Timestamp, now: Timestamp) -> bool {
+    seconds_between(began, now) > STUCK
+}
+
+/// Returns whether the drain of a node by an autoscaler takes too long.
+pub fn drain_is_stuck(node: &Node, now: Timestamp) -> bool {
+    let taints = node.spec.taints.iter().filter(|taint| is_by_autoscaler(&taint.key));
+    taints.filter_map(|taint| began_at(node, taint)).any(|began| is_stuck(began, now))
+}

@@ -1,0 +1,293 @@
+//! ConfigMaps and Secrets: when they were changed, and who uses them. Of their data nothing is ever kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::metadata::ObjectMeta;
+use super::snapshot::Kind;
+use super::template::Template;
+use super::time::Time;
+use super::wire::null_is_default;
+
+/// The fields of ConfigMaps and Secrets that containers get to see.
+const DATA: [&str; 3] = ["f:data", "f:binaryData", "f:stringData"];
+
+/// The field that makes an object immutable; it cannot be unset.
+const IMMUTABLE: &str = "f:immutable";
+
+/// A ConfigMap or Secret.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Wire", into = "Wire")]
+pub struct ConfigObject {
+    /// Name, namespace and creation time.
+    pub metadata: ObjectMeta,
+    /// When whoever owns its data has last set a field, which may have been another one; `None` if unknown. The removal of a key
+    /// leaves no time.
+    pub changed_at: Option<Timestamp>,
+    /// Whether its data cannot be changed, so that the kubelet does not watch it.
+    pub immutable: bool,
+}
+
+/// What the API has of it, as far as it is read and written.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Wire {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    resource_version: String,
+    creation_timestamp: Time,
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    managed_fields: Vec<ManagedFields>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ManagedFields {
+    time: Time,
+    #[serde(deserialize_with = "null_is_default", serialize_with = "names_only")]
+    fields_v1: BTreeMap<String, IgnoredAny>,
+}
+
+/// Writes the names of fields alone: which keys a Secret has concerns nobody.
+fn names_only<S: serde::Serializer>(fields: &BTreeMap<String, IgnoredAny>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.keys().map(|name| (name, BTreeMap::<(), ()>::new())))
+}
+
+impl From<Wire> for ConfigObject {
+    fn from(Wire { metadata }: Wire) -> Self {
+        let Metadata { name, namespace, resource_version, creation_timestamp, managed_fields } = metadata;
+        let has_data = |entry: &&ManagedFields| DATA.iter().any(|field| entry.fields_v1.contains_key(*field));
+        let written = managed_fields.iter().filter(has_data).filter_map(|entry| entry.time.get()).max();
+        // An object that was never given data has not been changed since.
+        let created = creation_timestamp.get().filter(|_| !managed_fields.is_empty());
+        let immutable = managed_fields.iter().any(|entry| entry.fields_v1.contains_key(IMMUTABLE));
+        let metadata = ObjectMeta { name, namespace, resource_version, creation_timestamp, ..ObjectMeta::default() };
+        ConfigObject { metadata, changed_at: written.or(created), immutable }
+    }
+}
+
+impl From<ConfigObject> for Wire {
+    fn from(ConfigObject { metadata, changed_at, immutable }: ConfigObject) -> Self {
+        let ObjectMeta { name, namespace, resource_version, creation_timestamp, .. } = metadata;
+        let fields = [Some(DATA[0]), immutable.then_some(IMMUTABLE)].into_iter().flatten();
+        let fields_v1 = fields.map(|field| (field.to_owned(), IgnoredAny)).collect();
+        let entry = |time: Timestamp| ManagedFields { time: time.into(), fields_v1 };
+        let managed_fields = changed_at.map(entry).into_iter().collect();
+        Wire { metadata: Metadata { name, namespace, resource_version, creation_timestamp, managed_fields } }
+    }
+}
+
+/// How a container gets to see a ConfigMap or Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Use {
+    /// By environment variables, which are set when the container starts.
+    Env,
+    /// By a mounted part of a volume, which stays as it was when the container started.
+    SubPath,
+    /// By a volume of an init container, which has ended before the kubelet refreshes the files.
+    InitVolume,
+    /// By a mounted volume with an immutable object that was created again: the kubelet keeps the files of the former one
+    /// (pkg/kubelet/util/manager/watch_based_manager.go, release 1.37.2).
+    ImmutableVolume,
+    /// By a mounted volume, whose files the kubelet refreshes.
+    Volume,
+}
+
+impl Use {
+    /// Returns the field of the template that it is by.
+    pub fn field(self) -> &'static str {
+        match self {
+            Use::Env => "env",
+            Use::SubPath => "subPath",
+            Use::InitVolume => "volume of an init container",
+            Use::ImmutableVolume => "volume of an immutable object",
+            Use::Volume => "volume",
+        }
+    }
+
+    /// Returns whether the kubelet refreshes what a container sees after it has started.
+    pub fn is_refreshed(self) -> bool {
+        self == Use::Volume
+    }
+}
+
+/// A use of a ConfigMap or Secret by a container.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigUse {
+    /// [`Kind::ConfigMaps`] or [`Kind::Secrets`].
+    pub kind: Kind,
+    /// The name, in the namespace of the pod.
+    pub name: String,
+    /// The container.
+    pub container: String,
+    /// How it is used.
+    pub by: Use,
+    /// Whether a container starts without it.
+    pub optional: bool,
+}
+
+/// Returns which ConfigMaps and Secrets the containers of a template use. What only the kubelet uses, such as to pull images, is
+/// not among them.
+pub fn uses(template: &Template) -> BTreeSet<ConfigUse> {
+    let spec = &template.value()["spec"];
+    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    let volumes: BTreeMap<String, Vec<Reference>> = list(&spec["volumes"])
+        .iter()
+        .filter_map(|volume| Some((volume["name"].as_str()?.to_owned(), sources(volume))))
+        .collect();
+    let mut uses = BTreeSet::new();
+    let of_field = |field: &'static str| list(&spec[field]).into_iter().map(move |container| (field, container));
+    for (field, container) in of_field("initContainers").chain(of_field("containers")) {
+        let ends = field == "initContainers" && container["restartPolicy"] != "Always";
+        let whole = if ends { Use::InitVolume } else { Use::Volume };
+        let mut add = |(kind, name, optional): Reference, by: Use| {
+            let container = container["name"].as_str().unwrap_or_default().to_owned();
+            uses.insert(ConfigUse { kind, name, container, by, optional });
+        };
+        for from in list(&container["envFrom"]) {
+            references(&from, ["configMapRef", "secretRef"], "name").for_each(|object| add(object, Use::Env));
+        }
+        for variable in list(&container["env"]) {
+            let keys = references(&variable["valueFrom"], ["configMapKeyRef", "secretKeyRef"], "name");
+            keys.for_each(|object| add(object, Use::Env));
+        }
+        for mount in list(&container["volumeMounts"]) {
+            let is_part = |field: &str| mount[field].as_str().is_some_and(|path| !path.is_empty());
+            let by = if is_part("subPath") || is_part("subPathExpr") { Use::SubPath } else { whole };
+            let volume = mount["name"].as_str().and_then(|name| volumes.get(name));
+            volume.into_iter().flatten().for_each(|object| add(object.clone(), by));
+        }
+    }
+    uses
+}
+
+/// The kind and the name of an object, and whether it is optional.
+type Reference = (Kind, String, bool);
+
+/// Returns the ConfigMaps and Secrets that a volume shows.
+fn sources(volume: &Value) -> Vec<Reference> {
+    let config_map = references(volume, ["configMap", ""], "name");
+    let secret = references(volume, ["", "secret"], "secretName");
+    let projected = volume["projected"]["sources"].as_array().into_iter().flatten();
+    let projected = projected.flat_map(|source| references(source, ["configMap", "secret"], "name"));
+    config_map.chain(secret).chain(projected).collect()
+}
+
+/// Returns the ConfigMap and the Secret that two fields name.
+fn references<'a>(value: &'a Value, fields: [&'a str; 2], name: &'a str) -> impl Iterator<Item = Reference> + use<'a> {
+    let of = move |(kind, field): (Kind, &'a str)| {
+        Some((kind, value[field][name].as_str()?.to_owned(), value[field]["optional"] == true))
+    };
+    [Kind::ConfigMaps, Kind::Secrets].into_iter().zip(fields).filter_map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{ConfigObject, ConfigUse, uses};
+    use crate::model::template::Template;
+
+    fn object(metadata: Value) -> ConfigObject {
+        serde_json::from_value(json!({"metadata": metadata, "data": {"password": "hunter2"}})).unwrap()
+    }
+
+    #[test]
+    fn what_was_changed_is_the_data_and_not_a_label() {
+        let entry = |time: &str, fields: Value| json!({"manager": "m", "time": time, "fieldsV1": fields});
+        let changed = |managed: Value| {
+            let metadata = json!({"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": managed});
+            object(metadata).changed_at.map(|at| at.to_string())
+        };
+        let early = || entry("2026-02-01T00:00:00Z", json!({"f:data": {".": {}, "f:password": {}}}));
+        assert_eq!(changed(json!([early()])).as_deref(), Some("2026-02-01T00:00:00Z"));
+        let label = entry("2026-03-01T00:00:00Z", json!({"f:metadata": {"f:labels": {}}}));
+        assert_eq!(changed(json!([early(), label.clone()])).as_deref(), Some("2026-02-01T00:00:00Z"));
+        let binary = entry("2026-04-01T00:00:00Z", json!({"f:binaryData": {}}));
+        assert_eq!(changed(json!([early(), binary])).as_deref(), Some("2026-04-01T00:00:00Z"));
+        assert_eq!(changed(json!([label])).as_deref(), Some("2026-01-01T00:00:00Z"));
+        // A dump without managed fields does not tell.
+        assert_eq!(changed(json!([])), None);
+        assert_eq!(changed(Value::Null), None);
+    }
+
+    #[test]
+    fn no_data_and_no_key_is_written() {
+        let fields = json!({"f:data": {"f:password": {}}});
+        let metadata = json!({"name": "a", "namespace": "b", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": {"note": "hunter2"},
+            "managedFields": [{"manager": "m", "time": "2026-02-01T00:00:00Z", "fieldsV1": fields}]});
+        let read = object(metadata);
+        let written = serde_json::to_value(&read).unwrap();
+        let entry = json!({"time": "2026-02-01T00:00:00Z", "fieldsV1": {"f:data": {}}});
+        let expected = json!({"name": "a", "namespace": "b", "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [entry]});
+        assert_eq!(written, json!({"metadata": expected}));
+        assert_eq!(serde_json::from_value::<ConfigObject>(written).unwrap(), read);
+        let immutable = ConfigObject { immutable: true, ..read };
+        let written = serde_json::to_value(&immutable).unwrap();
+        assert_eq!(serde_json::from_value::<ConfigObject>(written).unwrap(), immutable);
+    }
+
+    #[test]
+    fn everything_that_a_container_sees_is_a_use_of_it() {
+        let template = Template::new(json!({"spec": {
+            "imagePullSecrets": [{"name": "registry"}],
+            "volumes": [
+                {"name": "whole", "configMap": {"name": "files", "optional": true}},
+                {"name": "keys", "secret": {"secretName": "tls"}},
+                {"name": "both", "projected": {"sources": [{"secret": {"name": "token", "optional": true}}, {"configMap": {"name": "more"}},
+                    {"serviceAccountToken": {"path": "t"}}]}},
+                {"name": "unused", "configMap": {"name": "unused"}},
+                {"name": "host", "hostPath": {"path": "/"}},
+            ],
+            "initContainers": [
+                {"name": "init", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "start", "key": "a", "optional": true}}}],
+                    "volumeMounts": [{"name": "whole", "mountPath": "/a"}, {"name": "keys", "mountPath": "/b", "subPath": "tls.key"}]},
+                {"name": "sidecar", "restartPolicy": "Always", "volumeMounts": [{"name": "whole", "mountPath": "/a"}]},
+            ],
+            "containers": [{
+                "name": "agent",
+                "envFrom": [{"configMapRef": {"name": "level"}}, {"secretRef": {"name": "login"}}],
+                "env": [{"name": "B", "value": "b"}, {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "key", "key": "c"}}}],
+                "volumeMounts": [{"name": "whole", "mountPath": "/a"}, {"name": "keys", "mountPath": "/b", "subPath": "tls.key"},
+                    {"name": "both", "mountPath": "/c"}, {"name": "host", "mountPath": "/d"},
+                    {"name": "whole", "mountPath": "/e", "subPathExpr": "$(NODE)"}],
+            }],
+        }}));
+        let told: Vec<String> = uses(&template)
+            .into_iter()
+            .map(|ConfigUse { kind, name, container, by, optional }| {
+                let optional = if optional { " optional" } else { "" };
+                format!("{} {name} {container} {by:?}{optional}", kind.api_names().1)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "ConfigMap files agent SubPath optional",
+                "ConfigMap files agent Volume optional",
+                "ConfigMap files init InitVolume optional",
+                "ConfigMap files sidecar Volume optional",
+                "ConfigMap key agent Env",
+                "ConfigMap level agent Env",
+                "ConfigMap more agent Volume",
+                "Secret login agent Env",
+                "Secret start init Env optional",
+                "Secret tls agent SubPath",
+                "Secret tls init SubPath",
+                "Secret token agent Volume optional",
+            ]
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! Makes the controller look at a DaemonSet again, by an annotation of the object itself.
+
+use jiff::Timestamp;
+
+use super::DaemonSetPatch;
+use super::edits::Edits;
+use crate::model::daemon_set::DaemonSet;
+
+/// The annotation whose change makes the controller look at a DaemonSet again, and changes nothing else.
+const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
+
+/// Writes the time into the annotation. Any update of the object puts it into the controller's queue at once, whatever the rate
+/// limiter has it wait for (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
+///
+/// Returns `None` if the annotation has this time already: it has seconds only.
+pub(super) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
+    let mut edits = Edits::of(daemon_set);
+    edits.set(&["metadata", "annotations", RETRIED_ANNOTATION], now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    edits.into_patch()
+}

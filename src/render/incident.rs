@@ -1,0 +1,81 @@
+//! What explains the troubles of several DaemonSets at once, above their table.
+
+use jiff::Timestamp;
+
+use super::page::Page;
+use super::style;
+use super::text::{count, time_since};
+use crate::report::incident::{Incident, IncidentCause, Refuser};
+
+/// The most incidents that a terminal shows.
+const MOST_INCIDENTS: usize = 3;
+
+/// The most nodes or DaemonSets that are named.
+const MOST_NAMES: usize = 3;
+
+/// Writes each incident with what to do.
+pub(super) fn incidents(incidents: &[Incident], now: Timestamp, page: &mut Page<'_>) {
+    let most = if page.view.limit.is_some() { MOST_INCIDENTS } else { usize::MAX };
+    for incident in incidents.iter().take(most) {
+        page.paragraph(&sentence(incident, now), style::trouble);
+        page.what_to_do(&incident.fix, "");
+    }
+    let hidden = incidents.len().saturating_sub(most);
+    if hidden > 0 {
+        writeln!(page, "{}", style::context(format!("+{} (-o json)", count(hidden, "more cause"))));
+    }
+}
+
+fn sentence(incident: &Incident, now: Timestamp) -> String {
+    let Incident { cause, since, nodes, daemon_sets, in_rollout, .. } = incident;
+    let ago = since.map(|since| time_since(since, now));
+    let daemon_sets = count(daemon_sets.len(), "DaemonSet");
+    let rollouts = match in_rollout.as_deref() {
+        None => String::new(),
+        Some([]) => "; none of them is in a rollout".to_owned(),
+        Some([name]) => format!("; only {name} is in a rollout"),
+        Some(names) => format!("; {} of them are in a rollout{}", names.len(), named(names)),
+    };
+    match cause {
+        IncidentCause::ControllerSilent => {
+            let ago = ago.map(|ago| format!(", which has not renewed its lease for {ago}")).unwrap_or_default();
+            format!("no pod is created or replaced by kube-controller-manager{ago}{rollouts}")
+        }
+        IncidentCause::SchedulerSilent { scheduler } => {
+            let ago = ago.map(|ago| format!(", for up to {ago}")).unwrap_or_default();
+            format!("{scheduler} has not tried to schedule new pods of {daemon_sets}{ago}")
+        }
+        IncidentCause::PodsRefused { refused_by, namespace } => {
+            let of = namespace.as_ref().map(|namespace| format!(" of namespace {namespace}")).unwrap_or_default();
+            match refused_by {
+                Refuser::Quota(name) => format!("quota {name}{of} refuses pods of {daemon_sets}"),
+                Refuser::PodSecurity(level) => {
+                    format!("pod security level {level}{of} refuses pods of {daemon_sets}")
+                }
+                Refuser::Webhook(name) => format!("admission webhook {name} denies pods of {daemon_sets}"),
+                Refuser::UnavailableWebhook(name) => {
+                    format!("admission webhook {name} cannot be called, which refuses pods of {daemon_sets}")
+                }
+                Refuser::Policy(name) => format!("admission policy {name} denies pods of {daemon_sets}"),
+            }
+        }
+        IncidentCause::NodesDown => {
+            let are = if nodes.len() == 1 { "is" } else { "are" };
+            let (nodes, names) = (count(nodes.len(), "node"), named(nodes));
+            format!("{nodes} {are} down{names}, which affects {daemon_sets}{rollouts}")
+        }
+        IncidentCause::NetworkUnavailable => {
+            let (nodes, names) = (count(nodes.len(), "node"), named(nodes));
+            format!("the network of {nodes} is not up{names}, which affects {daemon_sets}{rollouts}")
+        }
+        IncidentCause::NodeRemovalStuck => {
+            let (nodes, names) = (count(nodes.len(), "node"), named(nodes));
+            format!("the removal of {nodes} is stuck{names}, which affects {daemon_sets}{rollouts}")
+        }
+    }
+}
+
+/// Names a few in parentheses.
+fn named(names: &[String]) -> String {
+    if names.len() > MOST_NAMES { String::new() } else { format!(" ({})", names.join(", ")) }
+}

@@ -1,0 +1,59 @@
+//! How a DaemonSet is doing, and where it comes in a list of several: `list` and `status` have the same order.
+
+use std::cmp::Reverse;
+
+use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, RemovedNodes, Urgency};
+use crate::report::list::FleetStatus;
+use crate::report::rollout_status::{RolloutHold, Verdict};
+
+/// The rank of a DaemonSet among others, and what decides between equals, as in [`Urgency`].
+pub(in crate::rollout) type Severity = (FleetStatus, bool, bool, Reverse<usize>);
+
+/// Returns how a DaemonSet is doing, and where it comes among others, most severe first.
+pub(in crate::rollout) fn severity(
+    coverage: &DaemonSetCoverage,
+    troubles: &[Affected],
+    verdict: Verdict,
+    lacks_nodes: bool,
+    hold: Option<&RolloutHold>,
+) -> (FleetStatus, Severity) {
+    let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+    let status = match fleet_status(verdict, &coverage.counts, troubles) {
+        FleetStatus::Healthy | FleetStatus::NoNodes if has_lost_most => FleetStatus::Degraded,
+        FleetStatus::Blocked | FleetStatus::Degraded if lacks_nodes && !has_lost_most => FleetStatus::NodesDown,
+        // The next revision will not be rolled out.
+        FleetStatus::Healthy if hold.is_some_and(|hold| hold.in_force) => FleetStatus::Paused,
+        status => status,
+    };
+    let (attention, is_unexplained, is_not_critical, unavailable): Urgency = coverage.urgency(troubles);
+    let is_settled = matches!(status, FleetStatus::NotObserved | FleetStatus::Deleting | FleetStatus::Unknown);
+    // A stopped rollout is no worse than pods that are missing, whatever else is under way.
+    let rank = match (status, attention) {
+        (FleetStatus::Blocked, _) => status,
+        _ if is_settled => status,
+        // It must not hide what fails because of itself.
+        (FleetStatus::NodesDown, _) => FleetStatus::Degraded,
+        (_, Attention::Fails) => FleetStatus::Blocked,
+        (_, Attention::NodesFail) => FleetStatus::Degraded,
+        (_, Attention::Passes) => status,
+    };
+    (status, (rank, is_unexplained, is_not_critical, unavailable))
+}
+
+/// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
+fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> FleetStatus {
+    match verdict {
+        Verdict::Deleting => FleetStatus::Deleting,
+        Verdict::NotObserved => FleetStatus::NotObserved,
+        Verdict::Unknown => FleetStatus::Unknown,
+        Verdict::Blocked => FleetStatus::Blocked,
+        Verdict::Degraded => FleetStatus::Degraded,
+        Verdict::Paused => FleetStatus::Paused,
+        Verdict::Progressing => FleetStatus::Progressing,
+        Verdict::Complete if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) => {
+            FleetStatus::NoNodes
+        }
+        Verdict::Complete if troubles.is_empty() => FleetStatus::Healthy,
+        Verdict::Complete => FleetStatus::Degraded,
+    }
+}

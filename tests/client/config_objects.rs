@@ -1,0 +1,112 @@
+//! ConfigMaps and Secrets: their data is never requested, and Secrets only by the one command that needs them.
+
+use std::collections::BTreeMap;
+
+use kubectl_ds::model::metadata::OwnerReference;
+use kubectl_ds::model::time::Time;
+use serde_json::{Value, json};
+
+use super::server::{Asked, Reply, Server};
+use super::{JSON, cluster, daemon_set, json_list, pod, protobuf_list, refusal};
+use crate::screens::{Ended, end, kubectl_ds};
+
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// The DaemonSet `agent`, which uses a ConfigMap and a Secret by variables; its pod started before both were changed.
+fn using_both(asked: &Asked) -> Reply {
+    let from = |kind: &str, name: &str| json!({"name": name, "valueFrom": {(kind): {"name": name, "key": "k"}}});
+    let mut agent = daemon_set("agent");
+    agent["spec"]["template"]["spec"] = json!({"containers": [{"name": "c", "image": "c", "env": [from("configMapKeyRef", "level"), from("secretKeyRef", "login")]}]});
+    let mut pod = pod("agent-a", "agent", "n1");
+    // Which template it is of, the template generation tells.
+    agent["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = json!("1");
+    let labels =
+        [("app", "agent"), ("pod-template-generation", "1")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    pod.metadata.labels = BTreeMap::from(labels).into();
+    let (kind, name) = ("DaemonSet".to_owned(), "agent".to_owned());
+    let owner = OwnerReference { kind, name, ..pod.metadata.owner_references[0].clone() };
+    pod.metadata.owner_references = vec![owner].into();
+    pod.metadata.creation_timestamp = Time::from("2026-11-20T10:00:00Z".parse::<jiff::Timestamp>().unwrap());
+    match asked.path() {
+        path if path.ends_with("/daemonsets/agent") => Reply::of(200, JSON, agent.to_string()),
+        path if path.ends_with("/daemonsets") => json_list(path, &[agent]),
+        path if path.ends_with("/pods") => protobuf_list("PodList", &[pod], ""),
+        path if path.ends_with("/configmaps/level") => object("PartialObjectMetadata", "level"),
+        path if path.ends_with("/secrets/login") => object("PartialObjectMetadata", "login"),
+        _ => cluster(asked),
+    }
+}
+
+fn object(kind: &str, name: &str) -> Reply {
+    let managed = json!({"manager": "m", "time": "2026-11-20T11:00:00Z", "fieldsV1": {"f:data": {"f:k": {}}}});
+    let metadata = json!({"name": name, "namespace": "team", "creationTimestamp": "2026-11-19T10:00:00Z", "managedFields": [managed]});
+    Reply::of(200, JSON, json!({"kind": kind, "metadata": metadata, "data": {"k": "aHVudGVyMg=="}}).to_string())
+}
+
+fn run(server: &Server, command: &[&str]) -> Ended {
+    let url = format!("http://{}", server.address);
+    end(kubectl_ds(&[command, &["-n", "team", "-s", &url]].concat()), None)
+}
+
+/// Returns what was requested of ConfigMaps and Secrets, and in which form.
+fn requested(server: &Server) -> Vec<(String, String)> {
+    let of_config = |asked: &Asked| ["/configmaps", "/secrets"].iter().any(|it| asked.path().contains(it));
+    let asked = server.asked().into_iter().filter(of_config);
+    let mut asked: Vec<_> = asked.map(|it| (it.target.clone(), it.header("accept").to_owned())).collect();
+    asked.sort();
+    asked
+}
+
+#[test]
+fn only_metadata_is_requested_of_each_object_by_its_name() {
+    let server = Server::start(using_both);
+    let ended = run(&server, &["coverage", "--stale-config", "-o", "json"]);
+    let report: Value = serde_json::from_str(&ended.out).expect(&ended.err);
+    assert_eq!(report["daemonSets"][0]["changed"].as_array().unwrap().len(), 2, "{report}");
+    let expected = ["configmaps/level", "secrets/login"].map(|it| format!("/api/v1/namespaces/team/{it}"));
+    assert_eq!(requested(&server), expected.map(|target| (target, METADATA.to_owned())));
+}
+
+#[test]
+fn an_answer_with_data_is_refused() {
+    let server = Server::start(|asked| match asked.path() {
+        path if path.ends_with("/secrets/login") => object("Secret", "login"),
+        _ => using_both(asked),
+    });
+    let Ended { code, out, err } = run(&server, &["coverage", "--stale-config", "--exit-code"]);
+    // The ConfigMap is known to have changed.
+    assert_eq!(code, Some(3), "{out}{err}");
+    assert!(out.contains("last change not known: Secret login"), "{out}{err}");
+    assert!(!format!("{out}{err}").contains("aHVudGVyMg"), "{out}{err}");
+}
+
+#[test]
+fn no_other_command_requests_a_secret() {
+    let server = Server::start(using_both);
+    for command in
+        [&["coverage"][..], &["list"], &["status"], &["history", "agent"], &["restart", "agent", "--dry-run"]]
+    {
+        run(&server, command);
+        assert_eq!(requested(&server), [], "{command:?}");
+    }
+    let Ended { out: dump, err, .. } = run(&server, &["snapshot"]);
+    let config_map = "/api/v1/namespaces/team/configmaps/level".to_owned();
+    assert_eq!(requested(&server), [(config_map, METADATA.to_owned())]);
+    assert!(dump.contains(r#""kind":"ConfigMap""#) && !dump.contains(r#""kind":"Secret""#), "{dump}{err}");
+    assert!(!dump.contains("aHVudGVyMg") && !err.contains("warning"), "{dump}{err}");
+}
+
+#[test]
+fn an_object_that_could_not_be_read_is_named_and_one_that_may_not_be_read_is_expected_in_a_dump() {
+    let failing = |code: u16, reason: &'static str| {
+        Server::start(move |asked| match asked.path() {
+            path if path.contains("/configmaps/") => refusal(code, reason, "no"),
+            _ => using_both(asked),
+        })
+    };
+    let Ended { out, err, .. } = run(&failing(400, "BadRequest"), &["coverage", "--stale-config"]);
+    assert!(out.contains("skipped ConfigMap team/level: "), "{out}{err}");
+    let warned = |server: &Server| run(server, &["snapshot"]).err.contains("onfig");
+    assert!(warned(&failing(400, "BadRequest")));
+    assert!(!warned(&failing(403, "Forbidden")));
+}

@@ -2,6 +2,7 @@
 //!
 //! `KUBECTL_DS_UPDATE=1 cargo test docs` writes the generated ones anew.
 
+mod health;
 mod readme;
 mod reason_codes;
 mod reference;

@@ -11,6 +11,7 @@ use kubectl_ds::report::reason::ReasonCode;
 use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
 use kubectl_ds::scheduling::daemon_pods::target_node;
 
+use super::accepted::is_wrongly_accepted;
 use super::audit::Deleter;
 use super::recorder::{Change, Object};
 use super::state::{State, is_eligible};
@@ -300,6 +301,9 @@ impl<'a> Judge<'a> {
         let wrong = |what: &str| Err(format!("{what} at {}\n{}", self.describe(at), brief(&status)));
         if (status.verdict == Verdict::Complete) != state.is_complete(now) {
             return wrong("complete or not");
+        }
+        if is_wrongly_accepted(state, &status, now) {
+            return wrong(&format!("{:?} accepts what is not a node's fault", status.accepted));
         }
         if let Some(budget) = &status.budget {
             let used: usize = budget.by.iter().map(|by| by.nodes.len()).sum();

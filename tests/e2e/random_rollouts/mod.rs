@@ -2,6 +2,7 @@
 //! tainted and deleted, and pods fail. Everything is recorded, and what `status` says of every recorded state is held
 //! against what the controller did next.
 
+mod accepted;
 mod audit;
 mod judge;
 mod recorder;
@@ -136,9 +137,15 @@ fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
         sum(|outcome| outcome.compared.stale),
     ));
     if count >= ROLLOUTS {
-        for what in
-            ["Complete", "Progressing", "Blocked", "Paused", "ds undo --to-revision", "ds set --max-unavailable"]
-        {
+        for what in [
+            "Complete",
+            "Progressing",
+            "Blocked",
+            "Paused",
+            "ds undo --to-revision",
+            "ds set --max-unavailable",
+            "accepted",
+        ] {
             assert!(seen.contains_key(what), "nothing was {what}");
         }
     }

@@ -10,6 +10,7 @@ use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
 use serde_json::{Value, json};
 
 use super::Bed;
+use super::accepted::{may_still_start, waits_in_vain};
 use super::judge::{Compared, Judge, brief};
 use super::recorder::ROLLOUT;
 use super::state::State;
@@ -35,6 +36,17 @@ const BLOCKED: Duration = Duration::from_millis(500);
 
 /// How long a rollout must have been blocked before something is done about it although pods come and go.
 const RESTLESS: Duration = Duration::from_secs(5);
+
+/// What is accepted, at random; no node is short of anything, and no quota refuses pods.
+const ACCEPT: [Option<&str>; 7] = [
+    None,
+    Some("node"),
+    Some("node=1"),
+    Some("node=30%"),
+    Some("node,on-delete"),
+    Some("cluster,on-delete"),
+    Some("NodeUnreachable"),
+];
 
 /// What a rollout shows for certain, so that no run leaves it to chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,6 +90,8 @@ pub struct Rollout {
     /// Whether a container has a host port, so that no two pods fit on a node.
     has_host_port: bool,
     templates: usize,
+    /// What its annotation accepts.
+    accept: Option<&'static str>,
     story: Vec<String>,
     seen: BTreeMap<String, usize>,
 }
@@ -138,6 +152,13 @@ impl Rollout {
             bed.create_node(node, &namespace);
         }
         let workload = Workload::create(&bed.cluster, Api::Apps, &namespace, "agent", &spec);
+        let accept = match focus {
+            Focus::OnDelete => Some("on-delete"),
+            Focus::DeadNode => Some("node"),
+            Focus::Any => *random.pick(&ACCEPT),
+        };
+        let annotations = json!({"metadata": {"annotations": {"kubectl-ds/accept": accept}}});
+        bed.cluster.api.patch(&workload.path(), Patch::Merge, &annotations);
         Rollout {
             bed,
             random,
@@ -150,6 +171,7 @@ impl Rollout {
             crashes: false,
             has_host_port,
             templates: 0,
+            accept,
             story,
             seen: BTreeMap::new(),
         }
@@ -372,6 +394,7 @@ impl Rollout {
                 Verdict::Complete => return,
                 Verdict::Blocked | Verdict::Degraded | Verdict::Paused => {
                     if self.is_told_by_the_program(&status, seen) {
+                        self.watch_what_is_accepted(&status, seen);
                         self.help(&status);
                         said = None;
                     }
@@ -406,8 +429,32 @@ impl Rollout {
         let mut expected = status.way_out.clone();
         expected.iter_mut().for_each(|fix| origin.complete(fix));
         assert_eq!(verdict, &json!(status.verdict), "{run}");
+        assert_eq!(run.code, Some(if now.counts_as_complete() { 0 } else { 3 }), "{run}");
         assert_eq!(commands(way_out), commands(&json!(expected)), "{run}");
         true
+    }
+
+    /// Checks that nothing is waited for that cannot come, and sometimes that a watch ends as it should.
+    fn watch_what_is_accepted(&mut self, status: &RolloutStatus, seen: usize) {
+        let Some(accept) = self.accept else { return };
+        let changes = self.bed.recorder.changes(&self.namespace);
+        if changes.len() != seen {
+            return;
+        }
+        let state = State::last(&changes);
+        assert!(!waits_in_vain(&state, status, Timestamp::now()), "{:?} {}", status.accepted, brief(status));
+        self.tell(if status.counts_as_complete() { "accepted" } else { "not accepted" }.to_owned());
+        if may_still_start(status) || !self.random.percent(30) {
+            return;
+        }
+        let watch = ["status", "--watch", "--accept", accept, "--blocked-for", "1s", "--timeout", "60s"];
+        let run = self.workload.run(&watch);
+        self.wait_until_recorded();
+        // Pods that fail may have been recreated meanwhile, and the node controller may have acted.
+        if self.look().is_some_and(|(_, changes)| changes == seen) {
+            self.tell("watched".to_owned());
+            assert_eq!(run.code, Some(if status.counts_as_complete() { 0 } else { 3 }), "{run}");
+        }
     }
 
     /// Does what is suggested, or repairs what was broken if nothing is.

@@ -148,7 +148,19 @@ impl State {
     /// Returns whether the rollout is complete, without the library's rules.
     pub fn is_complete(&self, now: Timestamp) -> bool {
         let daemon_set = self.daemon_set().unwrap();
+        let observed = daemon_set.status.observed_generation == daemon_set.metadata.generation;
+        observed && self.missing(now).is_empty()
+    }
+
+    /// Returns whether a pod is one of the newest revision.
+    pub fn is_new(&self, pod: &Pod) -> bool {
         let newest = self.revisions().max_by_key(|revision| revision.revision).map(ControllerRevision::hash);
+        pod.metadata.labels.get("controller-revision-hash").map(String::as_str) == newest
+    }
+
+    /// Returns the nodes that keep the rollout from being complete, with their pods, without the library's rules.
+    pub fn missing(&self, now: Timestamp) -> Vec<(&Node, Vec<&Pod>)> {
+        let min_ready = self.daemon_set().map_or(0, |daemon_set| daemon_set.spec.min_ready_seconds);
         let mut on_nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         // As `getNodesToDaemonPods` of the controller leaves out terminal pods that are being deleted.
         let is_over =
@@ -156,19 +168,14 @@ impl State {
         for pod in self.pods().filter(|pod| !is_over(pod)) {
             on_nodes.entry(target_node(pod).unwrap_or_default()).or_default().push(pod);
         }
-        let is_new = |pod: &Pod| pod.metadata.labels.get("controller-revision-hash").map(String::as_str) == newest;
-        let observed = daemon_set.status.observed_generation == daemon_set.metadata.generation;
-        observed
-            && self.nodes().all(|node| {
-                let pods = on_nodes.get(node.metadata.name.as_str()).map(Vec::as_slice).unwrap_or_default();
-                if is_eligible(node) {
-                    let [pod] = pods else { return false };
-                    let min_ready = daemon_set.spec.min_ready_seconds;
-                    is_new(pod) && is_available(pod, min_ready, now) && !pod.metadata.is_terminating()
-                } else {
-                    pods.iter().all(|pod| is_new(pod) || pod.metadata.is_terminating())
-                }
-            })
+        let of_node = self.nodes().map(|node| (node, on_nodes.remove(node.metadata.name.as_str()).unwrap_or_default()));
+        let is_missing = |(node, pods): &(&Node, Vec<&Pod>)| match pods.as_slice() {
+            [pod] if is_eligible(node) => {
+                !self.is_new(pod) || !is_available(pod, min_ready, now) || pod.metadata.is_terminating()
+            }
+            pods => is_eligible(node) || pods.iter().any(|pod| !self.is_new(pod) && !pod.metadata.is_terminating()),
+        };
+        of_node.filter(is_missing).collect()
     }
 }
 

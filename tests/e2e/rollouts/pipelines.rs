@@ -24,7 +24,14 @@ impl Pipeline {
         let kubectl = cluster.control_plane.kubectl_command();
         let kubectl = format!("#!/bin/sh\nexec {} kubectl \"$@\"\n", kubectl.get_program().display());
         fs::write(folder.path().join("kubectl"), kubectl).unwrap();
-        fs::set_permissions(folder.path().join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
+        // Rendering and storing a release is Helm's own; what the page relies on is that the release has the manifest.
+        let helm = "#!/bin/sh\ncase $1 in upgrade) exec kubectl apply -n \"$6\" -f agent.yaml;; get) exec cat agent.yaml;; esac\n";
+        fs::write(folder.path().join("helm"), helm).unwrap();
+        for program in ["kubectl", "helm"] {
+            fs::set_permissions(folder.path().join(program), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::create_dir_all(folder.path().join("overlays/production")).unwrap();
+        fs::write(folder.path().join("overlays/production/kustomization.yaml"), "resources: [agent.yaml]\n").unwrap();
         symlink(env!("CARGO_BIN_EXE_kubectl-ds"), folder.path().join("kubectl-ds")).unwrap();
         let pipeline = Pipeline { folder, workload };
         pipeline.manifest("1", None);
@@ -47,7 +54,9 @@ impl Pipeline {
                 },
             },
         });
-        fs::write(self.folder.path().join("agent.yaml"), manifest.to_string()).unwrap();
+        for file in ["agent.yaml", "overlays/production/agent.yaml"] {
+            fs::write(self.folder.path().join(file), manifest.to_string()).unwrap();
+        }
     }
 
     /// Runs a script, with shorter times, as pipelines do, and returns its exit code and what it printed.
@@ -100,16 +109,22 @@ fn scripts(document: &Value) -> Vec<String> {
 #[test]
 fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
     let pipeline = Pipeline::new(cluster());
-    let [wait, without_some_nodes, of_manifest, roll_back] = <[String; 4]>::try_from(blocks("sh")).unwrap();
-    for script in [&wait, &without_some_nodes, &of_manifest] {
+    let [wait, without_some_nodes, of_manifest, helm, kustomize, roll_back] =
+        <[String; 6]>::try_from(blocks("sh")).unwrap();
+    for script in [&wait, &without_some_nodes, &of_manifest, &helm, &kustomize] {
         let (code, printed) = pipeline.run(script);
         assert_eq!(code, Some(0), "{script}\n{printed}");
     }
 
     // In YAML, each script runs by itself, with the change applied.
     let documents: Vec<Value> = blocks("yaml").iter().map(|text| serde_saphyr::from_str(text).unwrap()).collect();
-    let all: Vec<String> = documents.iter().flat_map(scripts).collect();
-    assert_eq!(all.len(), 7, "{all:?}");
+    let mut all: Vec<String> = documents.iter().flat_map(scripts).collect();
+    let of_terraform = |block: &String| {
+        let command = block.lines().find_map(|line| line.trim().strip_prefix("command = ")).unwrap();
+        serde_json::from_str::<String>(command).unwrap()
+    };
+    all.extend(blocks("hcl").iter().map(of_terraform));
+    assert_eq!(all.len(), 8, "{all:?}");
     for script in &all {
         let (code, printed) = pipeline.run(script);
         assert_eq!(code, Some(0), "{script}\n{printed}");
@@ -122,7 +137,7 @@ fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
     assert_eq!(template["spec"]["containers"][0]["image"], "agent:1", "{printed}");
 
     // Blocked again, and left so: each script that waits fails, and each that shows why does not.
-    for script in [&wait, &without_some_nodes, &of_manifest] {
+    for script in [&wait, &without_some_nodes, &of_manifest, &helm, &kustomize] {
         let (code, printed) = pipeline.run(script);
         assert_eq!(code, Some(3), "{script}\n{printed}");
     }

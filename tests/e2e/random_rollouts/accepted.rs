@@ -1,0 +1,67 @@
+//! What a status accepts, held against what was done to the nodes, without the library's rules.
+
+use jiff::Timestamp;
+use kubectl_ds::model::daemon_set::UpdateStrategy;
+use kubectl_ds::model::node::Node;
+use kubectl_ds::model::pod::Pod;
+use kubectl_ds::report::acceptance::Accept;
+use kubectl_ds::report::reason::ReasonCode;
+use kubectl_ds::report::rollout_status::{AcceptedNodes, Fault, RolloutStatus, Verdict};
+use kubectl_ds::scheduling::daemon_pods::is_available;
+
+use super::state::{State, is_eligible};
+
+fn accepts(status: &RolloutStatus, is: impl Fn(Accept) -> bool) -> bool {
+    status.accepted.iter().flat_map(|accepted| &accepted.by).any(|one| is(one.what.what))
+}
+
+fn accepts_nodes(status: &RolloutStatus) -> bool {
+    accepts(status, |what| matches!(what, Accept::Fault(Fault::Node) | Accept::Code(ReasonCode::NodeUnreachable)))
+}
+
+fn is_down(node: &Node) -> bool {
+    node.condition("Ready").is_none_or(|ready| ready.status != "True")
+}
+
+/// Returns whether a rollout counts as complete although it lacks more than nodes that are down, pods that no scheduler has seen
+/// and, under OnDelete, pods that nobody has deleted.
+pub fn is_wrongly_accepted(state: &State, status: &RolloutStatus, now: Timestamp) -> bool {
+    let is_accepted = status.accepted.as_ref().is_some_and(|accepted| accepted.complete);
+    if !is_accepted || status.verdict == Verdict::Complete {
+        return false;
+    }
+    let daemon_set = state.daemon_set().unwrap();
+    let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+    let is_old = |pod: &&&Pod| !state.is_new(pod) && is_available(pod, daemon_set.spec.min_ready_seconds, now);
+    let is_kept = |pods: &[&Pod]| pods.iter().any(|pod| is_old(&pod)) && !pods.iter().any(|pod| state.is_new(pod));
+    let missing = state.missing(now);
+    let may_be_accepted = |(node, pods): &(&Node, Vec<&Pod>)| {
+        let is_kept_on_purpose = || is_on_delete && is_kept(pods) && accepts(status, |what| what == Accept::OnDelete);
+        // On a busy machine, the scheduler may take long.
+        let is_unscheduled = pods.iter().all(|pod| pod.spec.node_name.is_empty());
+        let is_by_cluster = || is_unscheduled && accepts(status, |what| what == Accept::Fault(Fault::Cluster));
+        (is_down(node) && accepts_nodes(status)) || is_kept_on_purpose() || is_by_cluster()
+    };
+    let eligible = state.nodes().filter(|node| is_eligible(node)).count();
+    let is_available_somewhere = missing.iter().filter(|(node, _)| is_eligible(node)).count() < eligible;
+    !missing.iter().all(may_be_accepted) || !(is_available_somewhere || missing.iter().all(|(_, pods)| is_kept(pods)))
+}
+
+/// Returns whether a rollout that stands still does not count as complete although it lacks only nodes that are down, which are
+/// accepted: they do not come up by themselves.
+pub fn waits_in_vain(state: &State, status: &RolloutStatus, now: Timestamp) -> bool {
+    let exceeds = || status.accepted.iter().flat_map(|accepted| &accepted.by).any(AcceptedNodes::exceeds);
+    if status.counts_as_complete() || !accepts_nodes(status) || exceeds() {
+        return false;
+    }
+    let missing = state.missing(now);
+    let eligible = state.nodes().filter(|node| is_eligible(node)).count();
+    let down = state.nodes().filter(|node| is_down(node)).count();
+    // A revision that runs on fewer nodes than have gone down after it reached them may be what takes them down.
+    missing.iter().all(|(node, _)| is_eligible(node) && is_down(node)) && eligible - missing.len() > down
+}
+
+/// Returns whether pods may only be slow to start, for which a watch waits.
+pub fn may_still_start(status: &RolloutStatus) -> bool {
+    status.accepted.as_ref().is_some_and(|accepted| accepted.may_still_start)
+}

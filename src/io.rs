@@ -34,6 +34,8 @@ pub struct Io<'a> {
     pub clock: fn() -> Timestamp,
     /// Whether the command has to end.
     pub interrupt: Interrupt,
+    /// How to call the program again, such as `kubectl ds`.
+    pub program: &'static str,
     /// How many warnings of a server have been written, for `--warnings-as-errors`.
     pub server_warnings: usize,
 }

@@ -10,6 +10,7 @@ use kubectl_ds::error::Exit;
 use kubectl_ds::interrupt::Interrupt;
 use kubectl_ds::io::{Io, Unfailing, is_unicode};
 use kubectl_ds::process;
+use kubectl_ds::report::fix::PROGRAM;
 
 fn main() -> ExitCode {
     let exit = process::run(command).unwrap_or_else(|error| {
@@ -37,6 +38,7 @@ async fn command(interrupt: Interrupt) -> Exit {
         environment,
         clock: Timestamp::now,
         interrupt,
+        program: PROGRAM,
         server_warnings: 0,
     };
     let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());

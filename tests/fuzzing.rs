@@ -159,6 +159,7 @@ fn run(input: &[u8], arguments: &[&str]) {
         environment: BTreeMap::from([("NO_COLOR".to_owned(), "1".to_owned())]),
         clock: || "2026-11-21T10:00:00Z".parse().unwrap(),
         interrupt: Interrupt::default(),
+        program: kubectl_ds::report::fix::PROGRAM,
         server_warnings: 0,
     };
     let command_line = [&["kubectl-ds"], arguments].concat().into_iter().map(Into::into).collect();

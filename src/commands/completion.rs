@@ -7,20 +7,22 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
-use super::Failure;
 use super::complete::VARIABLE;
+use super::{Failure, program};
 use crate::cluster::replace_file;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 
-/// The program that kubectl runs to complete `kubectl ds`.
-const KUBECTL_COMPLETE_DS: &str = "#!/bin/sh
-# Completes `kubectl ds`. kubectl runs this file, which must be executable and in PATH.
-exec kubectl-ds __complete -- \"$@\"
-";
-
-/// The name of that program.
-const SHIM: &str = "kubectl_complete-ds";
+/// Returns the program that kubectl runs to complete this one.
+fn completer(program: &str) -> String {
+    let file = program::file(program);
+    format!(
+        "#!/bin/sh
+# Completes `{program}`. kubectl runs this file, which must be executable and in PATH.
+exec {file} __complete -- \"$@\"
+"
+    )
+}
 
 /// Output shell completion code
 ///
@@ -75,27 +77,30 @@ pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Resu
         Some(CompletionTarget::Fish) => &Fish,
         Some(CompletionTarget::Powershell) => &Powershell,
         Some(CompletionTarget::Kubectl) => {
-            out.write_all(KUBECTL_COMPLETE_DS.as_bytes())?;
+            out.write_all(completer(io.program).as_bytes())?;
             return Ok(Exit::Success);
         }
     };
     let mut text = Vec::new();
-    shell.write_registration(VARIABLE, "kubectl-ds", "kubectl-ds", "kubectl-ds", &mut text)?;
+    let file = program::file(io.program);
+    shell.write_registration(VARIABLE, &file, &file, &file, &mut text)?;
     out.write_all(&text)?;
     Ok(Exit::Success)
 }
 
 fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let search: Vec<&Path> = io.variable("PATH").unwrap_or_default().split(PATH_SEPARATOR).map(Path::new).collect();
-    let found = search.iter().copied().find(|directory| directory.join(PROGRAM).is_file());
+    let file = program::file(io.program);
+    let name = if cfg!(windows) { format!("{file}.exe") } else { file.clone() };
+    let found = search.iter().copied().find(|directory| directory.join(&name).is_file());
     let Some(directory) = directory.or(found) else {
-        let error = CommandError::new("kubectl-ds is not in PATH");
+        let error = CommandError::new(format!("{file} is not in PATH"));
         return Err(error.hint("name a directory of PATH: `kubectl ds completion --install DIR`").into());
     };
-    let path = directory.join(SHIM);
+    let path = directory.join(program::completer(io.program));
     let failed = |error| CommandError::new(format!("cannot write {}", path.display())).because(error);
     match fs::read_to_string(&path) {
-        Ok(text) if text.contains("kubectl-ds __complete") => {}
+        Ok(text) if text.contains(&format!("{file} __complete")) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Ok(_) => {
             let error = CommandError::new(format!("{} exists and is another program", path.display()));
@@ -103,7 +108,7 @@ fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> R
         }
         Err(error) => return Err(failed(error).into()),
     }
-    let written = replace_file(&path, |file, _| file.write_all(KUBECTL_COMPLETE_DS.as_bytes()));
+    let written = replace_file(&path, |file, _| file.write_all(completer(io.program).as_bytes()));
     written.and_then(|()| make_executable(&path)).map_err(failed)?;
     writeln!(out, "{} installed", path.display())?;
     if !search.contains(&directory) {
@@ -114,9 +119,6 @@ fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> R
 }
 
 const PATH_SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
-
-/// The file name of this program.
-const PROGRAM: &str = if cfg!(windows) { "kubectl-ds.exe" } else { "kubectl-ds" };
 
 #[cfg(unix)]
 fn make_executable(path: &Path) -> std::io::Result<()> {

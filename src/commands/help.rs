@@ -5,8 +5,9 @@ use std::io::Write;
 
 use clap::{Arg, ArgAction, Args, Command};
 
-use super::Failure;
+use super::{Failure, program};
 use crate::error::Exit;
+use crate::report::fix::PROGRAM;
 
 /// The flags of every command that choose what it is about; its help shows them below its own.
 const SHOWN: [&str; 5] = ["namespace", "all_namespaces", "selector", "from", "now"];
@@ -59,9 +60,10 @@ pub fn run_options(is_colored: bool, out: &mut dyn Write) -> Result<Exit, Failur
     Ok(Exit::Success)
 }
 
-/// Returns the whole command line, with help in kubectl's form.
-pub(super) fn command() -> Command {
+/// Returns the whole command line, with help in kubectl's form, for a program that is called so.
+pub(super) fn command(program: &str) -> Command {
     let command = super::command()
+        .bin_name(program)
         .disable_help_flag(true)
         .arg(Arg::new("help").short('h').long("help").global(true).help("Print help").action(ArgAction::HelpShort))
         .mut_args(|flag| match flag.is_global_set() {
@@ -77,9 +79,20 @@ pub(super) fn command() -> Command {
         // A subcommand keeps its own form of a flag of every command.
         let hidden = globals.iter().filter(|flag| hidden.contains(&flag.get_id().as_str()));
         let hidden: Vec<Arg> = hidden.map(|flag| flag.clone().hide(true)).collect();
-        describe(subcommand.mut_args(values_once).args(hidden))
+        let own = |flag: Arg| match flag.get_help().map(ToString::to_string) {
+            Some(help) => values_once(flag).help(renamed(&help, program)),
+            None => values_once(flag),
+        };
+        describe(subcommand.mut_args(own).args(hidden), program)
     };
-    super::help::describe(command).mut_subcommands(describe)
+    super::help::describe(command, program).mut_subcommands(describe)
+}
+
+/// Returns a text that calls the program as it was called.
+fn renamed(text: &str, called: &str) -> String {
+    let file = program::file(called);
+    let text = text.replace(PROGRAM, called).replace("kubectl_complete-ds", &program::completer(called));
+    text.replace("kubectl-ds completion", &format!("{file} completion")).replace("`kubectl-ds`", &format!("`{file}`"))
 }
 
 /// Does not list the values of a flag again whose help names them.
@@ -91,7 +104,7 @@ fn values_once(flag: Arg) -> Arg {
 }
 
 /// Puts the description and the examples before the flags.
-fn describe(command: Command) -> Command {
+fn describe(command: Command, program: &str) -> Command {
     let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
     let mut text = about.trim_end().to_owned();
     if let Some(examples) = command.get_before_help() {
@@ -103,6 +116,7 @@ fn describe(command: Command) -> Command {
     }
     let notes = command.get_after_help().map(|notes| format!("{notes}\n\n")).unwrap_or_default();
     let after_help = format!("{notes}{SEE_OPTIONS}");
+    let (text, after_help) = (renamed(&text, program), renamed(&after_help, program));
     let has_flags = command.get_arguments().any(|flag| !flag.is_hide_set());
     let template = if has_flags { TEMPLATE } else { TEMPLATE_WITHOUT_FLAGS };
     command.before_help(text.trim_end().to_owned()).after_help(after_help).help_template(template)

@@ -29,6 +29,7 @@ mod partition_progress;
 mod partition_requests;
 mod partition_run;
 mod pause;
+mod program;
 mod refusal;
 mod restart;
 mod resume;
@@ -157,9 +158,9 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<Cli, clap::Error> {
     let attempt = |arguments: &[OsString]| {
-        help::command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
+        help::command(program).try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
     };
     if arguments.iter().any(|argument| argument.to_str().is_some_and(shell::is_unread)) {
         let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";
@@ -174,8 +175,8 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => match words::command_of_kubectl(&arguments) {
             Some((given, meant)) => {
                 let hint = match meant {
-                    Some(meant) => format!("did you mean `kubectl ds {meant}`?"),
-                    None => "see `kubectl ds --help`".to_owned(),
+                    Some(meant) => format!("did you mean `{program} {meant}`?"),
+                    None => format!("see `{program} --help`"),
                 };
                 let message = format!("unknown command \"{given}\": {hint}\n");
                 Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message))
@@ -194,10 +195,11 @@ fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
 
 /// Runs a command line, and returns the exit code.
 pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
+    io.program = program::called(&arguments);
     if let Some(shell) = io.variable(complete::VARIABLE).and_then(complete::shell) {
         return complete::run_for_shell(shell, arguments, io, out).await;
     }
-    let cli = match parse(arguments) {
+    let cli = match parse(arguments, io.program) {
         Ok(cli) => cli,
         Err(error) => return print_clap_error(&error, io, out),
     };

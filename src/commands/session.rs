@@ -105,6 +105,8 @@ pub struct Target {
     colored: bool,
     /// Where suggested commands have to lead, for as long as the process lives.
     origin: &'static Origin,
+    /// How they call this program.
+    program: &'static str,
     verbosity: i32,
 }
 
@@ -142,7 +144,8 @@ pub struct Session {
 impl GlobalArgs {
     /// Returns the view of standard error.
     pub(super) fn view(&self, io: &Io<'_>) -> View {
-        View { origin: Some(self.origin()), ..View::new(width_of_errors(io), self.ascii || !io.unicode) }
+        let view = View::new(width_of_errors(io), self.ascii || !io.unicode);
+        View { origin: Some(self.origin()), program: io.program, ..view }
     }
 
     /// Returns whether standard output is colored.
@@ -193,14 +196,24 @@ impl GlobalArgs {
             }
         };
         let selector = parse_selector("--selector", selector.as_deref())?;
-        Ok(Target { place, scope, selector, ascii: ascii || !io.unicode, color, colored, origin, verbosity })
+        Ok(Target {
+            place,
+            scope,
+            selector,
+            ascii: ascii || !io.unicode,
+            color,
+            colored,
+            origin,
+            program: io.program,
+            verbosity,
+        })
     }
 }
 
 impl Target {
     /// Returns the view of a terminal with a width in columns, if known.
     pub fn view(&self, width: Option<usize>) -> View {
-        View { origin: Some(self.origin), colored: self.colored, ..View::new(width, self.ascii) }
+        View { origin: Some(self.origin), program: self.program, colored: self.colored, ..View::new(width, self.ascii) }
     }
 
     /// Returns the view for a format: `-o wide` has no limit.

@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, Command};
 
 use super::help;
 use super::parse::flavor_of_type;
+use crate::report::fix::PROGRAM;
 
 /// Returns where the words are.
 pub(super) fn places(arguments: &[OsString]) -> Vec<usize> {
@@ -64,7 +65,7 @@ pub(super) fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, Opti
 
 /// Returns where the words are, and the command that takes those after the first.
 fn find(arguments: &[OsString]) -> (Vec<usize>, Command) {
-    let mut command = help::command();
+    let mut command = help::command(PROGRAM);
     // Flags of every command become those of each subcommand.
     command.build();
     let mut places = Vec::new();

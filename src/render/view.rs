@@ -1,7 +1,7 @@
-//! The width of the terminal, which characters it can show, and which flags suggested commands need.
+//! The width of the terminal, which characters it can show, and what suggested commands need.
 
 use super::text::some_of;
-use crate::report::fix::{Command, Fix, Origin};
+use crate::report::fix::{Command, Fix, Origin, PROGRAM};
 
 /// What a renderer must know about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct View {
     pub ascii: bool,
     /// Where the reports come from that are shown, which suggested commands have to lead back to, if known.
     pub origin: Option<&'static Origin>,
+    /// How suggested commands call this program, such as `kubectl ds`.
+    pub program: &'static str,
 }
 
 /// The width in columns if it is unknown, as in a pipe.
@@ -39,6 +41,7 @@ impl View {
             colored: true,
             ascii,
             origin: None,
+            program: PROGRAM,
         }
     }
 
@@ -74,11 +77,12 @@ impl View {
         if self.ascii { "<- this" } else { "← this" }
     }
 
-    /// Completes what is suggested, so that it does not reach another cluster unnoticed.
+    /// Completes what is suggested, so that it does not reach another cluster unnoticed, and is found under the name of the program.
     pub fn complete(&self, fix: &mut Fix) {
         if let Some(origin) = self.origin {
             origin.complete(fix);
         }
+        fix.call(self.program);
     }
 
     /// Returns the advice of a fix, and its command to paste.

@@ -6,6 +6,9 @@ use serde::{Serialize, Serializer};
 
 use crate::encode::shell::quote;
 
+/// How the program is called unless its file has another name.
+pub const PROGRAM: &str = "kubectl ds";
+
 /// What to do about a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -28,6 +31,17 @@ impl Fix {
     pub(crate) fn unless_in<'a>(&self, others: impl IntoIterator<Item = &'a Fix>) -> Fix {
         let is_said = others.into_iter().any(|other| other.command == self.command);
         Fix { advice: self.advice.clone(), command: self.command.clone().filter(|_| !is_said) }
+    }
+
+    /// Names this program as it was called, in words such as `kubectl ds`.
+    pub(crate) fn call(&mut self, program: &str) {
+        if program == PROGRAM {
+            return;
+        }
+        self.advice = self.advice.replace(&format!("`{PROGRAM}"), &format!("`{program}"));
+        if let Some(command) = self.command.as_mut().filter(|command| command.verbs().0 == "ds") {
+            command.arguments.splice(..1, program.split(' ').skip(1).map(text));
+        }
     }
 
     /// Begins the advice with another fragment.

@@ -84,3 +84,59 @@ fn the_flags_of_the_connection_are_listed_by_options_alone() {
         assert_eq!(run(&[command.get_name(), "-h"]).out, help.out);
     }
 }
+
+/// Runs the program as kubectl does if its file has another name, as the one that krew installs.
+fn run_as(file: &str, arguments: &[&str], path: &Path) -> (Option<i32>, String) {
+    use std::os::unix::process::CommandExt;
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
+    let output = program.arg0(file).args(arguments).env_clear().env("PATH", path).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[cfg(unix)]
+#[test]
+fn help_and_suggested_commands_have_the_name_under_which_the_program_was_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let called = |arguments: &[&str]| run_as("/opt/krew/bin/kubectl-daemonset_doctor", arguments, folder.path()).1;
+    let fluent_bit = ["fluent-bit", "-n", "logging", "--from", "demo"];
+    for (command, suggested) in [
+        (&["coverage"][..], "kubectl daemonset-doctor undo --to-revision 3 -n logging fluent-bit"),
+        (&["coverage", "-o", "json"], "kubectl daemonset-doctor undo --to-revision 3 -n logging fluent-bit"),
+        (&["coverage"], "kubectl daemonset-doctor history -n logging --diff 3..4 --from demo fluent-bit"),
+        (&["status"], "kubectl daemonset-doctor undo --to-revision 3 -n logging fluent-bit"),
+        // The commands of kubectl stay what they are.
+        (&["status"], "kubectl logs -n logging"),
+    ] {
+        let text = called(&[command, &fluent_bit[..]].concat());
+        assert!(text.contains(suggested) && !text.contains("kubectl ds"), "{command:?}: {text}");
+    }
+    // Without a cluster, and of other mistakes.
+    for arguments in [&["list"][..], &["rollout", "undo", "x"], &["coverage", "--banana"], &["undo", "--from", "demo"]]
+    {
+        let (code, text) = run_as("kubectl-daemonset_doctor", arguments, folder.path());
+        assert!(code != Some(0) && !text.contains("kubectl ds"), "{arguments:?}: {text}");
+    }
+    assert!(called(&["rollout", "undo", "x"]).contains("did you mean `kubectl daemonset-doctor undo`?"));
+    let command = kubectl_ds::commands::command();
+    for name in command.get_subcommands().map(clap::Command::get_name).chain([""]) {
+        let help = called(&[&[name][..usize::from(!name.is_empty())], &["--help"]].concat());
+        assert!(!help.contains("kubectl ds") && !help.contains("complete-ds"), "{help}");
+        assert!(help.contains("kubectl daemonset-doctor"), "{help}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn completion_is_installed_for_the_name_under_which_the_program_was_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kubectl-daemonset_doctor");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-ds"), &file).unwrap();
+    let (code, text) = run_as(file.to_str().unwrap(), &["completion", "--install"], folder.path());
+    assert_eq!(code, Some(0), "{text}");
+    let shim = folder.path().join("kubectl_complete-daemonset_doctor");
+    assert!(fs::read_to_string(&shim).unwrap().contains("exec kubectl-daemonset_doctor __complete -- "));
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let offered = Command::new(shim).args(["cover"]).env_clear().env("PATH", path).output().unwrap();
+    assert_eq!(String::from_utf8(offered.stdout).unwrap().split('\t').next(), Some("coverage"));
+}

@@ -34,6 +34,7 @@ fn run_into(arguments: &[&str], input: &str, out: &mut dyn Write) -> (Exit, Stri
         environment: BTreeMap::new(),
         clock: || "2026-11-21T00:00:00Z".parse().unwrap(),
         interrupt: Interrupt::default(),
+        program: kubectl_ds::report::fix::PROGRAM,
         server_warnings: 0,
     };
     let arguments = ["kubectl-ds"].iter().chain(arguments).map(Into::into).collect();

@@ -28,6 +28,7 @@ fn run(dump: &str, arguments: &[&str]) -> String {
         environment: BTreeMap::new(),
         clock: || "2026-11-20T10:00:00Z".parse().unwrap(),
         interrupt: Interrupt::default(),
+        program: kubectl_ds::report::fix::PROGRAM,
         server_warnings: 0,
     };
     let fixed = ["kubectl-ds", "--from", "-", "--now", "2026-11-20T10:00:00Z"];

@@ -6,13 +6,13 @@ fn main() {
     for name in ["KUBECTL_DS_KRUISE", "KUBECTL_DS_KUBERNETES"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
-    for name in ["has_kruise", "before_34", "before_36", "has_zsh", "has_fish"] {
+    for name in ["has_kruise", "before_34", "before_36", "has_zsh", "has_fish", "has_groff"] {
         println!("cargo::rustc-check-cfg=cfg({name})");
     }
     let search: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
-    for shell in ["zsh", "fish"] {
-        if search.iter().any(|directory| directory.join(shell).is_file()) {
-            println!("cargo::rustc-cfg=has_{shell}");
+    for program in ["zsh", "fish", "groff"] {
+        if search.iter().any(|directory| directory.join(program).is_file()) {
+            println!("cargo::rustc-cfg=has_{program}");
         }
     }
     let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());

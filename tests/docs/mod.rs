@@ -2,7 +2,10 @@
 //!
 //! `KUBECTL_DS_UPDATE=1 cargo test docs` writes the generated ones anew.
 
+mod dependencies;
 mod health;
+mod man;
+mod pictures;
 mod readme;
 mod reason_codes;
 mod reference;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// Returns what a command prints on a screen of 100 columns.
-fn printed(command: &str) -> String {
+pub(super) fn printed(command: &str) -> String {
     let arguments = command.strip_prefix("kubectl ds ").expect("the command is `kubectl ds`");
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
         .args(arguments.split(' '))
@@ -42,7 +42,31 @@ fn check(name: &str, at_least: usize) {
 
 #[test]
 fn its_output_is_real() {
-    check("README.md", 2);
+    check("README.md", 3);
+}
+
+#[test]
+fn the_output_of_the_tour_is_real() {
+    check("docs/tour.md", 7);
+}
+
+#[test]
+fn what_the_readme_links_to_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let links = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let pictures = text.split('"').filter(|word| word.starts_with("docs/"));
+    let mut seen = 0;
+    for link in links.chain(pictures).filter(|link| !link.starts_with("https://")) {
+        let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+        let there = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{link}: {error}"));
+        let is_heading = |line: &str| {
+            line.starts_with('#') && line.to_lowercase().replace(' ', "-").trim_matches(['#', '-', '?']) == heading
+        };
+        assert!(heading.is_empty() || there.lines().any(is_heading), "{link}: no such heading");
+        seen += 1;
+    }
+    assert!(seen > 15, "{seen} links");
 }
 
 #[test]

@@ -16,9 +16,7 @@ fn reference() -> String {
     command.build();
     let mut text =
         "# Reference\n\nGenerated from the program; `kubectl ds COMMAND --help` shows the same.\n".to_owned();
-    let subcommands: Vec<&Command> =
-        command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help").collect();
-    for subcommand in &subcommands {
+    for subcommand in subcommands(&command) {
         section(&mut text, subcommand);
     }
     let every = "\n## Flags of every command\n\nThey may stand before the command or after it.\n";
@@ -27,15 +25,31 @@ fn reference() -> String {
     text
 }
 
+/// Returns the subcommands that are documented.
+pub(super) fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help")
+}
+
+/// Returns how a command is called, with its positional arguments.
+pub(super) fn usage(command: &Command) -> String {
+    if command.has_subcommands() {
+        return "kubectl ds [NAME | COMMAND] [flags]".to_owned();
+    }
+    let words: String = positionals(command).map(|arg| format!(" {arg}")).collect();
+    format!("kubectl ds {}{words} [flags]", command.get_name())
+}
+
+fn positionals(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_positionals().filter(|arg| !arg.is_hide_set())
+}
+
 fn section(text: &mut String, command: &Command) {
     let _ = write!(text, "\n## kubectl ds {}\n\n", command.get_name());
     let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
     let _ = writeln!(text, "{about}\n");
-    let positionals: Vec<&Arg> = command.get_positionals().filter(|arg| !arg.is_hide_set()).collect();
-    let words: String = positionals.iter().map(|arg| format!(" {arg}")).collect();
-    let _ = writeln!(text, "    kubectl ds {}{words} [flags]", command.get_name());
+    let _ = writeln!(text, "    {}", usage(command));
     let own = |arg: &&Arg| !arg.is_global_set();
-    flags(text, positionals.into_iter().chain(command.get_opts().filter(own)).chain(switches(command)));
+    flags(text, positionals(command).chain(command.get_opts().filter(own)).chain(switches(command)));
 }
 
 /// Returns the flags that take no value.

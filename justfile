@@ -26,6 +26,13 @@ lint:
     cargo clippy --locked --all-targets --no-default-features -- -D warnings
     cargo clippy --locked --all-targets --features e2e -- -D warnings
 
+# Build the archives of a release, try each, and install the packages (20 min; see .ci/release for what it needs)
+release *TARGETS:
+    .ci/release {{TARGETS}}
+    for archive in target/dist/*.tar.gz target/dist/*.zip; do .ci/smoke "$archive" || exit 1; done
+    .ci/package
+    .ci/install
+
 # Run everything that has to hold before a change lands (30 min; 45 the first time)
 ci:
     .ci/run

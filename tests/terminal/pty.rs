@@ -26,6 +26,9 @@ pub struct InTerminal {
     output: Receiver<Vec<u8>>,
     /// All that was written.
     written: Vec<u8>,
+    /// When each part of it was written, for a recording.
+    #[cfg(feature = "e2e")]
+    parts: Vec<(Instant, Vec<u8>)>,
 }
 
 impl InTerminal {
@@ -55,7 +58,15 @@ impl InTerminal {
         // An emulator cannot be without rows.
         let mut terminal = Terminal::new(usize::from(columns).max(80), usize::from(rows).max(10));
         (0..ABOVE).for_each(|line| terminal.write(format!("above {line}\r\n").as_bytes()));
-        InTerminal { child, terminal, pty, output, written: Vec::new() }
+        InTerminal {
+            child,
+            terminal,
+            pty,
+            output,
+            written: Vec::new(),
+            #[cfg(feature = "e2e")]
+            parts: Vec::new(),
+        }
     }
 
     pub fn resize(&mut self, columns: u16, rows: u16) {
@@ -69,10 +80,44 @@ impl InTerminal {
         while !is_shown(&self.terminal.screen()) {
             assert!(start.elapsed() < PATIENCE, "{what} is not shown:\n{:#?}", self.terminal.screen());
             if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(50)) {
-                self.terminal.write(&bytes);
-                self.written.extend(bytes);
+                self.take(bytes);
             }
         }
+    }
+
+    fn take(&mut self, bytes: Vec<u8>) {
+        self.terminal.write(&bytes);
+        self.written.extend(&bytes);
+        #[cfg(feature = "e2e")]
+        self.parts.push((Instant::now(), bytes));
+    }
+
+    /// Lets the command go on for a while.
+    #[cfg(feature = "e2e")]
+    pub fn go_on(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while let Ok(bytes) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            self.take(bytes);
+        }
+    }
+
+    /// Waits for the end, and returns what was written, with the seconds after which.
+    #[cfg(feature = "e2e")]
+    pub fn record(mut self) -> Vec<(f64, String)> {
+        while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
+            self.take(bytes);
+        }
+        self.child.wait().unwrap();
+        let begin = self.parts.first().expect("something was written").0;
+        // A part may end within a character.
+        let mut rest = Vec::new();
+        let texts = self.parts.into_iter().filter_map(|(time, bytes)| {
+            rest.extend(bytes);
+            let text = String::from_utf8(rest.clone()).ok()?;
+            rest.clear();
+            Some((time.duration_since(begin).as_secs_f64(), text))
+        });
+        texts.collect()
     }
 
     pub fn signal(&self, name: &str) {
@@ -85,8 +130,7 @@ impl InTerminal {
     pub fn end(mut self) -> (Option<i32>, Vec<String>, String) {
         let code = self.child.wait().unwrap().code();
         while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
-            self.terminal.write(&bytes);
-            self.written.extend(bytes);
+            self.take(bytes);
         }
         let rows = self.terminal.rows();
         for (line, row) in rows.iter().take(ABOVE).enumerate() {

@@ -12,6 +12,7 @@ mod partition;
 mod pipelines;
 mod prepull;
 pub(super) mod program;
+mod recording;
 mod retry;
 mod sequence;
 mod sequences;
@@ -55,6 +56,12 @@ impl Cluster {
     pub(super) fn namespace(&self) -> String {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let name = format!("rollouts-{}", MADE.fetch_add(1, Ordering::Relaxed));
+        self.make_namespace(&name);
+        name
+    }
+
+    /// Makes a namespace of this name in which pods can be made.
+    fn make_namespace(&self, name: &str) {
         self.api.create(
             "/api/v1/namespaces",
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
@@ -63,7 +70,6 @@ impl Cluster {
         self.control_plane.wait_until("the namespace has its account", || {
             (self.api.request("GET", &account, "application/json", "").status == 200).then_some(())
         });
-        name
     }
 }
 

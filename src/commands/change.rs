@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun};
 use super::hold_trial::{check_end_of_hold, held_at};
-use super::not_applied::{NotApplied, applied_or_not, not_observed, not_shown};
+use super::not_applied::{NotApplied, applied_or_not, not_observed, not_read, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output::{self, Output};
 use super::parse::Named;
@@ -43,6 +43,7 @@ use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
 use crate::rollout::set;
 use crate::rollout::situation::Situation;
+use crate::rollout::undo::is_rolled_back;
 
 /// A subcommand that changes a DaemonSet with one patch.
 pub(super) trait Verb {
@@ -86,7 +87,10 @@ impl<V: Verb> RunCommand for V {
         let session = target.open(io).await?;
         // A hold replaces no pods, and a dry run of the client sends nothing.
         let asks = !self.is_hold() && settings.dry_run != DryRun::Client;
-        let mut snapshot = session.read_for_change(named, asks, io).await?;
+        // Without a limit of its own, a request may take as long as the server keeps it open.
+        let patience = settings.given_patience();
+        let read = timeout(patience.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
+        let mut snapshot = read.map_err(|_| not_read(patience))??;
         if self.is_hold() && settings.dry_run == DryRun::Off {
             let daemon_set = only_one(&snapshot, &named.name)?;
             let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
@@ -107,7 +111,9 @@ impl<V: Verb> RunCommand for V {
             plan: &plan,
             report,
         };
-        if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged(daemon_set)) {
+        // If the template is there already, only what is left of a rollback is carried out: nobody asked for a rollout.
+        let is_staged = is_staged(daemon_set) && (!plan.steps.is_empty() || is_rolled_back(&before));
+        if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged) {
             if settings.dry_run == DryRun::Server {
                 let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
                                rolled back, too, and the update strategy is restored: --dry-run=client shows how";
@@ -121,7 +127,7 @@ impl<V: Verb> RunCommand for V {
                 return Box::pin(partition::roll_back(
                     (to_revision, doubts),
                     settings.given_patience(),
-                    (named, daemon_set),
+                    (named, snapshot),
                     is_dry_run,
                     opened,
                     io,

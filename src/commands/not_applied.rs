@@ -28,9 +28,19 @@ pub(super) fn not_shown(failure: Failure) -> Failure {
     }
 }
 
+/// Makes the error of a server that does not answer before anything was sent.
+pub(super) fn not_read(patience: Option<Duration>) -> CommandError {
+    let message = format!("the API server has not answered{}; nothing was changed", within(patience));
+    CommandError { exit: Exit::TimedOut, ..CommandError::new(message) }
+}
+
+fn within(patience: Option<Duration>) -> String {
+    patience.map_or_else(String::new, |patience| format!(" within {}s", patience.as_secs()))
+}
+
 /// Makes the error of a controller that does not act in time.
 pub(super) fn not_observed(patience: Option<Duration>) -> CommandError {
-    let within = patience.map_or_else(String::new, |patience| format!(" within {}s", patience.as_secs()));
+    let within = within(patience);
     let message = format!("the change was applied, but the controller has not acted on it{within}");
     let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
     error.hint("check that kube-controller-manager is running")

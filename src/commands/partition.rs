@@ -20,6 +20,7 @@ use super::session::{GlobalArgs, Session, Target, show_progress, warn};
 use super::watch::{self, Display};
 use super::{Failure, RunCommand, interrupted, refusal};
 use crate::cluster::manifest::{self, Manifest};
+use crate::coverage::gaps::incomplete_for_history;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, Revisions, name_of};
@@ -29,7 +30,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::render;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
+use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::plan::Warning;
 use crate::rollout::new_pods::trial_of;
 use crate::rollout::partition::Stage;
@@ -43,6 +44,9 @@ use crate::rollout::situation::Situation;
 
 /// The longest time between two looks at a cluster whose answers are out of date.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a rollback waits for an answer that is not out of date: whoever has to roll back by hand must learn that soon.
+const MOST_STALE: Duration = Duration::from_secs(60);
 
 /// A DaemonSet whose nodes are updated, and how that is shown.
 struct Order<'a> {
@@ -76,11 +80,11 @@ impl RunCommand for PartitionArgs {
         };
         let (named, is_text, session, target) = (&named, output.is_none(), &session, &target);
         let order = Order { named, dry_run, progress, is_text, doubts: Vec::new(), patience: None, session, target };
-        Box::pin(order.stage(request, manifest.as_ref(), io, out)).await
+        Box::pin(order.stage(request, None, manifest.as_ref(), io, out)).await
     }
 }
 
-/// Rolls a DaemonSet that is paused or partitioned back to a revision: its template, and then the updated nodes.
+/// Rolls a DaemonSet that is paused or partitioned back to a revision, as it was read: its template, and then the updated nodes.
 ///
 /// # Errors
 ///
@@ -88,13 +92,14 @@ impl RunCommand for PartitionArgs {
 pub(super) async fn roll_back(
     (number, doubts): (i64, Vec<Warning>),
     patience: Option<Duration>,
-    (named, daemon_set): (&Named, &DaemonSet),
+    (named, snapshot): (&Named, Snapshot),
     dry_run: bool,
     (session, target): (&Session, &Target),
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let request = StageRequest::roll_back(number, format!("{} {}", (io.clock)(), std::process::id()), daemon_set);
+    let run = format!("{} {}", (io.clock)(), std::process::id());
+    let request = StageRequest::roll_back(number, run, only_one(&snapshot, &named.name)?);
     let order = Order {
         named,
         dry_run,
@@ -105,14 +110,16 @@ pub(super) async fn roll_back(
         session,
         target,
     };
-    order.stage(request, None, io, out).await
+    order.stage(request, Some(snapshot), None, io, out).await
 }
 
 impl Order<'_> {
-    /// Plans a stage, shows it, and carries it out.
+    /// Plans a stage, shows it, and carries it out. A rollback is planned for what it was decided by, as it was `read`: an edit
+    /// that somebody makes meanwhile must not be taken back.
     async fn stage(
         &self,
         mut request: StageRequest,
+        read: Option<Snapshot>,
         manifest: Option<&(&str, Manifest)>,
         io: &mut Io<'_>,
         out: &mut dyn Write,
@@ -121,7 +128,10 @@ impl Order<'_> {
         let view = &target.view(io.width());
         // A rollback is never refused, and a dry run sends nothing.
         let asks = !dry_run && !request.is_undo();
-        let mut snapshot = session.read_for_change(named, asks, io).await?;
+        let mut snapshot = match read {
+            Some(snapshot) => snapshot,
+            None => session.read_for_change(named, asks, io).await?,
+        };
         let is_advanced = only_one(&snapshot, &named.name)?.flavor() == Flavor::Advanced;
         if let (true, Some(flag)) = (is_advanced, not_for_advanced(&request)) {
             return Err(CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
@@ -166,7 +176,7 @@ impl Order<'_> {
             stored = tried.filter(|stored| !stored.same_meaning(&planned.stage.template));
             // Nothing would change.
             if stored.as_ref().is_some_and(|stored| stored.same_meaning(&daemon_set.template())) {
-                return Err(refusal::template_kept(daemon_set, request).into());
+                return Err(refusal::template_kept(&Revisions::of(daemon_set, &snapshot), request).into());
             }
             if began != snapshot.now || stored.is_some() {
                 snapshot.now = began;
@@ -258,7 +268,9 @@ impl Order<'_> {
         io.interrupt.changes_are_reported();
         let exit = ended?;
         if undoes {
-            let begun = (request, &run.stage, run.written.as_ref());
+            let before = Revisions::of(run.before, &snapshot);
+            let worked = before.proven_besides(&run.stage.template).map(|(revision, _)| revision.number());
+            let begun = (request, &run.stage, run.written.as_ref(), worked);
             let name = &run.report.daemon_set;
             let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
             let status = Fix::new(advice, name.command(Subcommand::Status));
@@ -273,14 +285,15 @@ impl Order<'_> {
         out.end(Ok(exit), "the stage has ended")
     }
 
-    /// Takes a stage back: the template of the revision that works on most nodes, and then the updated nodes.
+    /// Takes a stage back: the template of the revision that has worked on most nodes before it, and then the updated nodes. That may
+    /// be left on no node, or on fewer than another one that is skipped.
     async fn undo(
         &self,
-        (request, stage, written): (&StageRequest, &Stage, Option<&DaemonSet>),
+        (request, stage, written, worked): (&StageRequest, &Stage, Option<&DaemonSet>, Option<i64>),
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let patience = Duration::try_from(request.gates.progress_deadline).unwrap_or(Duration::MAX);
+        let patience = Duration::try_from(request.gates.progress_deadline).unwrap_or(Duration::MAX).min(MOST_STALE);
         let (began, mut pause) = (Instant::now(), PAUSE);
         let snapshot = loop {
             let snapshot = self.session.read_for_change(self.named, false, io).await?;
@@ -291,6 +304,9 @@ impl Order<'_> {
             let left = patience.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Err(older().into());
+            }
+            if pause == PAUSE {
+                writeln!(io.err, "waiting: {}", older())?;
             }
             let interrupt = io.interrupt.clone();
             tokio::select! {
@@ -308,18 +324,28 @@ impl Order<'_> {
             let error = refusal::lost(name, loss, None, None);
             return Err(CommandError { exit: Exit::No, ..error }.hint("the stage is not rolled back").into());
         }
+        let unread = incomplete_for_history(&snapshot, &daemon_set.metadata.namespace);
+        if !unread.is_empty() {
+            let message = "the stage is not rolled back: which revision works cannot be told";
+            let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
+            return Err(unread.into_iter().fold(error, |error, gap| error.hint(gap.message)).hint(choose(name)).into());
+        }
         let revisions = Revisions::of(daemon_set, &snapshot);
-        let Some(number) = revisions.proven().map(|(revision, _)| revision.number()) else {
+        let worked = revisions.others().find(|(revision, _)| Some(revision.number()) == worked);
+        let Some(number) = worked.or_else(|| revisions.proven()).map(|(revision, _)| revision.number()) else {
             let message = "the stage is not rolled back: no other revision is available on any node";
-            let advice = "the update strategy stays suspended; to choose a revision";
-            let hint = Fix::new(advice, name.command(Subcommand::History));
-            return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(hint).into());
+            return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name)).into());
         };
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
         let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
         let undo = StageRequest { delete_surge_pods: request.delete_surge_pods, ..undo };
-        self.stage(undo, None, io, out).await.map(drop)
+        self.stage(undo, Some(snapshot), None, io, out).await.map(drop)
     }
+}
+
+/// Says how to choose the revision to return to.
+fn choose(name: &DaemonSetName) -> Fix {
+    Fix::new("the update strategy stays suspended; to choose a revision", name.command(Subcommand::History))
 }
 
 /// Returns a flag that was given and that Advanced DaemonSets do not support.

@@ -11,6 +11,7 @@ use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::report::partition::PartitionStage;
 use crate::rollout::partition::instruction::{Loss, late};
+use crate::rollout::partition::unseen::is_older;
 
 impl<'a> Run<'a> {
     /// Returns whether nobody has changed the partition or paused the rollout since.
@@ -44,6 +45,8 @@ impl<'a> Run<'a> {
             match snapshot.advanced_daemon_sets.first() {
                 None => return Err(self.lost(Loss::Deleted)),
                 Some(live) if live.metadata.uid != self.stage.uid => return Err(self.lost(Loss::Recreated)),
+                // A list may be from before the change.
+                Some(live) if is_older(live, self.written.as_ref()) => {}
                 Some(live) if !self.is_in_force(live) => return Err(self.lost(Loss::TakenOver)),
                 Some(live) if !live.template().same_meaning(&self.stage.template) => {
                     return Err(self.lost(Loss::TemplateChanged));

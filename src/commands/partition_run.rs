@@ -399,10 +399,13 @@ impl<'a> Run<'a> {
                     Some(error)
                         if time.duration_since(*unread.get_or_insert(time)) >= self.stage.gates.progress_deadline =>
                     {
+                        let error = CommandError::from(error).hint(self.repeat());
                         return match step {
                             // What is known is that the gate has failed.
-                            Instruction::Stop(failures) => Ok(Ended::Stopped(failures)),
-                            _ => Err(CommandError::from(error).hint(self.repeat()).into()),
+                            Instruction::Stop(failures) if !self.request.rolls_back => Ok(Ended::Stopped(failures)),
+                            // Nothing is rolled back for what may be out of date.
+                            Instruction::Stop(failures) => Err(error.hint(unconfirmed(&failures)).into()),
+                            _ => Err(error.into()),
                         };
                     }
                     Some(error) => {
@@ -625,6 +628,15 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// Says that gates have failed, and that nothing was rolled back because of that.
+fn unconfirmed(failures: &[GateFailure]) -> String {
+    let first = failures.first().map_or(String::new(), |failure| match &failure.node {
+        Some(node) => format!(" ({node}: {})", failure.message),
+        None => format!(" ({})", failure.message),
+    });
+    format!("a gate had failed before that{first}; the stage is not rolled back, because that may be out of date")
 }
 
 /// Says how to go on with a stage that has ended early; `manifest` is the file of its template.

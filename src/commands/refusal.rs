@@ -4,7 +4,7 @@ use super::history::existing;
 use super::not_applied::who_keeps;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Revisions, name_of};
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, DaemonSetStatus, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, Step};
@@ -140,11 +140,21 @@ pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> Command
 
 /// Adds to the error of a hold whose template was dropped how to go on.
 pub(super) fn template_dropped(error: CommandError, before: &DaemonSet, continued: Fix) -> CommandError {
+    let name = name_of(before);
+    let status = name.command(Subcommand::Status);
+    let is_told = continued.command.as_ref() == Some(&status);
     let error = error.hint(continued.after(SUSPENDED));
+    let is_on_delete = before.spec.update_strategy == UpdateStrategy::OnDelete;
+    let DaemonSetStatus { updated_number_scheduled: updated, desired_number_scheduled: desired, .. } = before.status;
     match Hold::in_force(before) {
         // It would let the controller roll out what was held before this run, such as what an undo was to leave.
         Some(_) => error,
-        None => error.hint(Fix::new("to restore it", name_of(before).command(Subcommand::Resume))),
+        None if is_on_delete || before.is_observed() && updated >= desired => {
+            error.hint(Fix::new("to restore it", name.command(Subcommand::Resume)))
+        }
+        // The same, of what the controller was rolling out.
+        None if is_told => error,
+        None => error.hint(Fix::new("to see how far the rollout is, and how to continue", status)),
     }
 }
 
@@ -179,8 +189,11 @@ pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, k
 }
 
 /// Builds the error of a stage whose template admission does not let through, as a dry run has shown.
-pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest) -> CommandError {
-    let (name, is_held) = (name_of(daemon_set), Hold::in_force(daemon_set).is_some());
+pub(super) fn template_kept(revisions: &Revisions<'_>, request: &StageRequest) -> CommandError {
+    let (name, hold) = (name_of(revisions.daemon_set), Hold::in_force(revisions.daemon_set));
+    let current = revisions.current().map(|current| current.object.hash());
+    // The template may be the one that an undo was to leave.
+    let (is_held, lacks_template) = (hold.is_some(), hold.is_some_and(|hold| hold.lacks_template(current)));
     let title = name.title();
     let undo = request.undone_revision();
     let cannot = match undo {
@@ -197,7 +210,7 @@ pub(super) fn template_kept(daemon_set: &DaemonSet, request: &StageRequest) -> C
         false => error.hint("nothing was changed"),
     };
     let error = match undo {
-        None if is_held => error.hint(
+        None if is_held && !lacks_template => error.hint(
             "to continue a stage with the template that is there, leave out --image, --filename or --to-revision",
         ),
         _ => error,
@@ -302,10 +315,12 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
         }
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
-            let error = error.hint(match again {
-                Some(again) => Fix::new("to roll out the current template", again),
-                None => Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status)),
-            });
+            let Some(again) = again else {
+                // It may be what a rollback was to leave.
+                let status = Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status));
+                return error.hint(status.after("the update strategy stays suspended"));
+            };
+            let error = error.hint(Fix::new("to roll out the current template", again));
             let resume = Fix::new("to let the controller roll it out", name.command(Subcommand::Resume));
             error.hint(resume.after("the update strategy stays suspended"))
         }

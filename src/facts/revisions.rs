@@ -255,6 +255,11 @@ impl<'a> Revisions<'a> {
         most_available(self.others())
     }
 
+    /// Returns the revision whose pods are available on most nodes, other than those of a template.
+    pub(crate) fn proven_besides(&self, template: &Template) -> Option<(&Revision<'a>, &Template)> {
+        most_available(self.readable().filter(|(_, other)| !other.same_meaning(template)))
+    }
+
     /// Returns the revision whose pods are available on most nodes, other than one that fails.
     pub(crate) fn works_besides(&self, failing: &Revision<'a>) -> Option<(&Revision<'a>, &Template)> {
         match failing.is_current {
@@ -264,7 +269,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// Returns the revisions with a template that differs in meaning from the live one, the newest first.
-    fn others(&self) -> impl Iterator<Item = (&Revision<'a>, &Template)> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = (&Revision<'a>, &Template)> {
         self.readable().filter(|(revision, template)| !revision.is_current && !template.same_meaning(&self.live))
     }
 

@@ -156,6 +156,11 @@ pub fn outcome(plan: &ChangePlan, page: &mut Page<'_>) {
     if plan.kind == PlanKind::UndoPlan {
         match plan.from_revision {
             // A command that brings back what was just rolled back would be pasted by mistake.
+            Some(from) if outcome.can_return && !outcome.is_target => {
+                // Nothing shows that a template that was never there before is one that was rolled back to.
+                let text = format!("revision {from} is retained, and the next `undo` may return to it");
+                writeln!(page, "{}", style::moving(text));
+            }
             Some(from) if outcome.can_return => {
                 let text = format!("revision {from} is retained; `undo` returns to it only with --to-revision {from}");
                 writeln!(page, "{}", style::context(text));

@@ -3,6 +3,8 @@
 use super::proposal::{Planned, propose_template};
 use super::situation::Situation;
 use crate::facts::revisions::{Doubt, Revision, Revisions};
+use crate::model::hold::Hold;
+use crate::model::snapshot::Kind;
 use crate::plan::Plan;
 use crate::report::age::format_age;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
@@ -45,6 +47,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             (target, template, Some(why(revisions, target)))
         }
     };
+    let is_guess = to_revision.is_none() && !before.knows(Kind::Pods) && revisions.others().nth(1).is_some();
     let plan = Plan::undo(before.daemon_set, target.number(), template);
     let planned = propose_template(before, plan, PlanKind::UndoPlan, Some(target));
     let doubt = revisions.doubt(target).filter(|_| planned.report.needed).map(|doubt| {
@@ -59,14 +62,30 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             }
         }
     });
+    let guess = (is_guess && planned.report.needed).then(|| {
+        let number = target.number();
+        let message =
+            format!("which revision works is unknown, because pods could not be read: check revision {number} first");
+        Warning::new(WarningCode::TargetNotProven, message)
+    });
     let report = ChangePlan {
         to_revision: Some(target.number()),
         rolled_out_at: target.object.rolled_out_at(revisions.daemon_set),
         why,
-        warnings: doubt.into_iter().chain(planned.report.warnings).collect(),
+        warnings: guess.into_iter().chain(doubt).chain(planned.report.warnings).collect(),
         ..planned.report
     };
     Ok(Planned { report, ..planned })
+}
+
+/// Returns whether the template of a DaemonSet that is held is one that was rolled back to, so that nodes may still have to follow.
+pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
+    let revisions = &before.revisions;
+    let is_left =
+        |revision: &Revision<'_>| revision.pods.total > 0 && revisions.doubt(revision) == Some(Doubt::RolledBack);
+    let is_undo =
+        |hold: Hold| hold.lacks_template(before.current_hash()) || hold.flags.is_some_and(|flags| flags.is_undo);
+    Hold::of(before.daemon_set).is_some_and(is_undo) || revisions.all.iter().any(is_left)
 }
 
 /// Explains the choice of a revision.
@@ -199,6 +218,23 @@ mod tests {
         assert!(plan.why.unwrap().contains("revision 3 was rolled back before"));
         let plan = undone(history(&twice, "agent:1"), Some(2));
         assert_eq!(plan.warnings[0].code, WarningCode::RolledBackBefore);
+    }
+
+    #[test]
+    fn a_choice_without_pods_is_said_to_be_one() {
+        let codes = |revisions: &[(i64, &str, u32)], to_revision, is_known: bool| {
+            let mut world = history(revisions, "agent:2");
+            if !is_known {
+                let cause = GapCause::Forbidden("list pods".to_owned());
+                world.snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause });
+            }
+            undone(world, to_revision).warnings.iter().map(|warning| warning.code).collect::<Vec<_>>()
+        };
+        let three = [(1, "agent:0", 0), (2, "agent:1", 20), (3, "agent:2", 40)];
+        assert_eq!(codes(&three, None, true), []);
+        assert_eq!(codes(&three, None, false), [WarningCode::TargetNotProven]);
+        assert_eq!(codes(&three, Some(1), false), []);
+        assert_eq!(codes(&three[1..], None, false), []);
     }
 
     #[test]

@@ -14,42 +14,42 @@ use crate::screens::{Ended, end, kubectl_ds};
 
 const TEMPLATE: &str = "/spec/template";
 const STRATEGY: &str = "/spec/updateStrategy";
-const UPDATE: &[&str] = &["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=3s"];
+pub(super) const UPDATE: &[&str] = &["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=3s"];
 
 /// Changes what would become of an object, of which the first one is what it was.
-type Admission = fn(&Value, &mut Value);
+pub(super) type Admission = fn(&Value, &mut Value);
 
 /// Which changes meet an admission.
 #[derive(Clone, Copy, PartialEq)]
-enum Of {
+pub(super) enum Of {
     All,
     /// Those that are more than tried out.
     Real,
 }
 
-fn run(server: &Server, arguments: &[&str]) -> Ended {
+pub(super) fn run(server: &Server, arguments: &[&str]) -> Ended {
     end(kubectl_ds(&[arguments, &["-n", "team", "--server", &format!("http://{}", server.address)]].concat()), None)
 }
 
-fn is_dry_run(asked: &Asked) -> bool {
+pub(super) fn is_dry_run(asked: &Asked) -> bool {
     asked.target.contains("dryRun=All")
 }
 
-fn live(cluster: &Cluster) -> Value {
+pub(super) fn live(cluster: &Cluster) -> Value {
     serde_json::from_slice(&cluster.object()).unwrap()
 }
 
-fn image(object: &Value) -> &Value {
+pub(super) fn image(object: &Value) -> &Value {
     &object["spec"]["template"]["spec"]["containers"][0]["image"]
 }
 
 /// Serves a cluster with an admission.
-fn admitting(cluster: &Arc<Cluster>, of: Of, admission: Admission) -> Server {
+pub(super) fn admitting(cluster: &Arc<Cluster>, of: Of, admission: Admission) -> Server {
     Server::start(admitted(cluster, of, admission))
 }
 
 /// Returns what a cluster with an admission answers.
-fn admitted(cluster: &Arc<Cluster>, of: Of, admission: Admission) -> impl Fn(&Asked) -> Reply + use<> {
+pub(super) fn admitted(cluster: &Arc<Cluster>, of: Of, admission: Admission) -> impl Fn(&Asked) -> Reply + use<> {
     let cluster = cluster.clone();
     move |asked| {
         let before = live(&cluster);
@@ -78,7 +78,7 @@ fn keep(path: &str, before: &Value, object: &mut Value) {
     *object.pointer_mut(path).unwrap() = before.pointer(path).unwrap().clone();
 }
 
-fn keep_template(before: &Value, object: &mut Value) {
+pub(super) fn keep_template(before: &Value, object: &mut Value) {
     keep(TEMPLATE, before, object);
 }
 
@@ -89,7 +89,7 @@ fn keep_suspended(before: &Value, object: &mut Value) {
 }
 
 /// Returns the cluster after a stage that has held the rollout of `agent:2`, with one node updated.
-fn held() -> Arc<Cluster> {
+pub(super) fn held() -> Arc<Cluster> {
     held_by(&[])
 }
 
@@ -105,7 +105,7 @@ fn held_by(flags: &[&str]) -> Arc<Cluster> {
 }
 
 /// Returns how many changes were sent that are more than tried out.
-fn sent(server: &Server) -> usize {
+pub(super) fn sent(server: &Server) -> usize {
     server.asked().iter().filter(|asked| asked.method != "GET" && asked.method != "POST" && !is_dry_run(asked)).count()
 }
 
@@ -169,7 +169,7 @@ fn no_pod_is_replaced_for_a_template_that_was_not_shown() {
     assert!(!status.out.contains("at its own pace"), "{}", status.out);
 }
 
-fn mirror(_: &Value, object: &mut Value) {
+pub(super) fn mirror(_: &Value, object: &mut Value) {
     let image = object.pointer_mut("/spec/template/spec/containers/0/image").unwrap();
     if image == "agent:1" {
         *image = "mirror/agent:1".into();

@@ -158,7 +158,14 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     }
     // Under OnDelete, the controller would not go on.
     if report.original_strategy != Strategy::OnDelete {
-        fixes.push(Fix::new("to resume", name.command(Subcommand::Resume)));
+        // A tired person must see that it rolls out what a gate has stopped.
+        let advice = match report.outcome.stage {
+            PartitionStage::Stopped if !report.rolls_back => {
+                "to let the controller finish, without gates, once the cause is fixed"
+            }
+            _ => "to resume",
+        };
+        fixes.push(Fix::new(advice, name.command(Subcommand::Resume)));
     }
     fixes
 }
@@ -385,6 +392,9 @@ mod tests {
             let fixes = way_out(&report, &request, Some(1)).into_iter();
             let commands: Vec<String> = fixes.filter_map(|fix| Some(fix.command?.to_string())).collect();
             assert_eq!(commands, expected, "{stage:?} {gate:?}");
+            let last = way_out(&report, &request, Some(1)).pop().map(|fix| fix.advice);
+            let is_stopped = last.is_some_and(|advice| advice.contains("once the cause is fixed"));
+            assert_eq!(is_stopped, gate == Some(Gate::Starts), "{stage:?}");
         }
     }
 }

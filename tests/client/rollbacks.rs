@@ -1,0 +1,327 @@
+//! Rollbacks of held DaemonSets, after a gate has failed or by `undo`: what decides about them may have changed, may be out of
+//! date, or may not be readable.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::admission::{
+    Of, UPDATE, admitted, admitting, held, image, is_dry_run, keep_template, live, mirror, run, sent,
+};
+use super::server::{Asked, Reply, Server};
+use super::staged_faults::Cluster;
+use super::{JSON, api_groups, refusal};
+
+const UNDO: &[&str] = &["--verify=false", "--on-failure=undo"];
+
+fn is_read(asked: &Asked) -> bool {
+    asked.method == "GET" && asked.path().ends_with("/daemonsets/agent")
+}
+
+/// Returns whether a run says that a gate has stopped it.
+fn is_stop(asked: &Asked) -> bool {
+    asked.method == "POST" && String::from_utf8_lossy(&asked.body).contains("Stopped")
+}
+
+/// Rolls another template out, as somebody else does.
+fn roll_out(cluster: &Cluster, image: &str) {
+    cluster.edit(|object| {
+        object["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
+        let generation = object["metadata"]["generation"].as_i64().unwrap() + 1;
+        object["metadata"]["generation"] = generation.into();
+        object["status"]["observedGeneration"] = generation.into();
+        object["metadata"]["managedFields"] = json!([{"manager": "kubectl-edit", "operation": "Update"}]);
+    });
+}
+
+/// A rollback is decided by what was read, and must not overwrite what came after that.
+#[test]
+fn what_somebody_rolls_out_while_a_rollback_is_planned_stays() {
+    for (is_gate, code) in [(true, 3), (false, 1)] {
+        let cluster = if is_gate { Cluster::new() } else { held() };
+        let server = Server::start({
+            let (cluster, reads) = (cluster.clone(), AtomicUsize::new(0));
+            let is_stopped = AtomicUsize::new(usize::from(!is_gate));
+            move |asked| {
+                is_stopped.fetch_add(usize::from(is_stop(asked)), Ordering::SeqCst);
+                let reply = cluster.answer(asked);
+                let is_deciding = is_read(asked) && is_stopped.load(Ordering::SeqCst) > 0;
+                if is_deciding && reads.fetch_add(1, Ordering::SeqCst) == 0 {
+                    roll_out(&cluster, "agent:3");
+                }
+                reply
+            }
+        });
+        let ended = match is_gate {
+            true => run(&server, &[UPDATE, UNDO].concat()),
+            false => run(&server, &["undo", "agent"]),
+        };
+        assert_eq!(
+            (ended.code, image(&live(&cluster))),
+            (Some(code), &json!("agent:3")),
+            "{} {}",
+            ended.out,
+            ended.err
+        );
+        assert!(ended.err.contains("was changed by \"kubectl-edit\" after it was read"), "{}", ended.err);
+    }
+}
+
+/// That no pod can be seen is not that none is available.
+#[test]
+fn a_stage_is_not_rolled_back_by_pods_that_cannot_be_read() {
+    for resource in ["pods", "controllerrevisions"] {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let (cluster, is_stopped) = (cluster.clone(), AtomicUsize::new(0));
+            move |asked| {
+                is_stopped.fetch_add(usize::from(is_stop(asked)), Ordering::SeqCst);
+                let is_list = asked.method == "GET" && asked.path().ends_with(&format!("/{resource}"));
+                match is_list && is_stopped.load(Ordering::SeqCst) > 0 {
+                    true => refusal(403, "Forbidden", &format!("{resource} is forbidden: User \"a\" cannot list them")),
+                    false => cluster.answer(asked),
+                }
+            }
+        });
+        let ended = run(&server, &[UPDATE, UNDO].concat());
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(3), true), "{} {}", ended.out, ended.err);
+        assert!(!ended.err.contains("available on any node"), "{}", ended.err);
+        assert!(ended.err.contains(&format!("{resource} in namespace team could not be read")), "{}", ended.err);
+        assert_eq!(image(&live(&cluster)), "agent:2");
+    }
+}
+
+/// Requests that fail for as long as progress may take say nothing about the new pods, which may be available by then.
+#[test]
+fn a_gate_that_could_not_be_confirmed_rolls_nothing_back() {
+    let cluster = Cluster::new();
+    let server = Server::start({
+        let (cluster, lists) = (cluster.clone(), AtomicUsize::new(0));
+        let deleted = Mutex::new(None::<Instant>);
+        move |asked| {
+            let since = deleted.lock().unwrap().map(|at| at.elapsed());
+            if asked.method == "DELETE" {
+                deleted.lock().unwrap().get_or_insert_with(Instant::now);
+            }
+            let is_list =
+                asked.method == "GET" && asked.path().ends_with("/pods") && !asked.target.contains("watch=true");
+            let is_outage = since.is_some_and(|since| since < Duration::from_millis(4500));
+            let mut reply = cluster.answer(asked);
+            if is_list && is_outage {
+                if lists.fetch_add(1, Ordering::SeqCst) > 0 {
+                    return refusal(500, "InternalError", "etcdserver: leader changed");
+                }
+                // What is read after the outage does not fail the gate.
+                let body = String::from_utf8(reply.body).unwrap();
+                reply.body = body.replacen("\"restartCount\":0", "\"restartCount\":3", 2).into_bytes();
+            }
+            reply
+        }
+    });
+    let arguments = ["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=2s", "--on-failure=undo"];
+    let ended = run(&server, &arguments);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(1), &json!("agent:2")), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("a gate had failed before that"), "{}", ended.err);
+    assert!(ended.err.contains("the stage is not rolled back"), "{}", ended.err);
+}
+
+#[test]
+fn a_gate_that_fails_on_the_last_node_rolls_all_nodes_back() {
+    let cluster = Cluster::new();
+    let server = admitting(&cluster, Of::All, |_, _| {});
+    let flags = ["--verify=test \"$NODE\" = n1", "--on-failure=undo"];
+    let ended = run(&server, &[UPDATE, &flags].concat());
+    assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("rolling the updated nodes back to revision 1"), "{}", ended.err);
+    assert_eq!((image(&live(&cluster)), cluster.is_suspended()), (&json!("agent:1"), false), "{}", ended.err);
+    let deletions = server.asked().iter().filter(|asked| asked.method == "DELETE").count();
+    assert_eq!(deletions, 4, "{} {}", ended.out, ended.err);
+}
+
+/// Nodes that are skipped keep what all others have left long ago.
+#[test]
+fn a_rollback_returns_to_what_most_nodes_had_before_the_stage() {
+    let cluster = Cluster::new();
+    let answer = admitted(&cluster, Of::All, |_, _| {});
+    let server = Server::start(move |asked| {
+        let mut reply = answer(asked);
+        if asked.method != "GET" || asked.target.contains("watch=true") {
+            return reply;
+        }
+        let resource = asked.path().rsplit('/').next().unwrap();
+        let Ok(mut list) = serde_json::from_slice::<Value>(&reply.body) else { return reply };
+        let Some(mut more) = list["items"].get(0).cloned() else { return reply };
+        match resource {
+            "nodes" => {
+                more["metadata"]["name"] = "n3".into();
+                more["metadata"]["labels"] = json!({"kubectl-ds/skip": "true"});
+            }
+            "pods" => {
+                (more["metadata"]["name"], more["metadata"]["uid"]) = ("agent-old".into(), "uid-of-old".into());
+                more["metadata"]["labels"]["controller-revision-hash"] = "agent-0".into();
+                more["spec"]["nodeName"] = "n3".into();
+            }
+            "controllerrevisions" => {
+                more["metadata"]["name"] = "agent-0".into();
+                more["metadata"]["labels"]["controller-revision-hash"] = "agent-0".into();
+                more["revision"] = 0.into();
+                more["data"]["spec"]["template"]["spec"]["containers"][0]["image"] = "agent:0".into();
+            }
+            _ => return reply,
+        }
+        list["items"].as_array_mut().unwrap().push(more);
+        reply.body = list.to_string().into_bytes();
+        reply
+    });
+    let flags = ["--verify=test \"$NODE\" = n1", "--on-failure=undo"];
+    let ended = run(&server, &[UPDATE, &flags].concat());
+    assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("rolling the updated nodes back to revision 1"), "{}", ended.err);
+    assert_eq!(image(&live(&cluster)), "agent:1", "{} {}", ended.out, ended.err);
+}
+
+/// Nothing is rolled back then: the others would be updated, past the gates of the stage.
+#[test]
+fn an_undo_to_the_template_that_is_held_updates_no_node() {
+    let cluster = held();
+    let before = cluster.object();
+    let server = admitting(&cluster, Of::All, |_, _| {});
+    for flags in [&["--dry-run=client"][..], &[]] {
+        let ended = run(&server, &[&["undo", "agent", "--to-revision=2"], flags].concat());
+        assert_eq!((ended.code, sent(&server)), (Some(0), 0), "{} {}", ended.out, ended.err);
+        assert!(ended.out.contains("already has the template of revision 2; nothing was changed"), "{}", ended.out);
+    }
+    assert_eq!(cluster.object(), before);
+    // What `--no-wait` has left of a rollback is carried out.
+    assert_eq!(run(&server, &["undo", "agent", "--no-wait"]).code, Some(0));
+    let ended = run(&server, &["undo", "agent", "--to-revision=1"]);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(0), false), "{} {}", ended.out, ended.err);
+    assert_eq!(server.asked().iter().filter(|asked| asked.method == "DELETE").count(), 1);
+}
+
+/// To resume would go on with what the stage was to replace.
+#[test]
+fn a_rollout_that_is_not_over_is_not_resumed_after_its_template_was_kept() {
+    for (updated, resumes) in [(1, false), (2, true)] {
+        let cluster = Cluster::new();
+        roll_out(&cluster, "agent:2");
+        cluster.edit(|object| {
+            object["status"]["desiredNumberScheduled"] = 2.into();
+            object["status"]["updatedNumberScheduled"] = updated.into();
+        });
+        let server = admitting(&cluster, Of::Real, keep_template);
+        let ended = run(&server, &["partition", "agent", "0", "--to-revision=1"]);
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(1), true), "{} {}", ended.out, ended.err);
+        let shown = format!("{}{}", ended.out, ended.err);
+        assert_eq!(shown.contains("kubectl ds resume"), resumes, "{shown}");
+    }
+}
+
+#[test]
+fn a_template_that_an_undo_was_to_leave_is_not_said_to_be_continued() {
+    let cluster = held();
+    let other = ["partition", "agent", "0", "--image=agent=agent:3"];
+    for is_left in [false, true] {
+        if is_left {
+            assert_eq!(run(&admitting(&cluster, Of::Real, keep_template), &["undo", "agent"]).code, Some(1));
+        }
+        let ended = run(&admitting(&cluster, Of::All, keep_template), &other);
+        assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains("the template of team/agent cannot be changed"), "{}", ended.err);
+        assert_eq!(ended.err.contains("leave out --image"), !is_left, "{}", ended.err);
+    }
+}
+
+/// The revision that was left does not show that it was.
+#[test]
+fn a_revision_that_admission_has_made_does_not_promise_what_the_next_undo_does() {
+    let cluster = Cluster::new();
+    roll_out(&cluster, "agent:2");
+    let ended = run(&admitting(&cluster, Of::All, mirror), &["undo", "agent", "--to-revision=1"]);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+    assert!(ended.out.contains("revision 2 is retained, and the next `undo` may return to it"), "{}", ended.out);
+    assert!(!ended.out.contains("only with --to-revision"), "{}", ended.out);
+}
+
+/// What an undo was to leave may have been put back.
+#[test]
+fn what_replaces_the_template_of_a_rollback_is_not_rolled_out() {
+    let cluster = held();
+    let server = Server::start({
+        let cluster = cluster.clone();
+        move |asked| {
+            let reply = cluster.answer(asked);
+            if asked.method == "PATCH" && !is_dry_run(asked) {
+                roll_out(&cluster, "agent:2");
+            }
+            reply
+        }
+    });
+    let ended = run(&server, &["undo", "agent"]);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(1), true), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("the template of team/agent was changed"), "{}", ended.err);
+    assert!(ended.err.contains("how to continue: kubectl ds status -n team"), "{}", ended.err);
+    assert!(!ended.err.contains("kubectl ds resume"), "{}", ended.err);
+}
+
+#[test]
+fn an_undo_waits_for_the_first_answers_no_longer_than_was_asked() {
+    let cluster = held();
+    let server = Server::start({
+        let (cluster, silent) = (cluster.clone(), Mutex::new(Vec::new()));
+        move |asked| match asked.path().ends_with("/pods") {
+            true => {
+                let (reply, sender) = Reply::open(JSON);
+                silent.lock().unwrap().push(sender);
+                reply
+            }
+            false => cluster.answer(asked),
+        }
+    });
+    let began = Instant::now();
+    let ended = run(&server, &["undo", "agent", "--timeout=1s"]);
+    assert_eq!((ended.code, sent(&server)), (Some(4), 0), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("the API server has not answered within 1s; nothing was changed"), "{}", ended.err);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+/// A cache on the way may answer with the partition from before.
+#[test]
+fn an_older_answer_is_not_another_client_of_an_advanced_daemon_set() {
+    let cluster = Cluster::new();
+    cluster.edit(|object| object["apiVersion"] = "apps.kruise.io/v1beta1".into());
+    let server = Server::start({
+        let (cluster, first): (Arc<Cluster>, _) = (cluster.clone(), live(&cluster));
+        let (is_begun, stale) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        move |asked| match asked.path() {
+            "/apis" => api_groups(&[("apps", &["v1"]), ("apps.kruise.io", &["v1beta1"])]),
+            "/apis/apps.kruise.io/v1beta1" => {
+                let resources = json!({"kind": "APIResourceList", "resources": [{"name": "daemonsets"}]});
+                Reply::of(200, JSON, resources.to_string())
+            }
+            path => {
+                is_begun.fetch_add(usize::from(asked.method == "PATCH" && !is_dry_run(asked)), Ordering::SeqCst);
+                let mut reply = cluster.answer(asked);
+                if path.ends_with("/daemonsets") {
+                    let body = String::from_utf8(reply.body).unwrap();
+                    reply.body = body.replace("\"apps/v1\"", "\"apps.kruise.io/v1beta1\"").into_bytes();
+                }
+                let is_list = asked.method == "GET"
+                    && path.starts_with("/apis/apps.kruise.io/")
+                    && path.ends_with("/daemonsets")
+                    && !asked.target.contains("watch=true");
+                if is_list && is_begun.load(Ordering::SeqCst) > 0 && stale.fetch_add(1, Ordering::SeqCst) < 1 {
+                    let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+                    list["metadata"]["resourceVersion"] = "1".into();
+                    list["items"][0] = first.clone();
+                    return Reply::of(200, JSON, list.to_string());
+                }
+                reply
+            }
+        }
+    });
+    let ended = run(&server, &["partition", "ads/agent", "1", "--progress-deadline=5s"]);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+}

@@ -25,6 +25,9 @@ const WITNESSES: usize = 2;
 /// Within how many seconds of its creation a node says for the first time that it is not ready.
 const REGISTRATION: i64 = 10;
 
+/// How probable chance has to be as the reason why only updated nodes are lost.
+const IMPROBABLE: f64 = 0.05;
+
 /// For how many seconds a pod must not have been ready to count as failing.
 const FAILING: i64 = 60;
 
@@ -187,13 +190,36 @@ pub(in crate::rollout) fn may_be_taken_down(situation: &Situation<'_>, node: &Ro
     was_lost_after_update(situation, node) && !works_on_most(situation)
 }
 
-/// Returns whether the current revision is available on more nodes than have become not ready soon after they got it. Those count
-/// even if their taints make them ineligible.
+/// Returns whether the current revision is available on more nodes than have become not ready soon after they got it, and chance may
+/// have chosen those. They count even if their taints make them ineligible.
 fn works_on_most(situation: &Situation<'_>) -> bool {
     *situation.works_on_most.get_or_init(|| {
         let available = situation.eligible().filter(|node| node.updated_is_available).count();
-        available > situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count()
+        let lost = situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count();
+        available > lost && !spares_the_others(situation, available, lost)
     })
+}
+
+/// Returns whether nodes have become not ready only soon after they got the current revision, although most nodes still wait for it:
+/// if any node were lost as easily, that would be improbable.
+fn spares_the_others(situation: &Situation<'_>, available: usize, lost: usize) -> bool {
+    let began = situation.rolled_out_at();
+    let is_lost_otherwise = |node: &RolloutNode<'_>| {
+        let since = lost_since(node).filter(|_| !was_lost_after_update(situation, node));
+        since.is_some_and(|since| began.is_none_or(|began| since >= began))
+    };
+    let waiting = situation.eligible().filter(|node| node.is_ready() && node.old.is_some() && node.updated.is_none());
+    let count = |nodes: usize| u32::try_from(nodes).unwrap_or(u32::MAX);
+    let (updated, waiting) = (f64::from(count(available + lost)), f64::from(count(waiting.count())));
+    // One node may be lost at any time.
+    lost > 1
+        && (updated / (updated + waiting)).powf(f64::from(count(lost))) < IMPROBABLE
+        && !situation.nodes.iter().any(is_lost_otherwise)
+}
+
+/// Returns since when the Node object says that a node is not ready, if it does.
+fn lost_since(node: &RolloutNode<'_>) -> Option<Timestamp> {
+    node.object?.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()
 }
 
 /// Returns whether the current revision may be what takes nodes down: neither a larger budget nor another pace helps then.
@@ -204,8 +230,7 @@ pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
 /// Returns whether a node has become not ready soon after it got a pod of the current revision.
 fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let Some(object) = node.object else { return false };
-    let ready = object.condition("Ready").filter(|ready| ready.status != "True");
-    let Some(lost) = ready.and_then(|ready| ready.last_transition_time.get()) else { return false };
+    let Some(lost) = lost_since(node) else { return false };
     let was_never_ready = |joined: Timestamp| lost.duration_since(joined).as_secs() <= REGISTRATION;
     if object.metadata.creation_timestamp.get().is_some_and(was_never_ready) {
         return false;

@@ -250,6 +250,38 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
     assert_eq!(few.verdict, Verdict::Degraded);
 }
 
+/// Chance would have chosen others, too.
+#[test]
+fn nodes_that_are_lost_only_after_they_were_updated_are_a_reason_to_roll_back() {
+    let lost = |world: World, name: &str, pod: Value| {
+        let since = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:34:00")}]);
+        let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
+        world.node(name, json!({"status": {"conditions": since}})).unready_pod(name, name, running, pod)
+    };
+    let of = |waiting: usize, taken_down: &[&str], other: bool| {
+        let world = taken_down.iter().fold(rolled_out(&["a", "b", "c"]), |world, name| lost(world, name, json!({})));
+        let world = (0..waiting)
+            .map(|number| format!("w{number}"))
+            .fold(world, |world, name| world.node(&name, json!({})).pod(&name, &name, old()));
+        let world = if other { lost(world, "z", old()) } else { world };
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+        let world = began(world, "11:20:00").daemon_set(json!({"spec": {"updateStrategy": strategy}}));
+        commands(&status(world, &[])).first().cloned().unwrap_or_default()
+    };
+    let (undo, raise) = ("kubectl ds undo --to-revision 1 ", "kubectl ds set --max-unavailable ");
+    for (waiting, taken_down, other, expected) in [
+        (25, &["x", "y"][..], false, undo),
+        // Too few wait to tell.
+        (10, &["x", "y"], false, raise),
+        // One that waits is lost, too.
+        (25, &["x", "y"], true, ""),
+    ] {
+        let command = of(waiting, taken_down, other);
+        let is_expected = command.starts_with(expected) && command.is_empty() == expected.is_empty();
+        assert!(is_expected, "{waiting} {taken_down:?} {other}: {command}");
+    }
+}
+
 #[test]
 fn limits_are_used_in_any_order_and_the_last_of_the_same_name_counts() {
     let world = || down(down(rolled_out(&["a", "b", "c", "d"]), "e", json!({})), "f", json!({}));

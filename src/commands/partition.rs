@@ -26,7 +26,7 @@ use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::model::template::Template;
 use crate::render;
 use crate::report::fix::Fix;
@@ -45,7 +45,7 @@ use crate::rollout::situation::Situation;
 /// The longest time between two looks at a cluster whose answers are out of date.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long a rollback waits for an answer that is not out of date: whoever has to roll back by hand must learn that soon.
+/// How long a rollback waits for answers that it can be decided by: whoever has to roll back by hand must learn that soon.
 const MOST_STALE: Duration = Duration::from_secs(60);
 
 /// A DaemonSet whose nodes are updated, and how that is shown.
@@ -296,17 +296,23 @@ impl Order<'_> {
         let patience = Duration::try_from(request.gates.progress_deadline).unwrap_or(Duration::MAX).min(MOST_STALE);
         let (began, mut pause) = (Instant::now(), PAUSE);
         let snapshot = loop {
-            let snapshot = self.session.read_for_change(self.named, false, io).await?;
-            // A cache on the way may answer with what was there before the stage.
-            if !is_older(only_one(&snapshot, &self.named.name)?, written) {
-                break snapshot;
-            }
             let left = patience.saturating_sub(began.elapsed());
+            let why = match self.session.read_for_change(self.named, false, io).await {
+                // A cache on the way may answer with what was there before the stage.
+                Ok(snapshot) if is_older(only_one(&snapshot, &self.named.name)?, written) => older(),
+                Ok(snapshot) => match failed(&snapshot).filter(|_| !left.is_zero()) {
+                    None => break snapshot,
+                    Some(problem) => CommandError::new(problem),
+                },
+                // One request that fails must not leave what has failed its gates.
+                Err(Failure::Error(error)) if matches!(error.exit, Exit::Error | Exit::TimedOut) => error,
+                Err(failure) => return Err(failure),
+            };
             if left.is_zero() {
-                return Err(older().into());
+                return Err(why.into());
             }
             if pause == PAUSE {
-                writeln!(io.err, "waiting: {}", older())?;
+                writeln!(io.err, "waiting: {}", self.target.view(None).show(&why.message))?;
             }
             let interrupt = io.interrupt.clone();
             tokio::select! {
@@ -341,6 +347,15 @@ impl Order<'_> {
         let undo = StageRequest { delete_surge_pods: request.delete_surge_pods, ..undo };
         self.stage(undo, Some(snapshot), None, io, out).await.map(drop)
     }
+}
+
+/// Returns why something that decides about a rollback could not be read, if that may pass.
+fn failed(snapshot: &Snapshot) -> Option<&str> {
+    let kinds = [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions];
+    snapshot.gaps.iter().filter(|gap| kinds.contains(&gap.kind)).find_map(|gap| match &gap.cause {
+        GapCause::Failed(problem) => Some(problem.as_str()),
+        _ => None,
+    })
 }
 
 /// Says how to choose the revision to return to.

@@ -5,12 +5,13 @@ use super::effect::SurgePods;
 use super::partition::way_out::Continued;
 use super::proposal::{Planned, Proposal};
 use super::situation::Situation;
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::plan::Plan;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
-use crate::report::plan::PlanKind;
+use crate::report::plan::{PlanKind, Warning, WarningCode};
 
 /// Why a pause is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,7 @@ pub(crate) fn resume(before: &Situation<'_>) -> Planned {
     let mut planned = planned(before, Plan::resume(daemon_set), PlanKind::ResumePlan);
     let report = &mut planned.report;
     report.warnings.extend(lost_original(daemon_set));
+    report.warnings.splice(0..0, not_rolled_back(before));
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     report.why = match Hold::of(daemon_set) {
         Some(hold) if !hold.is_in_force => {
@@ -69,6 +71,19 @@ pub(crate) fn resume(before: &Situation<'_>) -> Planned {
         _ => None,
     };
     planned
+}
+
+/// Warns that the template is the one that an undo was to leave: admission has kept it, or somebody has put it back.
+fn not_rolled_back(before: &Situation<'_>) -> Option<Warning> {
+    let hold = Hold::in_force(before.daemon_set).filter(|hold| hold.lacks_template(before.current_hash()))?;
+    let number = before.current.filter(|_| hold.flags.as_ref().is_some_and(|flags| flags.is_undo))?.revision;
+    let rolls_out = match hold.original_strategy() {
+        UpdateStrategy::OnDelete => "pods that are deleted get it",
+        _ => "this rolls it out to all nodes",
+    };
+    let message = format!("revision {number} was to be rolled back, and is still the template: {rolls_out}");
+    let undo = Fix::new("to roll back", name_of(before.daemon_set).command(Subcommand::Undo));
+    Some(Warning { fix: Some(undo), ..Warning::new(WarningCode::RolledBackBefore, message) })
 }
 
 fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
@@ -257,6 +272,17 @@ mod tests {
         assert!(plan.warnings.iter().any(|warning| warning.message.contains("RollingUpdate 1 is restored")));
         for world in [held(json!({}), "OnDelete"), held(broken, "RollingUpdate")] {
             assert!(!codes(&resumed(world)).contains(&WarningCode::OriginalStrategyLost));
+        }
+    }
+
+    #[test]
+    fn a_resume_of_what_an_undo_was_to_leave_says_so() {
+        for (replaced, is_undo, expected) in [("hash2", true, true), ("hash2", false, false), ("hash1", true, false)] {
+            let flags = json!({"isUndo": is_undo, "replacedRevision": replaced, "progressDeadlineSeconds": 600});
+            let gates = json!({"version": 1, "flags": flags}).to_string();
+            let plan = resumed(held(json!({"kubectl-ds/partition": "0", "kubectl-ds/gates": gates}), "OnDelete"));
+            let warns = codes(&plan).contains(&WarningCode::RolledBackBefore);
+            assert_eq!(warns, expected, "{replaced} {is_undo}: {:?}", plan.warnings);
         }
     }
 

@@ -93,6 +93,32 @@ fn a_stage_is_not_rolled_back_by_pods_that_cannot_be_read() {
     }
 }
 
+/// Whatever has failed its gates would stay.
+#[test]
+fn one_request_that_fails_does_not_prevent_a_rollback() {
+    for resource in ["pods", "nodes", "controllerrevisions", "daemonsets/agent"] {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let (cluster, is_stopped, failures) = (cluster.clone(), AtomicUsize::new(0), AtomicUsize::new(0));
+            move |asked| {
+                is_stopped.fetch_add(usize::from(is_stop(asked)), Ordering::SeqCst);
+                let fails = asked.method == "GET"
+                    && asked.path().ends_with(&format!("/{resource}"))
+                    && is_stopped.load(Ordering::SeqCst) > 0
+                    && failures.fetch_add(1, Ordering::SeqCst) < 1;
+                match fails {
+                    true => refusal(500, "InternalError", "etcdserver: leader changed"),
+                    false => cluster.answer(asked),
+                }
+            }
+        });
+        let ended = run(&server, &[UPDATE, UNDO].concat());
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(3), false), "{resource} {} {}", ended.out, ended.err);
+        assert_eq!(image(&live(&cluster)), "agent:1", "{resource} {} {}", ended.out, ended.err);
+        assert!(ended.err.contains("waiting: "), "{resource} {}", ended.err);
+    }
+}
+
 /// Requests that fail for as long as progress may take say nothing about the new pods, which may be available by then.
 #[test]
 fn a_gate_that_could_not_be_confirmed_rolls_nothing_back() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::next_step::NextStep;
-use super::{RolloutNode, Situation};
+use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{PROGRESS_DEADLINE, creation_refusal};
 use crate::model::amounts::exact;
 use crate::model::pod::{Pod, PodSpec};
@@ -21,9 +21,6 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// How many other pods a node must have before what they do says something about the node.
 const WITNESSES: usize = 2;
-
-/// Within how many seconds of its creation a node says for the first time that it is not ready.
-const REGISTRATION: i64 = 10;
 
 /// How probable chance has to be as the reason why only updated nodes are lost.
 const IMPROBABLE: f64 = 0.05;
@@ -145,7 +142,7 @@ fn of_node(
         Class::Cluster | Class::Admission => of_refusal(situation, raised, code),
         Class::Surplus | Class::Unknown => Fault::Unknown,
         // It would fit if the revision requested what the others do, or did not surge.
-        Class::Room if node.is_on_current() && node.excess.is_some() => Fault::Revision,
+        Class::Room if node.is_on_current() && node.excess.is_some() && !situation.has_lasted() => Fault::Revision,
         Class::Room if code == ReasonCode::SurgeHostPortDeadlock => Fault::Revision,
         _ if code == ReasonCode::HostPortConflict && !node.is_compared => of_raised(raised.ports),
         _ if code == ReasonCode::InsufficientResource && !node.is_compared => of_raised(raised.requests),
@@ -161,6 +158,7 @@ fn of_node(
                 // Other pods may fail because of this one, such as of a network plugin.
                 Some(true) if blamed(SuspectKind::Nodes) => Fault::Node,
                 _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
+                _ if situation.has_lasted() || situation.fails_alike(code) => Fault::Unknown,
                 _ => Fault::Revision,
             }
         }
@@ -194,9 +192,9 @@ pub(in crate::rollout) fn may_be_taken_down(situation: &Situation<'_>, node: &Ro
 /// have chosen those. They count even if their taints make them ineligible.
 fn works_on_most(situation: &Situation<'_>) -> bool {
     *situation.works_on_most.get_or_init(|| {
-        let available = situation.eligible().filter(|node| node.updated_is_available).count();
+        let available = situation.eligible().filter(|node| situation.works_on(node)).count();
         let lost = situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count();
-        available > lost && !spares_the_others(situation, available, lost)
+        situation.has_lasted() || available > lost && !spares_the_others(situation, available, lost)
     })
 }
 
@@ -228,11 +226,10 @@ pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
 }
 
 /// Returns whether a node has become not ready soon after it got a pod of the current revision.
-fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let Some(object) = node.object else { return false };
     let Some(lost) = lost_since(node) else { return false };
-    let was_never_ready = |joined: Timestamp| lost.duration_since(joined).as_secs() <= REGISTRATION;
-    if object.metadata.creation_timestamp.get().is_some_and(was_never_ready) {
+    if was_never_ready(object) {
         return false;
     }
     let terminating = node.terminating.iter().copied().filter(|pod| situation.counts_as_updated(pod));
@@ -250,6 +247,9 @@ fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> b
 /// them.
 fn of_refusal(situation: &Situation<'_>, raised: &Raised, code: ReasonCode) -> Fault {
     match code.class() {
+        Class::Revision if situation.has_lasted() => Fault::Unknown,
+        // What was admitted before is refused because of something newer.
+        Class::Cluster | Class::Admission if situation.has_lasted() => Fault::Cluster,
         _ if situation.another_is_admitted() => Fault::Revision,
         // A quota may count limits, and demand that there are some.
         _ if code == ReasonCode::QuotaExceeded && raised.limits == Some(true) => Fault::Revision,
@@ -271,8 +271,8 @@ fn of_raised(raised: Option<bool>) -> Fault {
     }
 }
 
-/// Whether the current revision takes more than the one to return to, whose pods may be gone; `None` if it is not the first one
-/// and there is none to compare with.
+/// Whether the current revision takes more than the one to return to, whose pods may be gone, and what it takes is not known to
+/// have been there for long; `None` if it is not the first one and there is none to compare with.
 struct Raised {
     /// Higher requests.
     requests: Option<bool>,
@@ -287,6 +287,10 @@ struct Raised {
 impl Raised {
     fn of(situation: &Situation<'_>) -> Self {
         let revisions = &situation.revisions;
+        if situation.has_lasted() {
+            let no = Some(false);
+            return Raised { requests: no, limits: no, ports: no, scheduler: no };
+        }
         // After a rollback, only the revision that was left may still be there.
         let left = || revisions.all.iter().filter(|revision| !revision.is_current);
         let left = || left().find_map(|revision| revision.template.as_ref().ok());

@@ -1,14 +1,16 @@
 //! One DaemonSet at one moment: its facts, and why each node is not available. From that follow what the controller does
 //! next ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
+mod alike;
 pub(super) mod fault;
+mod lasting;
 pub(super) mod next_step;
 pub(super) mod severity;
 pub(super) mod suspect;
 pub(super) mod verdict;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 
 use jiff::Timestamp;
@@ -33,8 +35,14 @@ use next_step::NextStep;
 /// the kubelet some time to clean up.
 const CLEANUP: i64 = 60;
 
+/// Within how many seconds of its creation a node says for the first time that it is not ready.
+const REGISTRATION: i64 = 10;
+
 /// How many seconds after a pod has become available the controller must have acted on it.
 const REACTION: i64 = 10;
+
+/// After how many restarts a pod that has just become available again does not count as one that works.
+const RESTARTS: i64 = 3;
 
 /// The facts of a DaemonSet, with why its nodes are not available.
 pub struct Situation<'a> {
@@ -47,6 +55,8 @@ pub struct Situation<'a> {
     pub(in crate::rollout) is_known: bool,
     /// What [`fault`] finds out about all nodes, once.
     works_on_most: OnceCell<bool>,
+    has_lasted: OnceCell<bool>,
+    alike: OnceCell<BTreeSet<ReasonCode>>,
 }
 
 /// A node, its pods by revision, and why it is not available.
@@ -161,8 +171,8 @@ impl<'a> Situation<'a> {
         // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let is_known = knows_pods && (facts.current.is_some() || facts.daemon_set.template_generation().is_some());
-        let works_on_most = OnceCell::new();
-        let mut situation = Situation { facts, coverage, nodes, is_known, works_on_most };
+        let (works_on_most, has_lasted, alike) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let mut situation = Situation { facts, coverage, nodes, is_known, works_on_most, has_lasted, alike };
         situation.find_excess();
         situation
     }
@@ -203,6 +213,17 @@ impl<'a> Situation<'a> {
     /// Returns when the rollout of the current revision began.
     pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
         self.current?.rollout_began_at(self.daemon_set)
+    }
+
+    /// Returns whether the current revision has worked for long, so that something else has broken: it is not at fault, and
+    /// another one would fare no better.
+    pub(in crate::rollout) fn has_lasted(&self) -> bool {
+        *self.has_lasted.get_or_init(|| lasting::has_lasted(self))
+    }
+
+    /// Returns whether pods of the revision to return to would fail for the same reason if they started now.
+    pub(in crate::rollout) fn fails_alike(&self, code: ReasonCode) -> bool {
+        self.alike.get_or_init(|| alike::alike(self)).contains(&code)
     }
 
     /// Computes the next step of the controller.
@@ -246,8 +267,17 @@ impl<'a> Situation<'a> {
             // The controller deletes them one by one, each after a longer backoff.
             return node.failed.len() < PILE && self.is_recent(node.since, STARTUP);
         }
+        let is_up_to_the_controller = |code| {
+            use ReasonCode as R;
+            matches!(code, R::PodOnIneligibleNode | R::OrphanedTarget | R::NodeNotReadyTaint)
+        };
         match node.reason {
             _ if node.keeps_failing => false,
+            Some(code) if is_up_to_the_controller(code) && self.controller_silent_since().is_some() => false,
+            // A node takes a moment to become ready for the first time.
+            Some(ReasonCode::NodeUnreachable | ReasonCode::NetworkUnavailable) => node.object.is_some_and(|object| {
+                was_never_ready(object) && self.is_recent(object.metadata.creation_timestamp.get(), PROGRESS_DEADLINE)
+            }),
             Some(code) if code.is_lack_of_room() && self.has_room(node) => true,
             Some(ReasonCode::StuckTerminating) => node.terminating.iter().all(|pod| {
                 pod.metadata.finalizers.is_empty() && self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP)
@@ -265,6 +295,15 @@ impl<'a> Situation<'a> {
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
             None => (node.updated.is_some() || !node.terminating.is_empty()) && !node.is_done,
         }
+    }
+
+    /// Returns whether the pod of the current revision works on a node: it is available, and not only until it crashes again.
+    pub(in crate::rollout) fn works_on(&self, node: &RolloutNode<'_>) -> bool {
+        let is_steady = |pod: &Pod| {
+            let since = pod.condition("Ready").and_then(|ready| ready.last_transition_time.get());
+            pod.restarts() < RESTARTS || !self.is_recent(since, PROGRESS_DEADLINE)
+        };
+        node.updated_is_available && node.updated.is_some_and(is_steady)
     }
 
     /// Returns whether the pod that waits for room gets it as soon as others have terminated; the scheduler may still have
@@ -290,6 +329,14 @@ impl<'a> Situation<'a> {
             Passes::Always => true,
         }
     }
+}
+
+/// Returns whether a node has joined, or rejoined under its name, and was never ready since, as far as is known.
+fn was_never_ready(node: &Node) -> bool {
+    let ready = node.condition("Ready").filter(|ready| ready.status != "True");
+    let since = ready.and_then(|ready| ready.last_transition_time.get());
+    let joined = node.metadata.creation_timestamp.get();
+    since.zip(joined).is_some_and(|(since, joined)| since.duration_since(joined).as_secs() <= REGISTRATION)
 }
 
 /// Returns whether a node has no taint that keeps pods away.

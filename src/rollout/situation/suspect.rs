@@ -21,6 +21,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         .count();
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
+    let working = situation.eligible().filter(|node| situation.works_on(node)).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let raised: BTreeSet<&RaisedRequest> =
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
@@ -28,10 +29,12 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if failing == 0 => return None,
         () if old_failing > 0 => SuspectKind::EveryRevision,
         // Pods of the older revision would run where these do not.
-        () if for_itself.count() == 0 => SuspectKind::Revision,
+        () if for_itself.count() == 0 && !situation.has_lasted() => SuspectKind::Revision,
         // A node whose pod is refused is not to blame for that.
-        () if available > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
-        () if available > failing => SuspectKind::Nodes,
+        () if working > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
+        () if working > failing => SuspectKind::Nodes,
+        // Something else has broken.
+        () if situation.has_lasted() => return None,
         // A policy or a limit may be as new as the revision: only the API server can tell.
         () if is_refused && !situation.another_is_admitted() => return None,
         () if old_available > 0 => SuspectKind::Revision,
@@ -48,7 +51,8 @@ pub(in crate::rollout) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> 
 
 fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
     let fails = |node: &&RolloutNode<'_>| {
-        node.may_be_the_revisions() && !node.reason.is_some_and(|code| situation.passes(code, node.since))
+        let is_excused = |code| situation.passes(code, node.since) || situation.fails_alike(code);
+        node.may_be_the_revisions() && !node.reason.is_some_and(is_excused)
     };
     situation.eligible().filter(|node| node.is_on_current()).filter(fails)
 }

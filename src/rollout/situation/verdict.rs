@@ -10,7 +10,7 @@ use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
 use crate::scheduling::rolling_update::UpdateStep;
 
 /// After how many seconds pods that fail are no longer taken for a rollout that has replaced all of them: after a day.
-const FINISHED: i64 = 86_400;
+pub(super) const FINISHED: i64 = 86_400;
 
 /// Returns the verdict on a rollout.
 pub(in crate::rollout) fn verdict_of(situation: &Situation<'_>) -> Verdict {

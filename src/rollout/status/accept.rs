@@ -15,6 +15,9 @@ use crate::rollout::situation::{RolloutNode, Situation};
 /// The annotation that says what is accepted of a DaemonSet, if the command does not: as `--accept`, separated by commas.
 const ANNOTATION: &str = "kubectl-ds/accept";
 
+/// How many characters of a value that cannot be read are shown.
+const LONGEST: usize = 60;
+
 /// What is accepted of a DaemonSet.
 #[derive(Default)]
 pub(super) struct Acceptances {
@@ -36,7 +39,7 @@ impl Acceptances {
             // It would hold for all later revisions, too.
             Ok(Acceptance { what: Accept::FewerNodes, .. }) => Err(format!("{one} is accepted by --accept only")),
             Ok(acceptance) => Ok(acceptance),
-            Err(why) => Err(format!("invalid value {one:?}: {why}")),
+            Err(why) => Err(format!("invalid value {:?}: {why}", one.chars().take(LONGEST).collect::<String>())),
         };
         let all: Result<Vec<Acceptance>, String> = text.split(',').map(|one| read(one.trim())).collect();
         let (all, invalid) = all.map_or_else(|why| (Vec::new(), Some(why)), |all| (last_of_each(all), None));
@@ -85,9 +88,10 @@ impl Acceptances {
         let may_still_start =
             too_many == 0 && !at_fault.is_empty() && at_fault.iter().all(|node| may_still_start(situation, node));
         let is_nowhere = || situation.nodes.iter().all(|node| node.updated.is_none() && node.terminating.is_empty());
+        let is_on_purpose = |one: &AcceptedNodes| one.what.what == Accept::OnDelete && !one.nodes.is_empty();
         let runs_somewhere = situation.eligible().any(|node| node.updated_is_available)
             // It has not been rolled out on purpose, or no node is to run it.
-            || is_nowhere() && (situation.nodes.iter().any(|node| node.old_is_available) || missing().next().is_none());
+            || is_nowhere() && (by.iter().any(is_on_purpose) || missing().next().is_none());
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
         let complete = verdict.knows_what_is_missing() && not_accepted == 0 && runs_somewhere;
         Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete })
@@ -124,6 +128,7 @@ fn is_accepted(situation: &Situation<'_>, one: Acceptance, node: &RolloutNode<'_
         Accept::Fault(accepted) => fault == Some(accepted),
         Accept::Code(code) => {
             fault.is_some_and(|fault| fault != Fault::Revision)
+                && !may_be_taken_down(situation, node)
                 && node.reason == Some(code)
                 && !node.updated_is_available
         }

@@ -8,7 +8,7 @@ use super::{Question, answer};
 use crate::coverage::test_support::{World, at, world};
 use crate::model::snapshot::PodsComplete;
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{Fault, FaultCounts, RolloutStatus, Verdict};
+use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, RolloutStatus, Verdict};
 
 fn status(world: World, accept: &[&str]) -> RolloutStatus {
     let accept: Vec<_> = accept.iter().map(|one| one.parse().unwrap()).collect();
@@ -242,6 +242,8 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
     // Once the template is fixed, that is.
     assert_eq!(commands(&["a"], hold.clone()), [undo, resume]);
     assert!(commands(&["a", "b"], hold).iter().any(|command| command.contains("partition")));
+    let by_code = status(lost_after(lost_after(rolled_out(&["a"]), "b"), "c"), &["NodeUnreachable"]);
+    assert!(!is_complete(&by_code));
     let most = status(lost_after(lost_after(rolled_out(&["a"]), "b"), "c"), &["node"]);
     assert_eq!((faults(&most), is_complete(&most)), ([0, 0, 0, 2, 0], false));
     assert_eq!(most.verdict, Verdict::Blocked);
@@ -342,7 +344,7 @@ fn a_revision_that_may_have_taken_excluded_nodes_down_is_not_accepted() {
         let status = status(down.iter().fold(rolled_out(available), |world, name| lost(world, name)), accept);
         (status.verdict, is_complete(&status), status.accepted.map(|accepted| accepted.not_accepted))
     };
-    for accept in ["node", "node=5", "cluster"] {
+    for accept in ["node", "node=5", "cluster", "NodeNotReadyTaint"] {
         assert_eq!(of(&["a"], &["x", "y", "z"], &[accept]), (Verdict::Complete, false, Some(3)), "{accept}");
         assert_eq!(of(&[], &["x", "y", "z"], &[accept]), (Verdict::Complete, false, Some(3)), "{accept}");
     }
@@ -706,4 +708,281 @@ fn nodes_with_the_same_reason_and_another_fault_get_no_command_for_another_node(
     let causes = status.causes.iter().map(|cause| (cause.nodes.join(" "), cause.fault, cause.fix.command.is_some()));
     let expected = [("z".to_owned(), Some(Fault::Unknown), false), ("y".to_owned(), Some(Fault::Node), true)];
     assert_eq!(causes.collect::<Vec<_>>(), expected);
+}
+
+/// A day of last month.
+fn long_ago(time: &str) -> String {
+    format!("2026-02-01T{time}Z")
+}
+
+/// A rollout that began last month.
+fn began_long_ago(world: World) -> World {
+    let mut world = world.daemon_set(json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}));
+    for revision in &mut world.snapshot.controller_revisions {
+        revision.metadata.creation_timestamp = serde_json::from_value(json!(long_ago("09:00:00"))).unwrap();
+    }
+    world
+}
+
+/// A node whose pod has been available since last month, or until it began to crash today, after so many restarts.
+fn lasted(world: World, name: &str, crashes: Option<(&str, i64)>) -> World {
+    let node = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
+    let ready = |status: &str, since: String| json!({"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": since}]});
+    let pod = |status: Value| json!({"metadata": {"creationTimestamp": long_ago("10:00:00")}, "status": status});
+    let (world, agent) = (world.node(name, node), format!("agent-{name}"));
+    match crashes {
+        None => world.pod(&agent, name, pod(ready("True", long_ago("10:01:00")))),
+        Some((since, restarts)) => {
+            let waiting = json!({"restartCount": restarts, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            world.unready_pod(&agent, name, waiting, pod(ready("False", since.to_owned())))
+        }
+    }
+}
+
+/// The node is as old as the others; only its pod is new.
+fn crashing_anew(world: World, name: &str) -> World {
+    let mut world = crashing(world, name);
+    let joined = json!("2026-01-01T00:00:00Z");
+    world.snapshot.nodes.last_mut().unwrap().metadata.creation_timestamp = serde_json::from_value(joined).unwrap();
+    world
+}
+
+fn undoes(status: &RolloutStatus) -> bool {
+    commands(status).iter().any(|command| command.contains(" undo "))
+}
+
+#[test]
+fn a_revision_that_has_worked_for_long_is_not_at_fault_for_what_breaks_then() {
+    use std::ops::Range;
+    let until_today = || Some(("2026-03-01T11:50:00Z", 5));
+    // So many nodes where it works, where it worked until today, where it has crashed since last month, and where new pods crash.
+    let of = |works: Range<u8>, worked: Range<u8>, never: Range<u8>, anew: Range<u8>| {
+        let world = began_long_ago(two_revisions());
+        let world = works.fold(world, |world, n| lasted(world, &format!("works-{n}"), None));
+        let world = worked.fold(world, |world, n| lasted(world, &format!("worked-{n}"), until_today()));
+        let never_ready = Some(("2026-02-01T10:00:05Z", 6000));
+        let world = never.fold(world, |world, n| lasted(world, &format!("never-{n}"), never_ready));
+        let world = anew.fold(world, |world, n| crashing_anew(world, &format!("anew-{n}")));
+        // One waits for the budget since then, so that the rollout is not finished.
+        let status = status(world.node("old", json!({})).pod("agent-old", "old", old()), &[]);
+        let FaultCounts { revision, unknown, .. } = status.faults.unwrap();
+        assert_eq!(status.verdict, Verdict::Blocked, "{status:?}");
+        assert!(revision == 0 || unknown == 0);
+        (revision > 0, undoes(&status))
+    };
+    // Its registry or what it depends on is down, or nodes were upgraded.
+    assert_eq!(of(0..3, 0..0, 0..0, 0..4), (false, false));
+    assert_eq!(of(0..0, 0..6, 0..0, 0..0), (false, false));
+    assert_eq!(of(0..1, 0..2, 0..0, 0..5), (false, false));
+    // A canary says little, and one that has crashed all the time nothing.
+    assert_eq!(of(0..1, 0..0, 0..0, 0..3), (true, true));
+    assert_eq!(of(0..0, 0..0, 0..3, 0..1), (true, true));
+    // It was rolled out a few minutes ago.
+    assert_eq!(of(0..0, 0..0, 0..0, 0..3), (true, true));
+}
+
+#[test]
+fn a_revision_that_has_worked_for_long_is_not_what_takes_new_nodes_down() {
+    let joined = |world: World, name: &str| {
+        let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:32:00")}]);
+        let running = json!({"ready": false, "state": {"running": {"startedAt": at("11:31:00")}}});
+        let node = json!({"metadata": {"creationTimestamp": at("11:20:00")}, "status": {"conditions": since}});
+        world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, json!({}))
+    };
+    let of = |world: World| {
+        let world = ["x", "y", "z"].into_iter().fold(world, joined);
+        let status = status(world, &["node"]);
+        (faults(&status), is_complete(&status), undoes(&status))
+    };
+    assert_eq!(of(lasted(began_long_ago(two_revisions()), "a", None)), ([3, 0, 0, 0, 0], true, false));
+    // A revision that works for half an hour on one node may have taken three others down.
+    assert_eq!(of(rolled_out(&["a"])), ([0, 0, 0, 3, 0], false, true));
+}
+
+#[test]
+fn what_refuses_or_crowds_out_a_revision_after_a_long_time_is_at_fault_itself() {
+    let container = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
+    let quota = "pods \"agent-x\" is forbidden: exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=2, \
+        limited: requests.cpu=2";
+    let account = "pods \"agent-\" is forbidden: error looking up service account default/none: serviceaccount \"none\" not found";
+    let fault = |has_lasted: bool, refusal: &str| {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(container("500m")).revision_of_image("hash1", 1, "agent:1");
+        let world = began_long_ago(world.template(container("1")).revision_of_image("hash2", 2, "agent:2"));
+        let world = match has_lasted {
+            true => lasted(world, "a", None),
+            false => world.node("a", json!({})).pod("agent-a", "a", json!({})),
+        };
+        faults(&status(world.node("b", json!({})).refusal(refusal), &[]))
+    };
+    assert_eq!(fault(true, quota), [0, 1, 0, 0, 0]);
+    assert_eq!(fault(false, quota), [0, 0, 1, 0, 0]);
+    // Who has deleted it is not known.
+    assert_eq!(fault(true, account), [0, 0, 0, 1, 0]);
+    assert_eq!(fault(false, account), [0, 0, 1, 0, 0]);
+}
+
+/// They are available in turns.
+#[test]
+fn pods_that_have_just_come_up_again_after_many_crashes_prove_nothing() {
+    let of = |restarts: i64, since: &str| {
+        let flapping = |world: World, name: &str| {
+            let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(since)}]);
+            let container = json!({"name": "agent", "ready": true, "restartCount": restarts,
+                "state": {"running": {"startedAt": at(since)}}});
+            let pod = json!({"status": {"conditions": conditions, "containerStatuses": [container]}});
+            world.node(name, json!({})).pod(&format!("agent-{name}"), name, pod)
+        };
+        let world = ["a", "b", "c"].into_iter().fold(two_revisions(), flapping);
+        // Everything else has crashed there since before the rollout.
+        let others = |world: World, name: &str| another(world, name, "d", Some("10:30:00"));
+        let world = ["other-1", "other-2"].into_iter().fold(crashing(world, "d"), others);
+        let status = status(world.node("e", json!({})).pod("agent-e", "e", old()), &["node"]);
+        status.causes.iter().find(|cause| cause.code == ReasonCode::CrashLooping).unwrap().fault
+    };
+    assert_eq!(of(4, "11:59:00"), Some(Fault::Revision));
+    assert_eq!(of(4, "11:40:00"), Some(Fault::Node));
+    assert_eq!(of(1, "11:59:00"), Some(Fault::Node));
+}
+
+#[test]
+fn a_node_that_has_just_joined_is_waited_for() {
+    let of = |joined: &str| {
+        let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(joined)}]);
+        let node = json!({"metadata": {"creationTimestamp": at(joined)}, "status": {"conditions": conditions}});
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let world = rolled_out(&["a", "b"]).node("c", node);
+        let pod = json!({"metadata": {"creationTimestamp": at(joined)}});
+        let status = status(world.unready_pod("agent-c", "c", starting, pod), &["node"]);
+        (status.verdict, is_complete(&status))
+    };
+    assert_eq!(of("11:52:00"), (Verdict::Progressing, false));
+    assert_eq!(of("11:40:00"), (Verdict::Degraded, true));
+}
+
+/// It may be there until the pod garbage collector comes.
+#[test]
+fn an_old_pod_of_a_deleted_node_does_not_show_that_a_revision_is_available() {
+    let world = down(down(two_revisions(), "a", old()), "b", old());
+    let with_pod = |world: World, node: &str| world.pod("agent-gone", node, old());
+    let status = status(with_pod(world, "gone"), &["node"]);
+    assert!(!is_complete(&status), "{:?}", status.accepted);
+}
+
+#[test]
+fn nothing_is_about_to_be_created_by_a_controller_that_is_down() {
+    let of = |renewed: &str| {
+        let mut world = rolled_out(&["a", "b"]).node("c", json!({}));
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15}});
+        world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
+        let status = status(world, &["cluster"]);
+        (status.verdict, status.blocked_by, faults(&status), is_complete(&status))
+    };
+    let (verdict, ..) = of("11:59:50");
+    assert_eq!(verdict, Verdict::Progressing);
+    let expected = (Verdict::Blocked, Some(BlockedBy::ControllerDown), [0, 1, 0, 0, 0], true);
+    assert_eq!(of("11:48:00"), expected);
+}
+
+/// Their pods count against the budget until a controller removes them, or the taint.
+#[test]
+fn nothing_is_about_to_be_removed_by_a_controller_that_is_down() {
+    let of = |renewed: &str, is_gone: bool| {
+        let taint = json!({"spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}});
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = rolled_out(&["a"]).node("b", json!({})).pod("agent-b", "b", old());
+        let world = if is_gone { world } else { world.node("x", taint) };
+        let mut world = world.unready_pod("agent-x", "x", crashes, json!({}));
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15}});
+        world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
+        status(world, &[]).verdict
+    };
+    for is_gone in [false, true] {
+        assert_eq!(of("11:59:50", is_gone), Verdict::Progressing, "{is_gone}");
+        assert_eq!(of("11:48:00", is_gone), Verdict::Blocked, "{is_gone}");
+    }
+}
+
+#[test]
+fn an_annotation_that_cannot_be_read_accepts_nothing_and_is_shown_in_short() {
+    let of = |text: &str| {
+        let annotations = json!({"metadata": {"annotations": {"kubectl-ds/accept": text}}});
+        let status = status(down(rolled_out(&["a", "b"]), "c", json!({})).daemon_set(annotations), &[]);
+        (is_complete(&status), status.accepted.unwrap().invalid)
+    };
+    for text in ["", "nodes", "node=10 %", "node,,cluster", "node=1000%", "node=0.5", "node=\u{1b}[31m", "fewer-nodes"]
+    {
+        let (is_complete, invalid) = of(text);
+        assert!(!is_complete && invalid.is_some(), "{text:?}");
+    }
+    let (_, invalid) = of(&"x".repeat(100_000));
+    assert!(invalid.unwrap().len() < 300);
+    assert!(!of(" node , cluster = 1").0);
+    assert_eq!(of(" node ,\ncluster=0"), (true, None));
+}
+
+#[test]
+fn a_limit_of_nothing_and_a_percentage_of_few_nodes_accept_none() {
+    let of = |nodes: &[&str], accept: &str| is_complete(&status(down(rolled_out(nodes), "z", json!({})), &[accept]));
+    for (nodes, accept, expected) in [
+        (&["a", "b"][..], "node=0", false),
+        (&["a", "b"], "node=0%", false),
+        // 33% of three nodes is less than one.
+        (&["a", "b"], "node=33%", false),
+        (&["a", "b"], "node=34%", true),
+        (&["a", "b"], "node=100%", true),
+        (&["a", "b", "c", "d", "e", "f", "g", "h", "i"], "node=10%", true),
+        (&["a", "b", "c", "d", "e", "f", "g", "h"], "node=10%", false),
+    ] {
+        assert_eq!(of(nodes, accept), expected, "{accept} of {}", nodes.len() + 1);
+    }
+    // Nothing is missing.
+    assert!(is_complete(&status(rolled_out(&["a"]), &["node=0%"])));
+}
+
+/// The pods of the older revision run because they were started before the registry or the network broke.
+#[test]
+fn a_revision_that_changes_nothing_about_what_fails_is_not_at_fault() {
+    let container = |more: Value| {
+        let mut container = json!({"name": "agent", "image": "agent:1"});
+        container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "containers": [container] })
+    };
+    let fails = |after: Value, waiting: &str, message: &str| {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(container(json!({}))).revision_of_image("hash1", 1, "agent:1");
+        let image = after["containers"][0]["image"].as_str().unwrap().to_owned();
+        let world = world.template(after).revision_of_image("hash2", 2, &image);
+        let container = json!({"state": {"waiting": {"reason": waiting, "message": message}}});
+        let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:45:00")}]);
+        let pod = json!({"metadata": {"creationTimestamp": at("11:45:00")}, "status": {"conditions": since}});
+        let world = world.node("a", json!({})).unready_pod("agent-a", "a", container, pod);
+        let world = match waiting {
+            "ContainerCreating" => world.event("Pod", "agent-a", "FailedCreatePodSandBox", message, "11:59:30"),
+            _ => world,
+        };
+        let status = status(world.node("b", json!({})).pod("agent-b", "b", old()), &["node", "cluster"]);
+        assert_eq!(status.verdict, Verdict::Blocked, "{status:?}");
+        (status.causes[0].code, status.causes[0].fault, undoes(&status))
+    };
+    let pull = |after: Value| fails(container(after), "ImagePullBackOff", "Back-off pulling image");
+    let (image, revision) = (ReasonCode::ImagePullFailed, Some(Fault::Revision));
+    assert_eq!(pull(json!({"env": [{"name": "A", "value": "1"}]})), (image, Some(Fault::Unknown), false));
+    assert_eq!(pull(json!({"image": "agent:2"})), (image, revision, true));
+    assert_eq!(pull(json!({"imagePullPolicy": "Always"})), (image, revision, true));
+    let mut with_secret = container(json!({}));
+    with_secret["imagePullSecrets"] = json!([{"name": "none"}]);
+    assert_eq!(fails(with_secret, "ImagePullBackOff", "Back-off pulling image"), (image, revision, true));
+    let sandbox = |after: Value| {
+        fails(after, "ContainerCreating", "Failed to create pod sandbox: plugin type=\"x\" failed (add): no addresses")
+    };
+    let of_sandbox = ReasonCode::SandboxFailed;
+    assert_eq!(sandbox(container(json!({"image": "agent:2"}))), (of_sandbox, Some(Fault::Unknown), false));
+    let mut other_runtime = container(json!({}));
+    other_runtime["runtimeClassName"] = json!("other");
+    assert_eq!(sandbox(other_runtime), (of_sandbox, revision, true));
 }

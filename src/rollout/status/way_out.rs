@@ -270,7 +270,8 @@ fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
 /// Suggests to roll back as `undo` does by default.
 fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
-    let (target, template) = situation.revisions.target()?;
+    // What has broken since breaks the pods of another revision, too.
+    let (target, template) = situation.revisions.target().filter(|_| !situation.has_lasted())?;
     let is_admitted = situation.index.snapshot.is_admitted(daemon_set, target.object.hash());
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It
     // brings no node back, but takes down no more.

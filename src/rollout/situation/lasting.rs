@@ -1,0 +1,41 @@
+//! Whether the current revision has worked for long: what fails now is then hardly its fault, but something else has broken.
+
+use super::fault::was_lost_after_update;
+use super::verdict::FINISHED;
+use super::{RolloutNode, Situation};
+use crate::model::pod::Pod;
+use crate::report::age::seconds_between;
+use crate::report::reason::Class;
+
+/// How many seconds a pod must have run for each of its restarts: one that crashes again and again has not worked for long.
+const RUN: i64 = 3_600;
+
+/// Returns whether the current revision was available for a day on at least half as many nodes as it fails on without having been
+/// so: fewer may be canaries. Nodes that have joined since it was rolled out got it because of that.
+pub(super) fn has_lasted(situation: &Situation<'_>) -> bool {
+    let (lasted, others): (Vec<_>, Vec<_>) = situation.nodes.iter().partition(|node| has_lasted_on(situation, node));
+    let failing = others.into_iter().filter(|node| fails_anew(situation, node)).count();
+    !lasted.is_empty() && 2 * lasted.len() >= failing
+}
+
+/// Returns whether the pod of the current revision on a node is available, or was until it failed, for a day.
+fn has_lasted_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    let lasted = |pod: &Pod| {
+        let created = pod.metadata.creation_timestamp.get()?;
+        let ready = pod.condition("Ready")?;
+        let (since, now) = (ready.last_transition_time.get()?, situation.now());
+        // Until it is ready for the first time, it is not ready since its creation.
+        let (from, to) = if ready.status == "True" { (since, now) } else { (created, since) };
+        let is_steady = pod.restarts().saturating_mul(RUN) <= seconds_between(created, now);
+        Some(is_steady && seconds_between(from, to) >= FINISHED)
+    };
+    node.updated.and_then(lasted).unwrap_or(false)
+}
+
+fn fails_anew(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    let joined = node.object.and_then(|node| node.metadata.creation_timestamp.get());
+    let has_joined_since = joined.zip(situation.rolled_out_at()).is_some_and(|(joined, began)| joined > began);
+    let is_of_pod = || node.reason.is_some_and(|code| code.class() != Class::Node) && !situation.is_passing(node);
+    !has_joined_since
+        && (node.eligible && node.is_on_current() && is_of_pod() || was_lost_after_update(situation, node))
+}

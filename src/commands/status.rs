@@ -114,6 +114,7 @@ impl RunCommand for StatusArgs {
         let map_label = map.is_shown.then_some(map.label.as_str());
         let question = Question { requested: to_revision, map_label, accept: &accept, templates: templates.as_ref() };
         let mut report = rollout_status::answer(&snapshot, &question);
+        check_templates(templates.as_ref(), &report, &session)?;
         if !output::print_data(output.as_ref(), &mut report, &view, out)? {
             let text = view.text(|page| {
                 render::status::status(&report, is_named, page);
@@ -142,8 +143,7 @@ async fn read_templates(
     for manifest in &read.daemon_sets {
         let (namespace, name) = (manifest.namespace().to_owned(), manifest.name().to_owned());
         let Some(live) = what_if::live(&snapshot, manifest) else {
-            let unknown = UnknownName { name, near: Vec::new(), elsewhere: Vec::new() };
-            return Err(session.source.unknown_daemon_set(Some(&namespace), unknown).into());
+            return Err(session.source.unknown_daemon_set(Some(&namespace), unknown(&name)).into());
         };
         let how = match Apply::last_used_on(live) {
             // What another manager has overwritten is not what the manifest has.
@@ -154,6 +154,25 @@ async fn read_templates(
         templates.insert((namespace, name), proposed.template());
     }
     Ok((session, names, templates))
+}
+
+/// Checks that the DaemonSets of the manifests still exist: those of the same names in other namespaces tell nothing.
+fn check_templates(
+    templates: Option<&Templates>,
+    report: &RolloutStatusReport,
+    session: &Session,
+) -> Result<(), CommandError> {
+    let is_told = |(namespace, name): &(String, String)| {
+        report.daemon_sets.iter().any(|one| (&one.namespace, &one.name) == (namespace, name))
+    };
+    let Some((namespace, name)) = templates.and_then(|templates| templates.keys().find(|key| !is_told(key))) else {
+        return Ok(());
+    };
+    Err(session.source.unknown_daemon_set(Some(namespace), unknown(name)).into())
+}
+
+fn unknown(name: &str) -> UnknownName {
+    UnknownName { name: name.to_owned(), near: Vec::new(), elsewhere: Vec::new() }
 }
 
 /// Checks that a revision exists.

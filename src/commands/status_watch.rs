@@ -21,6 +21,7 @@ use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::render;
@@ -28,7 +29,7 @@ use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
-use crate::report::acceptance::Acceptance;
+use crate::report::acceptance::{Accept, Acceptance};
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, Verdict};
 use crate::rollout::events::NodeEvents;
@@ -65,7 +66,7 @@ pub(super) struct WatchArgs {
     /// With --watch: exit with 3 as soon as a rollout has been blocked for the time of --blocked-for
     #[arg(long, requires = "watch")]
     fail_fast: bool,
-    /// With --fail-fast, or with --accept of missing nodes: how long a rollout may be blocked; by default 60s, or 30s without
+    /// With --fail-fast or --accept: how long a rollout may be blocked; by default 60s, or 30s without
     /// --fail-fast
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
     blocked_for: Option<Duration>,
@@ -78,8 +79,8 @@ impl WatchArgs {
     /// Checks that what the flags limit is asked for.
     pub(super) fn check(&self, accept: &[Acceptance]) -> Result<(), CommandError> {
         match self.blocked_for {
-            Some(_) if !self.fail_fast && !accept.iter().any(|one| one.what.is_about_nodes()) => {
-                Err(CommandError::usage("--blocked-for needs --fail-fast, or --accept of missing nodes"))
+            Some(_) if !self.fail_fast && accept.iter().all(|one| one.what == Accept::Nothing) => {
+                Err(CommandError::usage("--blocked-for needs --fail-fast or --accept"))
             }
             _ => Ok(()),
         }
@@ -206,7 +207,7 @@ pub(super) async fn run(
         let snapshot = in_time(deadline, watch.snapshot()).await?;
         check_readable(snapshot, flavor)
             .map_err(|error| error.hint("without --watch, permission to get the DaemonSet is enough"))?;
-        check_identities(&mut identities, snapshot, &names)?;
+        check_identities(&mut identities, snapshot, &names, templates.as_ref())?;
         if let Some(number) = to_revision.filter(|_| is_current) {
             check_revision_is_not_awaited_in_vain(snapshot, number)?;
         }
@@ -235,7 +236,9 @@ pub(super) async fn run(
             continue;
         }
         events.update(&report);
-        let is_over = is_current && report.daemon_sets.iter().all(is_done);
+        // If nothing has come of what the controller could do, nothing will.
+        let ends = |rollout| is_done(rollout, standstills.nothing_changes(rollout, looked.into_std()));
+        let is_over = is_current && report.daemon_sets.iter().all(ends);
         let notices = notices(&watch);
         match &mut display {
             // The final report takes its place.
@@ -397,11 +400,16 @@ fn check_identities(
     known: &mut Option<BTreeMap<String, String>>,
     snapshot: &Snapshot,
     names: &[String],
+    templates: Option<&Templates>,
 ) -> Result<(), CommandError> {
     if names.is_empty() {
         return Ok(());
     }
-    let all = || snapshot.daemon_sets_of_any_flavor().map(|one| &one.metadata);
+    // Those of other namespaces may have the names of a manifest's.
+    let is_meant = |one: &&ObjectMeta| {
+        templates.is_none_or(|templates| templates.contains_key(&(one.namespace.clone(), one.name.clone())))
+    };
+    let all = || snapshot.daemon_sets_of_any_flavor().map(|one| &one.metadata).filter(is_meant);
     let gone = |name: &str, how: &str| {
         Err(CommandError::new(format!("DaemonSet {} was {how} while it was watched", sanitize(name))))
     };
@@ -410,6 +418,10 @@ fn check_identities(
     let Some(before) = known.as_ref() else {
         if let Some(name) = names.iter().find(|name| all().all(|one| one.name != **name)) {
             return gone(name, "deleted");
+        }
+        let is_gone = |(namespace, name): &(String, String)| !now.contains_key(&format!("{namespace}/{name}"));
+        if let Some((namespace, name)) = templates.and_then(|templates| templates.keys().find(|key| is_gone(key))) {
+            return gone(&format!("{namespace}/{name}"), "deleted");
         }
         *known = Some(now);
         return Ok(());
@@ -427,16 +439,19 @@ fn check_identities(
 /// Returns whether --accept ends the watch of a rollout that lacks other nodes, too. What a DaemonSet says itself ends none, and
 /// pods that are slow to start are waited for.
 fn may_end_by_accept(rollout: &RolloutStatus, accept: &[Acceptance]) -> bool {
-    let says_which = accept.iter().any(|one| one.what.is_about_nodes());
-    says_which && !rollout.accepted.as_ref().is_some_and(|accepted| accepted.may_still_start)
+    let says_what = accept.iter().any(|one| one.what != Accept::Nothing);
+    says_what && !rollout.accepted.as_ref().is_some_and(|accepted| accepted.may_still_start)
 }
 
-fn is_done(rollout: &RolloutStatus) -> bool {
+fn is_done(rollout: &RolloutStatus, nothing_changes: bool) -> bool {
     let is_requested = rollout.requested.is_none_or(|requested| requested.current == Some(true));
     // While the controller can do more, what is accepted may still mend itself.
     let goes_on = rollout.verdict == Verdict::Progressing
         || matches!(rollout.blocked_by, Some(BlockedBy::CreationBackoff | BlockedBy::MissedSurgePods));
-    is_requested && rollout.matches_manifest != Some(false) && rollout.counts_as_complete() && !goes_on
+    is_requested
+        && rollout.matches_manifest != Some(false)
+        && rollout.counts_as_complete()
+        && (!goes_on || nothing_changes)
 }
 
 #[cfg(test)]
@@ -456,7 +471,8 @@ mod tests {
             ("node", Some(false), true),
             ("node", Some(true), false),
             ("node", None, true),
-            ("fewer-nodes", None, false),
+            // Whoever says what may be missing wants an answer.
+            ("fewer-nodes", None, true),
             ("none", None, false),
         ] {
             let accept = [accept.parse().unwrap()];
@@ -471,6 +487,36 @@ mod tests {
             assert_eq!(may_end_by_accept(&rollout, &accept), may_end, "{accept:?} {may_still_start:?}");
             assert!(!may_end_by_accept(&rollout, &[]));
         }
+    }
+
+    /// Two manifests have the same name; the query also finds one that neither means.
+    #[test]
+    fn every_daemon_set_of_a_manifest_has_to_be_there_and_no_other() {
+        let in_namespaces = |namespaces: &[&str]| {
+            let mut snapshot = world().daemon_set(json!({})).finish();
+            let daemon_set = snapshot.daemon_sets.remove(0);
+            let of = |namespace: &&str| {
+                let mut daemon_set = daemon_set.clone();
+                (daemon_set.metadata.namespace, daemon_set.metadata.uid) =
+                    ((*namespace).to_owned(), (*namespace).to_owned());
+                daemon_set
+            };
+            snapshot.daemon_sets = namespaces.iter().map(of).collect();
+            snapshot
+        };
+        let template = in_namespaces(&["a"]).daemon_sets[0].template();
+        let key = |namespace: &str| (namespace.to_owned(), "agent".to_owned());
+        let templates = Templates::from([(key("a"), template.clone()), (key("b"), template)]);
+        let check = |seen: &[&[&str]]| {
+            let mut known = None;
+            let names = ["agent".to_owned(), "agent".to_owned()];
+            seen.iter().all(|namespaces| {
+                check_identities(&mut known, &in_namespaces(namespaces), &names, Some(&templates)).is_ok()
+            })
+        };
+        assert!(check(&[&["a", "b", "c"], &["a", "b"]]));
+        assert!(!check(&[&["a", "c"]]));
+        assert!(!check(&[&["a", "b"], &["a", "c"]]));
     }
 
     #[test]
@@ -501,7 +547,8 @@ mod tests {
                 may_still_start: false,
                 complete,
             });
-            assert_eq!(is_done(&rollout), done, "{verdict:?} {blocked_by:?} {complete}");
+            assert_eq!(is_done(&rollout, false), done, "{verdict:?} {blocked_by:?} {complete}");
+            assert_eq!(is_done(&rollout, true), done || complete, "{verdict:?} {blocked_by:?} {complete}");
         }
     }
 }

@@ -3,15 +3,53 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::report::rollout_status::{RolloutStatus, Verdict};
+use crate::report::coverage::Counts;
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{Cause, NextActions, RolloutStatus, Verdict};
 
 /// For how long a rollout may be neither blocked nor paused without an end of its standstill, if nothing comes of it: the
 /// controller recreates a pod that has failed, and for a moment the new one may still start.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
+/// For how long nothing at all may change before a rollout stands still that should go on: longer than a pod may take to start, and
+/// than the controller waits before it tries again to create one. What would act may be down.
+const NO_CHANGE: Duration = Duration::from_secs(1200);
+
 /// Which rollouts have been blocked or paused, and since when.
 #[derive(Debug, Default)]
-pub(crate) struct Standstills(BTreeMap<(String, String), Standstill>);
+pub(crate) struct Standstills {
+    standing: BTreeMap<(String, String), Standstill>,
+    unchanged: BTreeMap<(String, String), Unchanged>,
+}
+
+/// What was last known of a rollout, and since when.
+#[derive(Debug)]
+struct Unchanged {
+    since: Instant,
+    verdict: Verdict,
+    counts: Counts,
+    next: NextActions,
+    causes: Vec<(ReasonCode, Vec<String>)>,
+}
+
+impl Unchanged {
+    fn of(rollout: &RolloutStatus, now: Instant) -> Self {
+        let causes = rollout.causes.iter().map(|cause| (cause.code, cause.nodes.clone())).collect();
+        let (counts, next) = (rollout.counts.clone(), rollout.next.clone());
+        Unchanged { since: now, verdict: rollout.verdict, counts, next, causes }
+    }
+
+    fn is_still(&self, rollout: &RolloutStatus) -> bool {
+        // Both end by themselves, at a time that the DaemonSet sets.
+        let takes_time = |cause: &Cause| {
+            cause.passing && matches!(cause.code, ReasonCode::NotYetAvailable | ReasonCode::Terminating)
+        };
+        let causes = rollout.causes.iter().map(|cause| (cause.code, &cause.nodes));
+        (self.verdict, &self.counts, &self.next) == (rollout.verdict, &rollout.counts, &rollout.next)
+            && causes.eq(self.causes.iter().map(|(code, nodes)| (*code, nodes)))
+            && !rollout.causes.iter().any(takes_time)
+    }
+}
 
 #[derive(Debug)]
 struct Standstill {
@@ -25,29 +63,43 @@ struct Standstill {
 impl Standstills {
     /// Notes what is said of rollouts at this time.
     pub(crate) fn update<'r>(&mut self, rollouts: impl Iterator<Item = &'r RolloutStatus>, now: Instant) {
-        let mut before = std::mem::take(&mut self.0);
+        let mut before = std::mem::take(self);
         for rollout in rollouts {
-            let name = (rollout.namespace.clone(), rollout.name.clone());
-            if let Some(standstill) = Standstill::of(rollout, before.remove(&name), now) {
-                self.0.insert(name, standstill);
+            let name = key(rollout);
+            let unchanged = before.unchanged.remove(&name).filter(|unchanged| unchanged.is_still(rollout));
+            self.unchanged.insert(name.clone(), unchanged.unwrap_or_else(|| Unchanged::of(rollout, now)));
+            if let Some(standstill) =
+                Standstill::of(rollout, before.standing.remove(&name), self.nothing_changes(rollout, now), now)
+            {
+                self.standing.insert(name, standstill);
             }
         }
     }
 
+    /// Returns whether nothing about a rollout has changed for so long that nothing more is to be expected.
+    pub(crate) fn nothing_changes(&self, rollout: &RolloutStatus, now: Instant) -> bool {
+        let unchanged = self.unchanged.get(&key(rollout));
+        unchanged.is_some_and(|unchanged| now.duration_since(unchanged.since) >= NO_CHANGE)
+    }
+
     /// Forgets all of them, after a time in which nothing was known.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        *self = Standstills::default();
     }
 
     /// Returns whether a rollout stands still, and has done so for this long.
     pub(crate) fn last(&self, duration: Duration, now: Instant) -> bool {
-        let mut standing = self.0.values().filter(|standstill| standstill.attempt_since.is_none());
+        let mut standing = self.standing.values().filter(|standstill| standstill.attempt_since.is_none());
         standing.any(|standstill| now.duration_since(standstill.since) >= duration)
     }
 }
 
+fn key(rollout: &RolloutStatus) -> (String, String) {
+    (rollout.namespace.clone(), rollout.name.clone())
+}
+
 impl Standstill {
-    fn of(rollout: &RolloutStatus, before: Option<Self>, now: Instant) -> Option<Self> {
+    fn of(rollout: &RolloutStatus, before: Option<Self>, nothing_changes: bool, now: Instant) -> Option<Self> {
         let progress = (rollout.revision.as_ref().map(|revision| revision.number), rollout.counts.updated_available);
         if rollout.counts_as_complete() {
             return None;
@@ -57,8 +109,8 @@ impl Standstill {
             // More nodes are down than are accepted.
             Verdict::Complete => true,
             // Nobody observes it.
-            Verdict::NotObserved => rollout.controller_silent_since.is_some(),
-            _ => false,
+            Verdict::NotObserved if rollout.controller_silent_since.is_some() => true,
+            _ => nothing_changes,
         };
         if stands_still {
             let since = before.map_or(now, |before| before.since);
@@ -145,6 +197,35 @@ mod tests {
             standstills.update(report.daemon_sets.iter(), now);
             assert_eq!(standstills.last(Duration::from_secs(60), now), lasts, "{is_silent}");
         }
+    }
+
+    /// As if the controller of another program were down, of which no lease is known.
+    #[test]
+    fn what_goes_on_for_long_without_any_change_stands_still_unless_pods_take_their_time() {
+        let lasts = |code: ReasonCode, changes_at: Option<u64>, minutes: u64| {
+            let mut standstills = Standstills::default();
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            let world = world().node("a", json!({})).unready_pod("agent-a", "a", crashes, json!({}));
+            let mut report = rollout_status(&world.finish(), None);
+            report.daemon_sets[0].verdict = Verdict::Progressing;
+            (report.daemon_sets[0].causes[0].code, report.daemon_sets[0].causes[0].passing) = (code, true);
+            let began = Instant::now();
+            let at = |minute: u64| began + Duration::from_secs(60 * minute);
+            for minute in 0..=minutes {
+                if changes_at == Some(minute) {
+                    report.daemon_sets[0].counts.ready = Some(7);
+                }
+                standstills.update(report.daemon_sets.iter(), at(minute));
+            }
+            let rollout = &report.daemon_sets[0];
+            (standstills.last(Duration::ZERO, at(minutes)), standstills.nothing_changes(rollout, at(minutes)))
+        };
+        assert_eq!(lasts(ReasonCode::CreatePending, None, 19), (false, false));
+        assert_eq!(lasts(ReasonCode::CreatePending, None, 20), (true, true));
+        assert_eq!(lasts(ReasonCode::CreatePending, Some(1), 20), (false, false));
+        assert_eq!(lasts(ReasonCode::CreatePending, Some(1), 21), (true, true));
+        assert_eq!(lasts(ReasonCode::NotYetAvailable, None, 60), (false, false));
+        assert_eq!(lasts(ReasonCode::Terminating, None, 60), (false, false));
     }
 
     #[test]

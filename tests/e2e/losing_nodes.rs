@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::rollouts::program::{Run, run, run_on};
@@ -243,4 +244,65 @@ fn a_rollout_ends_although_nodes_are_down_if_that_is_accepted_and_not_if_the_rev
         let status = run(&["status", "agent"]);
         (status.code == Some(0) && status.says("is complete")).then_some(())
     });
+}
+
+/// Autoscalers that remove nodes and do not get on: what is left on the nodes is named, and no rollout waits for them.
+#[test]
+fn a_removal_of_nodes_that_does_not_get_on_is_told_with_what_is_left() {
+    let cluster = cluster();
+    let names = ["agent", "other"];
+    for name in names {
+        create(&cluster, name);
+        patch(&cluster, name, &json!({"spec": {"tolerations": null}}));
+        wait_for_pods(&cluster, name, 17);
+    }
+    let web = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "finalizers": ["example.com/backup"]},
+        "spec": {"nodeName": "general-0", "containers": [{"name": "web", "image": "web:1"}]}});
+    cluster.create(&web.to_string());
+    let ago = |seconds: i64| Timestamp::now() - SignedDuration::from_secs(seconds);
+    let taint = |node: &str, key: &str, value: &str, added: Option<Timestamp>| {
+        let added = added.map(|added| format!("{added:.0}"));
+        let taint = json!({"key": key, "value": value, "effect": "NoSchedule", "timeAdded": added});
+        let patch = json!({"spec": {"taints": [taint]}}).to_string();
+        cluster.kubectl(&["patch", "node", node, "--type", "merge", "-p", &patch]);
+    };
+    let autoscaler = "ToBeDeletedByClusterAutoscaler";
+    taint("general-0", "karpenter.sh/disrupted", "", Some(ago(1200)));
+    taint("general-1", autoscaler, &ago(1000).as_second().to_string(), None);
+    // These have just begun.
+    taint("general-2", "karpenter.sh/disrupted", "", Some(ago(120)));
+    taint("general-3", autoscaler, &ago(120).as_second().to_string(), None);
+
+    let run = |arguments: &[&str]| run_on(&cluster, arguments);
+    let coverage = run(&["coverage", "agent"]);
+    coverage.must_say("NodeRemovalStuck").must_say("pods not evicted: 1, such as default/web");
+    let report = run(&["coverage", "agent", "-o", "json"]).json();
+    let stuck: Vec<&Value> = report["daemonSets"][0]["notEligibleGroups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .chain(report["daemonSets"][0]["groups"].as_array().unwrap())
+        .filter(|group| group["code"] == "NodeRemovalStuck")
+        .flat_map(|group| group["nodes"].as_array().unwrap())
+        .collect();
+    let mut stuck: Vec<&str> = stuck.into_iter().map(|node| node.as_str().unwrap()).collect();
+    stuck.sort_unstable();
+    assert_eq!(stuck, ["general-0", "general-1"], "{report}");
+    run(&["list"]).must_say("the removal of 2 nodes is stuck (general-0, general-1)");
+    cluster.kubectl(&["delete", "pod", "web", "--wait=false"]);
+    cluster.wait_until("the pod is terminating", || {
+        let coverage = run(&["coverage", "agent"]);
+        coverage.says("still terminating: 1, such as default/web (finalizer example.com/backup)").then_some(())
+    });
+
+    // Such nodes get no new pod, and nobody waits for them unless a limit is exceeded.
+    patch(&cluster, "agent", &json!({"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}));
+    run(&["status", "agent", "--watch", "--accept", "node", "--timeout", "3m"]).expect(0).must_say("13 nodes");
+    let release = json!({"metadata": {"finalizers": null}}).to_string();
+    cluster.kubectl(&["patch", "pod", "web", "--type", "merge", "-p", &release]);
+    for node in ["general-0", "general-1", "general-2", "general-3"] {
+        cluster.kubectl(&["patch", "node", node, "--type", "merge", "-p", "{\"spec\": {\"taints\": null}}"]);
+    }
+    run(&["status", "agent", "--watch", "--timeout", "3m"]).expect(0).must_say("17 nodes");
+    assert!(!run(&["coverage", "agent"]).says("NodeRemovalStuck"));
 }

@@ -30,17 +30,20 @@ use crate::model::hold::Hold;
 use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::plan::{Action, Plan, Step};
+use crate::plan::{Action, Plan, PodRef, Step};
 use crate::render;
 use crate::render::view::View;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{Backoff, ChangeOutcome, ChangePlan, ChangeStage, LeftBecause, Warning, WarningCode};
-use crate::rollout::apply::{Application, Kept, StepRefusal, is_undone};
+use crate::report::{count, count_and};
+use crate::rollout::apply::{Application, Kept, Server, StepRefusal, is_undone};
 use crate::rollout::concurrent_edit::managers;
+use crate::rollout::new_pods::trial_of_current;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
+use crate::rollout::retry::is_as_retried;
 use crate::rollout::set;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::is_rolled_back;
@@ -69,6 +72,11 @@ pub(super) trait Verb {
         Vec::new()
     }
 
+    /// Returns whether it deletes pods that are to be recreated as they are, so that the API server is asked for one first.
+    fn recreates_pods(&self) -> bool {
+        false
+    }
+
     /// Makes the plan.
     ///
     /// # Errors
@@ -91,6 +99,11 @@ impl<V: Verb> RunCommand for V {
         let patience = settings.given_patience();
         let read = timeout(patience.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(patience))??;
+        if asks && self.recreates_pods() {
+            let trial = trial_of_current(&snapshot, only_one(&snapshot, &named.name)?);
+            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
+            snapshot.admissions.extend(asked);
+        }
         if self.is_hold() && settings.dry_run == DryRun::Off {
             let daemon_set = only_one(&snapshot, &named.name)?;
             let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
@@ -110,6 +123,7 @@ impl<V: Verb> RunCommand for V {
             before: &before.revisions,
             plan: &plan,
             report,
+            deleted: 0,
         };
         // If the template is there already, only what is left of a rollback is carried out: nobody asked for a rollout.
         let is_staged = is_staged(daemon_set) && (!plan.steps.is_empty() || is_rolled_back(&before));
@@ -161,7 +175,7 @@ impl<V: Verb> RunCommand for V {
             DryRun::Server => {
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::TriedOut, &object);
-                change.delete_pods(io, out).await?;
+                change.delete_pods(&object, io, out).await?;
                 if settings.output.is_none() {
                     write!(
                         out,
@@ -175,7 +189,7 @@ impl<V: Verb> RunCommand for V {
             DryRun::Off => {
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::Applied, &object);
-                change.delete_pods(io, out).await?;
+                change.delete_pods(&object, io, out).await?;
                 let mut out = OutAfterChange::new(out);
                 let finished = change.finish(&snapshot, &object, io, &mut out).await;
                 io.interrupt.changes_are_reported();
@@ -266,6 +280,14 @@ pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Dae
     }
 }
 
+/// Returns the pod that a step deletes.
+fn pod_of(step: &Step) -> Option<&PodRef> {
+    match step {
+        Step::DeletePod(pod) => Some(pod),
+        _ => None,
+    }
+}
+
 /// How soon a controller puts back what it does not want.
 const REACTION: Duration = Duration::from_secs(1);
 
@@ -278,6 +300,8 @@ struct PendingChange<'a> {
     before: &'a Revisions<'a>,
     plan: &'a Plan,
     report: ChangePlan,
+    /// How many pods were deleted.
+    deleted: usize,
 }
 
 impl PendingChange<'_> {
@@ -375,39 +399,99 @@ impl PendingChange<'_> {
         Err(self.not_applied(stage, error, io, out))
     }
 
-    /// Deletes the pods of the plan, each as it was read. One that has changed since then is left: it may be available.
-    async fn delete_pods(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+    /// Deletes the pods of the plan, each as it was read, as long as the DaemonSet is as it became: it is read right before. A pod
+    /// that has changed since then is left: it may be available.
+    async fn delete_pods(&mut self, retried: &Value, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         let is_dry_run = self.settings.dry_run == DryRun::Server;
-        let (plan, mut deleted) = (self.plan, 0);
-        for step in &plan.steps {
-            let Step::DeletePod(pod) = step else { continue };
+        let plan = self.plan;
+        let pods = || plan.steps.iter().filter_map(|step| Some((step, pod_of(step)?)));
+        let Some((_, first)) = pods().next() else { return Ok(()) };
+        // What a dry run has made is not stored.
+        let retried = match is_dry_run {
+            true => self.before.daemon_set.clone(),
+            false => DaemonSet::from_object(retried.clone()).map_err(|error| {
+                let error = CommandError::new(format!("no pod was deleted: {error}"));
+                self.end_deletions(first, LeftBecause::NotReached, error, io, out)
+            })?,
+        };
+        let mut changed = Vec::new();
+        for (step, pod) in pods() {
             let interrupt = io.interrupt.clone();
             let server = ApiServer { live: self.session.source.live()?, is_dry_run };
-            let application = match interrupt.is_requested() {
-                true => Application::Refused(StepRefusal::NotApplied(interrupted())),
-                false => server.apply(step, self.before.daemon_set, interrupt.requested()).await,
+            let work = async {
+                if interrupt.is_requested() {
+                    return Err(interrupted());
+                }
+                match server.read_daemon_set(self.before.daemon_set).await? {
+                    Some(now) if is_as_retried(&retried, &now) => {
+                        Ok(server.apply(step, self.before.daemon_set, interrupt.requested()).await)
+                    }
+                    _ => {
+                        let name = self.report.daemon_set.title();
+                        Err(CommandError::new(format!("{name} was changed after it was retried")))
+                    }
+                }
             };
+            let application = show_progress(work, &self.session.progress, io).await;
             self.session.print_warnings(io)?;
-            let error = match application {
-                Application::Applied(_) => {
-                    deleted += 1;
+            let (left, error) = match application {
+                Ok(Application::Applied(_)) => {
+                    self.deleted += 1;
                     continue;
                 }
-                Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error)) => error,
-                Application::Unknown(error) if is_dry_run || error.exit == Exit::Interrupted => error,
-                Application::Unknown(error) => CommandError { exit: Exit::OutcomeUnknown, ..error },
-                Application::Refused(_) | Application::Recreated | Application::Kept(..) => {
-                    let is_it =
-                        |backoff: &&mut Backoff| backoff.pod.as_ref().is_some_and(|found| found.pod == pod.name);
-                    let backoff = self.report.backoffs.iter_mut().find(is_it);
-                    backoff.into_iter().for_each(|backoff| backoff.left = Some(LeftBecause::Changed));
+                Ok(Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error)))
+                | Err(error) => (LeftBecause::NotReached, error),
+                Ok(Application::Unknown(error)) if is_dry_run => (LeftBecause::NotReached, error),
+                Ok(Application::Unknown(error)) => {
+                    self.report.outcome.stage = ChangeStage::Unknown;
+                    let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
+                    (LeftBecause::Unknown, CommandError { exit, ..error })
+                }
+                Ok(Application::Refused(_) | Application::Recreated | Application::Kept(..)) => {
+                    self.leave(pod, LeftBecause::Changed);
+                    changed.push(pod.name.as_str());
                     continue;
                 }
             };
-            let error = error.hint(self.repeat().after(&format!("pods deleted before that: {deleted}")));
-            return Err(self.not_applied(self.report.outcome.stage, error, io, out));
+            return Err(self.end_deletions(pod, left, error, io, out));
+        }
+        if !changed.is_empty() {
+            let left = count_and(
+                changed.len(),
+                "pod",
+                ["was changed after it was read, and is", "were changed after they were read, and are"],
+            );
+            warn(vec![format!("{left} left: {}", changed.join(", "))], io)?;
         }
         Ok(())
+    }
+
+    /// Ends the deletions with a pod that was not deleted, or not for certain, and notes that none after it is.
+    fn end_deletions(
+        &mut self,
+        last: &PodRef,
+        left: LeftBecause,
+        error: CommandError,
+        io: &Io<'_>,
+        out: &mut dyn Write,
+    ) -> Failure {
+        let plan = self.plan;
+        let rest = plan.steps.iter().filter_map(pod_of).skip_while(|pod| *pod != last);
+        rest.for_each(|pod| self.leave(pod, if pod == last { left } else { LeftBecause::NotReached }));
+        let mut so_far = format!("pods deleted before that: {}", self.deleted);
+        if left == LeftBecause::Unknown {
+            so_far = format!("it is not known whether pod {} was deleted; {so_far}", last.name);
+        }
+        let error = error.hint(self.repeat().after(&so_far));
+        let stage = self.report.outcome.stage;
+        let stage = if stage == ChangeStage::TriedOut { ChangeStage::Refused } else { stage };
+        self.not_applied(stage, error, io, out)
+    }
+
+    /// Notes why a pod of the plan is not deleted.
+    fn leave(&mut self, pod: &PodRef, left: LeftBecause) {
+        let is_it = |backoff: &&mut Backoff| backoff.pod.as_ref().is_some_and(|found| found.pod == pod.name);
+        self.report.backoffs.iter_mut().filter(is_it).for_each(|backoff| backoff.left = Some(left));
     }
 
     /// Returns how to remove what was noted about a pace that was not set.
@@ -467,6 +551,13 @@ impl PendingChange<'_> {
             Action::Undo { .. } => "rolled back",
             Action::Restart if !self.report.pods_left.is_empty() => "changed; no pod restarts until it is deleted",
             Action::Restart => "restarted",
+            Action::Retry if self.deleted > 0 => {
+                return format!(
+                    "{} retried; {} deleted",
+                    sanitize(&self.report.daemon_set.full()),
+                    count(self.deleted, "pod")
+                );
+            }
             Action::Retry => "retried",
             Action::Set(_) => "updated",
             Action::Pause => "paused",

@@ -13,10 +13,12 @@ use crate::rollout::situation::Situation;
 ///
 /// After the cause of a failure was removed, such as a quota, a policy, an image or a configuration. An annotation of the
 /// DaemonSet, not of its template, makes the controller create pods now that were refused. Pods in CrashLoopBackOff or
-/// ImagePullBackOff and failed ones are deleted if the controller recreates them from the same revision. No more nodes than
-/// maxUnavailable wait for a new pod at a time, so that it may have to be repeated; no available pod is deleted.
+/// ImagePullBackOff and failed ones are deleted if the controller recreates them from the same revision; the API server is asked
+/// first, in a dry run, whether it accepts new pods. No more nodes than maxUnavailable wait for a new pod at a time, so that it
+/// may have to be repeated; no available pod is deleted.
 ///
-/// Exit codes: 7 if the change was sent and it is not known whether it was applied.
+/// Exit codes: 6 if the change was applied and that could not be printed; 7 if the change or a deletion was sent and it is not
+/// known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Create the pods that a quota refused, which was raised
 kubectl ds retry fluent-bit -n logging
@@ -24,6 +26,9 @@ kubectl ds retry fluent-bit -n logging
 # Show what backs off, and when it would try again by itself
 kubectl ds retry fluent-bit -n logging --dry-run")]
 pub struct RetryArgs {
+    /// Delete also pods of which other containers run, which are stopped, too
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -33,7 +38,15 @@ impl Verb for RetryArgs {
         &self.change
     }
 
+    fn switches(&self) -> Vec<&'static str> {
+        self.force.then_some("--force").into_iter().collect()
+    }
+
+    fn recreates_pods(&self) -> bool {
+        true
+    }
+
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
-        Ok(retry(before))
+        Ok(retry(before, self.force))
     }
 }

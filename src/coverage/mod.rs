@@ -28,4 +28,5 @@ pub(crate) use verdict::containers::is_image_pull_failure;
 pub(crate) use verdict::create_events::{creation_refusal, is_refused_like_controller, refusal_reason};
 pub(crate) use verdict::create_failure::exceeds_quota;
 pub(crate) use verdict::daemon_set_context::strategy;
+pub(crate) use verdict::daemon_set_findings::controller_lease;
 pub(crate) use verdict::fit::{excess, fits_without_terminating};

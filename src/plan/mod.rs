@@ -8,7 +8,7 @@ mod hold;
 mod pod_ref;
 pub(crate) mod prepull;
 mod restart;
-mod retry;
+pub(crate) mod retry;
 mod set;
 mod undo;
 
@@ -106,10 +106,13 @@ impl Plan {
         Plan::of(Action::Restart, restart::restart(daemon_set, now))
     }
 
-    /// Plans to make the controller look at the DaemonSet now, and to delete pods that back off.
+    /// Plans to make the controller look at the DaemonSet now, and to delete pods that back off; there is nothing to do if that
+    /// was done at the same time.
     pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp, pods: Vec<PodRef>) -> Self {
         let mut plan = Plan::of(Action::Retry, retry::retry(daemon_set, now));
-        plan.steps.extend(pods.into_iter().map(Step::DeletePod));
+        if !plan.steps.is_empty() {
+            plan.steps.extend(pods.into_iter().map(Step::DeletePod));
+        }
         plan
     }
 

@@ -7,14 +7,15 @@ use super::edits::Edits;
 use crate::model::daemon_set::DaemonSet;
 
 /// The annotation whose change makes the controller look at a DaemonSet again, and changes nothing else.
-const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
+pub(crate) const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
 
 /// Writes the time into the annotation. Any update of the object puts it into the controller's queue at once, whatever the rate
-/// limiter has it wait for (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
+/// limiter has it wait for (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2). The time tells the
+/// command that has written it from others, which give way.
 ///
-/// Returns `None` if the annotation has this time already: it has seconds only.
+/// Returns `None` if the annotation has this time already.
 pub(super) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
-    edits.set(&["metadata", "annotations", RETRIED_ANNOTATION], now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    edits.set(&["metadata", "annotations", RETRIED_ANNOTATION], now.to_string());
     edits.into_patch()
 }

@@ -16,7 +16,7 @@ pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
         let is_alike = |other: &&Backoff| (other.attempt, other.left) == (first.attempt, first.left);
         let (alike, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_alike);
         let lead = match first.attempt {
-            Attempt::CreatePods => "the API server refused pods, which the controller tries to create now".to_owned(),
+            Attempt::CreatePods => created(first).to_owned(),
             Attempt::StartContainer => format!("{} in CrashLoopBackOff {}", count(alike.len(), "pod"), done(first)),
             Attempt::PullImage => format!("{} in ImagePullBackOff {}", count(alike.len(), "pod"), done(first)),
             Attempt::ReplaceFailedPod => format!("{} {}", count(alike.len(), "failed pod"), done(first)),
@@ -32,6 +32,19 @@ pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
     writeln!(page);
 }
 
+/// Returns what comes of the pods that were refused.
+fn created(backoff: &Backoff) -> &'static str {
+    match backoff.left {
+        Some(LeftBecause::ControlPlaneDown) => {
+            "the API server refused pods, which are not created or do not start as long as the control plane is down"
+        }
+        Some(_) => {
+            "the API server is not known to accept the pods that it refused; the controller tries now all the same"
+        }
+        None => "the API server refused pods and accepts them now; the controller tries to create them now",
+    }
+}
+
 fn done(backoff: &Backoff) -> &'static str {
     match backoff.left {
         None => "will be deleted",
@@ -39,10 +52,15 @@ fn done(backoff: &Backoff) -> &'static str {
         Some(LeftBecause::OtherRevision) => {
             "left: not known to be of the current revision, so that the new pod may differ"
         }
+        Some(LeftBecause::OthersRun) => "left: other containers run, which --force would stop, too",
         Some(LeftBecause::NotRecreated) => "left: it would not be recreated",
+        Some(LeftBecause::Paused) => "left: while the DaemonSet is paused, it may not be recreated",
         Some(LeftBecause::NodeNotReady) => "left: the node is not ready",
+        Some(LeftBecause::NodeUnknown) => "left: nodes could not be read",
         Some(LeftBecause::CreationRefused) => "left: the API server refuses new pods",
+        Some(LeftBecause::ControlPlaneDown) => "left: it would not be replaced as long as the control plane is down",
         Some(LeftBecause::Changed) => "left: it was changed since it was read",
+        Some(LeftBecause::NotReached | LeftBecause::Unknown) => "left",
     }
 }
 
@@ -57,7 +75,7 @@ fn by_itself(alike: &[&Backoff], plan: &ChangePlan) -> String {
         };
     }
     match alike.iter().filter_map(|it| it.latest).max().filter(|latest| *latest > plan.now) {
-        Some(latest) => format!("the next attempt by itself is within {}", from_now(latest)),
+        Some(latest) => format!("the next attempt by itself is presumably within {}", from_now(latest)),
         None => "when the next attempt by itself would be is not known".to_owned(),
     }
 }

@@ -184,10 +184,12 @@ pub struct Backoff {
     /// When it would be tried again by itself; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
-    /// The latest time at which it would be tried again by itself; absent if that is exactly known, or not at all.
+    /// The latest time at which it presumably is tried again by itself, as the controller's longest delay after the last refusal
+    /// that an event tells of; absent if the exact time is known, or nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<Timestamp>,
-    /// Why the pod is not deleted; absent if it is.
+    /// Why the pod is not deleted, or why an attempt to create pods fails now; absent if the pod is deleted, and if nothing
+    /// speaks against creating pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<LeftBecause>,
 }
@@ -206,7 +208,7 @@ pub enum Attempt {
     ReplaceFailedPod,
 }
 
-/// Why a pod that backs off is not deleted.
+/// Why a pod that backs off is not deleted, or pods are not created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum LeftBecause {
@@ -214,14 +216,26 @@ pub enum LeftBecause {
     MaxUnavailable,
     /// It is not known to be of the current revision, so that the new pod may be of another one.
     OtherRevision,
+    /// Other containers of it run, which would be stopped.
+    OthersRun,
     /// Its node is not eligible, or the DaemonSet is being deleted.
     NotRecreated,
+    /// The Advanced DaemonSet is paused, during which not every release of OpenKruise recreates pods.
+    Paused,
     /// Its node is not ready.
     NodeNotReady,
+    /// Its node could not be read.
+    NodeUnknown,
     /// The API server refuses new pods.
     CreationRefused,
+    /// The controller manager or the scheduler does not act, so that no new pod would come or run.
+    ControlPlaneDown,
     /// It was changed after it was read.
     Changed,
+    /// The command has ended before.
+    NotReached,
+    /// The deletion was sent, and whether the pod was deleted is not known.
+    Unknown,
 }
 
 /// Something to know before the change.
@@ -306,6 +320,8 @@ pub enum WarningCode {
     CreationRefused,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.
     NotRecreated,
+    /// The controller manager seems to be down, so that nothing is tried again.
+    ControllerDown,
     /// Another run has not finished its stage, and stops if its client still runs.
     OtherRun,
     /// A revision has removed most of the nodes within the last day, and they stay removed.

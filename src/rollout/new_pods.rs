@@ -54,6 +54,15 @@ pub(crate) fn trial_of(snapshot: &Snapshot, daemon_set: &DaemonSet, hash: &str, 
     is_wanted.then(|| trial(&index, daemon_set, hash, template)).flatten()
 }
 
+/// Returns a pod of the current revision, of which pods are to be recreated, unless the API server was asked already.
+pub(crate) fn trial_of_current(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Trial> {
+    let index = Index::new(snapshot);
+    let Facts { revisions, .. } = Facts::new(&index, daemon_set);
+    let hash = revisions.current()?.object.hash();
+    let is_asked = snapshot.is_admitted(daemon_set, hash).is_some();
+    (!is_asked).then(|| trial(&index, daemon_set, hash, &revisions.live)).flatten()
+}
+
 /// Returns a pod as the controller creates it, for the first eligible node.
 ///
 /// Ported from `syncNodes`, pkg/controller/daemon/daemon_controller.go, and `GetPodFromTemplate`,

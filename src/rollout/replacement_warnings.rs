@@ -90,7 +90,8 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
     let suspect = suspect(situation);
     let not_by_nodes = not_by_nodes(situation, replacement, suspect.as_ref());
     let failing = suspect.filter(|suspect| replacement.is_same_template && suspect.what == SuspectKind::Revision);
-    let failing = failing.map(|failing| failing_revision(situation, &failing));
+    let so = "this change rolls it out to more nodes";
+    let failing = failing.map(|failing| failing_revision(situation, &failing, so));
     let refused = replacement.refusal(situation).map(|refusal| refused(situation, replacement, refusal));
     let lost =
         replacement.includes_ineligible.then(|| not_recreated(situation.index, replacement, &replaced)).flatten();
@@ -118,13 +119,12 @@ fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec
 
 /// Warns that the pods of the present template fail where older ones work, and how to roll back. It is certain if they are
 /// available nowhere.
-fn failing_revision(situation: &Situation<'_>, failing: &Suspect) -> Warning {
+pub(super) fn failing_revision(situation: &Situation<'_>, failing: &Suspect, so: &str) -> Warning {
     let number =
         situation.current.map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
     let available = if failing.available == 0 { "none".to_owned() } else { failing.available.to_string() };
     let message = format!(
-        "{number} fails on {} and is available on {available}, while older pods are available on {}; this change rolls it out \
-         to more nodes",
+        "{number} fails on {} and is available on {available}, while older pods are available on {}; {so}",
         count(failing.failing, "node"),
         count(failing.old_available, "node")
     );

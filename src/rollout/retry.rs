@@ -6,52 +6,150 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::change_warnings;
 use super::proposal::{Planned, Proposal};
-use super::situation::Situation;
+use super::replacement_warnings::failing_revision;
+use super::situation::suspect::suspect;
+use super::situation::{RolloutNode, Situation};
 use crate::coverage::gaps::unread_events;
+use crate::coverage::{controller_lease, creation_refusal, refusal_reason};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, ContainerStatus, Pod};
 use crate::model::snapshot::Kind;
+use crate::plan::retry::RETRIED_ANNOTATION;
 use crate::plan::{Plan, PodRef};
-use crate::report::plan::{Attempt, Backoff, LeftBecause, PlanKind, PodOnNode};
-use crate::scheduling::daemon_pods::NodePods;
+use crate::report::age::{format_age, seconds_between};
+use crate::report::coverage::Incomplete;
+use crate::report::fix::Fix;
+use crate::report::plan::{Attempt, Backoff, LeftBecause, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::SuspectKind;
+use crate::scheduling::daemon_pods::{NodePods, has_failed};
 use crate::scheduling::rolling_update::limits;
 
 /// The longest delay before a DaemonSet that could not be synced is synced again (`DefaultTypedControllerRateLimiter`,
 /// client-go/util/workqueue, release 0.37.2).
 const LONGEST_DELAY: SignedDuration = SignedDuration::from_secs(1000);
 
-/// Plans to make the controller try now to create pods, and to delete the pods whose containers back off.
+/// Plans to make the controller try now to create pods, and to delete the pods whose containers back off; with `force` also those
+/// of which other containers run.
 ///
 /// Only a pod that is not available and that the controller recreates from the same revision is deleted, so that no available pod
 /// is lost and no PodDisruptionBudget is concerned. At most maxUnavailable nodes wait for a new pod at a time.
-pub(crate) fn retry(before: &Situation<'_>) -> Planned {
+pub(crate) fn retry(before: &Situation<'_>, force: bool) -> Planned {
     let daemon_set = before.daemon_set;
     let (mut backoffs, mut deleted) = (Vec::new(), Vec::new());
+    let hopeless = no_new_pods(before);
     if before.creation_is_refused() {
-        let latest = before.last_event("FailedCreate").and_then(|at| at.checked_add(LONGEST_DELAY).ok());
-        backoffs.push(Backoff { attempt: Attempt::CreatePods, pod: None, next: None, latest, left: None });
+        // OpenKruise's controller may have another limit, and one that is down none.
+        let has_limit = daemon_set.flavor() == Flavor::Apps && hopeless != Some(LeftBecause::ControlPlaneDown);
+        let refused = before.last_event("FailedCreate").filter(|_| has_limit);
+        let latest = refused.and_then(|at| at.checked_add(LONGEST_DELAY).ok());
+        backoffs.push(Backoff { attempt: Attempt::CreatePods, pod: None, next: None, latest, left: hopeless });
     }
     let nodes: Vec<(Option<&Node>, &NodePods<'_>)> = before.nodes().collect();
     let mut room = room(before, &nodes);
     for (node, pods) in nodes {
+        // The controller deletes failed pods beside an available one whatever waits elsewhere.
+        let has_available = pods.pods.iter().any(|pod| before.is_available(pod));
+        let mut takes_room = false;
         for (pod, (attempt, next)) in pods.pods.iter().filter_map(|pod| Some((*pod, backs_off(pod)?))) {
-            let left = why_left(before, node, pods, pod);
-            let left = left.or_else(|| (room <= 0).then_some(LeftBecause::MaxUnavailable));
+            let is_free = has_available && has_failed(pod);
+            let left = hopeless.or_else(|| why_left(before, node, pods, pod, force));
+            let left = left.or_else(|| (room <= 0 && !is_free).then_some(LeftBecause::MaxUnavailable));
             if left.is_none() {
-                room -= 1;
+                takes_room |= !is_free;
                 deleted.push(PodRef::of(pod));
             }
+            // A kubelet that is not heard of does nothing at that time.
+            let next = next.filter(|_| node.is_some_and(Node::is_ready));
             let pod = PodOnNode { node: pods.node.to_owned(), pod: pod.metadata.name.clone(), revision: None };
             backoffs.push(Backoff { attempt, pod: Some(pod), next, latest: None, left });
         }
+        room -= i64::from(takes_room);
     }
+    let deletes = !deleted.is_empty();
     let proposal = Proposal::new(before, Plan::retry(daemon_set, before.now(), deleted));
     let mut report = proposal.report(PlanKind::RetryPlan);
     report.warnings.extend(change_warnings::deleting(daemon_set));
+    report.warnings.extend(in_vain(before, deletes));
     report.incomplete = proposal.unread(false);
     report.incomplete.extend(unread_events(before.index.snapshot, &daemon_set.metadata.namespace));
+    report.incomplete.extend((deletes && before.is_accepted().is_none()).then(not_asked));
     report.backoffs = backoffs;
     proposal.planned(report)
+}
+
+/// Returns whether a DaemonSet is still as it was when it was retried: a pod that is deleted then comes back as it was.
+///
+/// Its labels and annotations do not matter, but for the time of another retry, which has counted the same pods.
+pub(crate) fn is_as_retried(retried: &DaemonSet, now: &DaemonSet) -> bool {
+    let time = |daemon_set: &DaemonSet| daemon_set.annotations.get(RETRIED_ANNOTATION).cloned();
+    now.metadata.uid == retried.metadata.uid
+        && now.metadata.generation == retried.metadata.generation
+        && !now.metadata.is_terminating()
+        && time(now).is_none_or(|other| Some(other) == time(retried))
+}
+
+/// Returns why no new pod comes or starts, whichever node it is for.
+fn no_new_pods(before: &Situation<'_>) -> Option<LeftBecause> {
+    // A scheduler may take a moment.
+    let waits_for_scheduler = |node: &RolloutNode<'_>| {
+        node.reason.is_some_and(|code| code == ReasonCode::SchedulerSilent && !before.passes(code, node.since))
+    };
+    let is_scheduler_silent = || before.nodes.iter().any(waits_for_scheduler);
+    match () {
+        () if before.controller_silent_since().is_some() || is_scheduler_silent() => {
+            Some(LeftBecause::ControlPlaneDown)
+        }
+        () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(LeftBecause::CreationRefused),
+        () => None,
+    }
+}
+
+/// Warns of what makes a new attempt fail as the last one did.
+fn in_vain(before: &Situation<'_>, deletes: bool) -> Vec<Warning> {
+    let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
+    let down = before.controller_silent_since().map(|since| {
+        let ago = format_age(seconds_between(since, before.now()));
+        let message = format!(
+            "kube-controller-manager seems to be down (it renewed its lease {ago} ago): until it runs, nothing is tried again"
+        );
+        let fix = Fix::new("check kube-controller-manager", controller_lease());
+        Warning { fix: Some(fix), ..Warning::new(WarningCode::ControllerDown, message) }
+    });
+    let asked = before.current_hash().and_then(|hash| snapshot.admission(daemon_set, hash));
+    let refusal = match asked {
+        Some(asked) => asked.refusal.as_ref().map(|message| refusal_reason(snapshot, daemon_set, message)),
+        None => creation_refusal(before),
+    };
+    let refused = refusal.map(|refusal| {
+        let (refuses, unless) = match asked {
+            Some(_) => ("refuses", ""),
+            None => ("has refused", "unless the cause was removed, "),
+        };
+        let message = format!(
+            "the API server {refuses} new pods ({}: {}): {unless}they are refused again, and the controller waits longer after \
+             each attempt that fails",
+            refusal.code, refusal.message
+        );
+        Warning { fix: Some(refusal.fix), ..Warning::new(WarningCode::CreationRefused, message) }
+    });
+    let failing = suspect(before).filter(|suspect| deletes && suspect.what == SuspectKind::Revision);
+    let so = "unless what it depends on was changed, new pods of it fail, too";
+    let failing = failing.map(|failing| failing_revision(before, &failing, so));
+    down.into_iter().chain(refused).chain(failing).collect()
+}
+
+/// Says that the API server may refuse the new pods.
+fn not_asked() -> Incomplete {
+    let message = "whether the API server accepts new pods is unknown: it was not asked, or its answer to a dry run does not tell";
+    Incomplete {
+        resource: Kind::Pods.resource().to_owned(),
+        namespace: None,
+        permission: None,
+        message: message.to_owned(),
+        affects_counts: false,
+    }
 }
 
 /// Returns how many more nodes may wait for a new pod: maxUnavailable, and one if that is 0, without those that wait for one.
@@ -60,28 +158,43 @@ fn room(before: &Situation<'_>, nodes: &[(Option<&Node>, &NodePods<'_>)]) -> i64
         nodes.iter().filter(|(_, pods)| pods.should_run()).map(|(_, pods)| pods.node).collect();
     let waits = |(node, pods): &&(Option<&Node>, &NodePods<'_>)| {
         let settles = |pod: &&Pod| before.is_available(pod) || backs_off(pod).is_some();
-        pods.should_run() && node.is_some_and(is_ready) && !pods.pods.iter().any(settles)
+        pods.should_run() && node.is_some_and(Node::is_ready) && !pods.pods.iter().any(settles)
     };
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let allowed = limits(before.daemon_set, count(desired.len())).max_unavailable.max(1);
     allowed - count(nodes.iter().filter(waits).count())
 }
 
-/// Returns why a pod is not deleted, besides the limit.
-fn why_left(before: &Situation<'_>, node: Option<&Node>, pods: &NodePods<'_>, pod: &Pod) -> Option<LeftBecause> {
-    match () {
-        () if before.still_refuses_pods() => Some(LeftBecause::CreationRefused),
-        () if !pods.should_run() || before.daemon_set.metadata.is_terminating() => Some(LeftBecause::NotRecreated),
-        () if !node.is_some_and(is_ready) => Some(LeftBecause::NodeNotReady),
-        () if !before.knows(Kind::ControllerRevisions) || before.is_updated(pod) != Some(true) => {
-            Some(LeftBecause::OtherRevision)
-        }
-        () => None,
+/// Returns why a pod is not deleted, besides the limit, if new pods come at all.
+fn why_left(
+    before: &Situation<'_>,
+    node: Option<&Node>,
+    pods: &NodePods<'_>,
+    pod: &Pod,
+    force: bool,
+) -> Option<LeftBecause> {
+    let daemon_set = before.daemon_set;
+    let is_paused =
+        matches!(&daemon_set.spec.update_strategy, UpdateStrategy::RollingUpdate(rolling) if rolling.paused);
+    let is_reconciled = !daemon_set.metadata.is_terminating() && !daemon_set.spec.selector.is_empty();
+    match node {
+        None if !before.nodes_known => Some(LeftBecause::NodeUnknown),
+        _ if !pods.should_run() || !is_reconciled => Some(LeftBecause::NotRecreated),
+        Some(node) if node.is_ready() => match () {
+            // `syncDaemonSet`, pkg/controller/daemonset/daemonset_controller.go of OpenKruise, returned early in older releases.
+            () if is_paused => Some(LeftBecause::Paused),
+            // A controller that has not observed the template may still create pods of the one before.
+            () if !before.knows(Kind::ControllerRevisions)
+                || !daemon_set.is_observed()
+                || before.is_updated(pod) != Some(true) =>
+            {
+                Some(LeftBecause::OtherRevision)
+            }
+            () if !force && statuses(pod).any(|status| status.state.running.is_some()) => Some(LeftBecause::OthersRun),
+            () => None,
+        },
+        _ => Some(LeftBecause::NodeNotReady),
     }
-}
-
-fn is_ready(node: &Node) -> bool {
-    node.condition("Ready").is_none_or(|ready| ready.status == "True")
 }
 
 /// Returns what a pod waits for to be tried again, and when that is, if it is known. A pod that is ready or that is being deleted
@@ -94,7 +207,6 @@ fn backs_off(pod: &Pod) -> Option<(Attempt, Option<Timestamp>)> {
         // The controller deletes it, and waits longer each time (`failedPodsBackoff`).
         return Some((Attempt::ReplaceFailedPod, None));
     }
-    let statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
     let waiting = |status: &ContainerStatus| {
         let reason = status.state.waiting.as_ref()?.reason.as_str();
         match reason {
@@ -103,7 +215,11 @@ fn backs_off(pod: &Pod) -> Option<(Attempt, Option<Timestamp>)> {
             _ => None,
         }
     };
-    statuses.filter_map(waiting).next()
+    statuses(pod).find_map(waiting)
+}
+
+fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses)
 }
 
 /// Returns when the kubelet starts a container again: it names the delay, which counts from the end of the last run (`doBackOff`,
@@ -119,11 +235,12 @@ fn next_start(status: &ContainerStatus) -> Option<Timestamp> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::retry;
-    use crate::coverage::test_support::{World, at, world};
+    use super::{RETRIED_ANNOTATION, retry};
+    use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
+    use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
     use crate::plan::Step;
-    use crate::report::plan::{Attempt, LeftBecause};
+    use crate::report::plan::{Attempt, LeftBecause, WarningCode};
     use crate::rollout::situation::Situation;
 
     fn crashing() -> Value {
@@ -146,9 +263,13 @@ mod tests {
 
     /// Returns the names of the deleted pods, what is tried again, and how many steps there are.
     fn planned(world: World) -> (Vec<String>, Vec<Told>, usize) {
+        planned_if(false, world)
+    }
+
+    fn planned_if(force: bool, world: World) -> (Vec<String>, Vec<Told>, usize) {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
-        let planned = retry(&Situation::new(&index, &snapshot.daemon_sets[0]));
+        let planned = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), force);
         let deleted = planned.plan.steps.iter().filter_map(|step| match step {
             Step::DeletePod(pod) => Some(pod.name.clone()),
             _ => None,
@@ -226,7 +347,7 @@ mod tests {
         let world = world.event("DaemonSet", "agent", "FailedCreate", "Error creating: exceeded quota", "11:59:00");
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
-        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0])).report;
+        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), false).report;
         let times: Vec<_> = report
             .backoffs
             .iter()
@@ -236,5 +357,111 @@ mod tests {
         // It would not be recreated.
         assert_eq!(report.backoffs[1].left, Some(LeftBecause::CreationRefused));
         assert_eq!(report.changes.len(), 1);
+    }
+
+    /// Returns why the one pod of a world is left.
+    fn left(world: World) -> Option<LeftBecause> {
+        planned(world).1.pop().expect("a pod that backs off").2
+    }
+
+    fn one_crashes() -> World {
+        world().node("n", json!({})).unready_pod("a", "n", crashing(), json!({}))
+    }
+
+    #[test]
+    fn a_pod_is_left_unless_it_is_known_to_come_back() {
+        let asked = |refusal: Option<&str>| {
+            let mut world = one_crashes();
+            let (daemon_set_uid, hash) = ("agent-uid".to_owned(), CURRENT.to_owned());
+            world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: refusal.map(str::to_owned) });
+            world
+        };
+        let lease = |renewed: &str| {
+            let mut world = one_crashes();
+            let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+                "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15}});
+            world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
+            world
+        };
+        let without = |kind: Kind| {
+            let mut world = one_crashes();
+            world.snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::Forbidden("list".to_owned()) });
+            if kind == Kind::Nodes {
+                world.snapshot.nodes.clear();
+            }
+            world
+        };
+        let pending = |created: &str| {
+            let created = json!({"metadata": {"creationTimestamp": at(created)}});
+            one_crashes().node("m", json!({})).pending_pod("b", "m", "", created)
+        };
+        for (world, expected) in [
+            (asked(None), None),
+            (asked(Some("pods \"agent-\" is forbidden: no")), Some(LeftBecause::CreationRefused)),
+            (lease("11:59:50"), None),
+            (lease("11:50:00"), Some(LeftBecause::ControlPlaneDown)),
+            (pending("11:30:00"), Some(LeftBecause::ControlPlaneDown)),
+            (with_max_unavailable(pending("11:59:58"), 2), None),
+            (without(Kind::Nodes), Some(LeftBecause::NodeUnknown)),
+            (without(Kind::ControllerRevisions), Some(LeftBecause::OtherRevision)),
+            // The controller has not observed the template yet, and may create pods of the one before.
+            (one_crashes().daemon_set(json!({"metadata": {"generation": 3}})), Some(LeftBecause::OtherRevision)),
+            (
+                one_crashes().daemon_set(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})),
+                Some(LeftBecause::NotRecreated),
+            ),
+        ] {
+            assert_eq!(left(world), expected);
+        }
+    }
+
+    #[test]
+    fn a_pod_of_which_other_containers_run_is_left_unless_that_is_forced() {
+        let running = json!([{"name": "main", "ready": true, "state": {"running": {"startedAt": at("11:31:00")}}}]);
+        let world = || {
+            let status = json!({"status": {"initContainerStatuses": running.clone()}});
+            world().node("n", json!({})).unready_pod("a", "n", crashing(), status)
+        };
+        assert_eq!(left(world()), Some(LeftBecause::OthersRun));
+        assert_eq!(planned_if(true, world()).0, ["a"]);
+    }
+
+    #[test]
+    fn failed_pods_beside_an_available_one_take_no_room_and_others_count_by_node() {
+        let failed = || json!({"status": {"phase": "Failed", "conditions": [], "containerStatuses": []}});
+        let world = with_max_unavailable(world(), 1)
+            .node("a", json!({}))
+            .pod("fine", "a", json!({}))
+            .pod("f1", "a", failed())
+            .pod("f2", "a", failed())
+            .node("b", json!({}))
+            .pod("f3", "b", failed())
+            .pod("f4", "b", failed())
+            .node("c", json!({}))
+            .pod("f5", "c", failed());
+        assert_eq!(planned(world).0, ["f1", "f2", "f3", "f4"]);
+    }
+
+    /// Two runs would count the same pods, and only one of them is locked on the DaemonSet.
+    #[test]
+    fn a_run_at_the_same_moment_as_another_deletes_nothing() {
+        let world =
+            one_crashes().daemon_set(json!({"metadata": {"annotations": {RETRIED_ANNOTATION: at("12:00:00")}}}));
+        assert_eq!(planned(world).2, 0);
+    }
+
+    #[test]
+    fn the_next_attempt_is_not_told_of_a_kubelet_or_a_controller_that_does_not_act() {
+        let down = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+        let mut world = world().node("a", down).unready_pod("a", "a", crashing(), json!({}));
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at("11:50:00"), "leaseDurationSeconds": 15}});
+        world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
+        let snapshot = world.refusal("exceeded quota").finish();
+        let index = Index::new(&snapshot);
+        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), false).report;
+        let times = report.backoffs.iter().map(|it| (it.next, it.latest));
+        assert_eq!(times.collect::<Vec<_>>(), [(None, None), (None, None)]);
+        assert!(report.warnings.iter().any(|warning| warning.code == WarningCode::ControllerDown));
     }
 }

@@ -30,6 +30,7 @@ const COMMANDS: &[&[&str]] = &[
     &["undo", "agent", "-n", "team", "--to-revision=1", "--dry-run=server", "-o", "json"],
     &["undo", "agent", "-n", "team", "--to-revision=1", "-o", "json", "--timeout=2s"],
     &["restart", "agent", "-n", "team", "-o", "json", "--timeout=2s"],
+    &["retry", "agent", "-n", "team", "-o", "json"],
     &["set", "agent", "-n", "team", "--max-unavailable=3", "-o", "json", "--timeout=2s"],
     &["pause", "agent", "-n", "team", "-o", "json", "--timeout=2s"],
     &["resume", "agent", "-n", "team", "-o", "json", "--timeout=2s"],
@@ -365,7 +366,7 @@ fn wrong(cell: &Cell, faultless: &Ended, ended: &Ended, changed: bool) -> Option
     if failed && ended.err.is_empty() {
         return says("it fails silently");
     }
-    if ["undo", "restart", "set", "pause", "resume"].contains(&cell.command[0]) {
+    if ["undo", "restart", "retry", "set", "pause", "resume"].contains(&cell.command[0]) {
         let stage = found.as_ref().and_then(|plan| plan["outcome"]["stage"].as_str());
         let claims_change = matches!(stage, Some("Applied" | "Observed"));
         if cell.command.contains(&"--dry-run=server") {

@@ -8,6 +8,7 @@ pub(crate) mod faults;
 mod lies;
 mod nonsense;
 mod reading;
+mod retry;
 mod rollbacks;
 pub(crate) mod server;
 mod staged_faults;

@@ -33,7 +33,7 @@ const EVICTING: &[&str] = &[
 ];
 
 /// The faults that are tried; the other ones of the table are variants of these.
-const FAULTS: &[&str] = &[
+pub(super) const FAULTS: &[&str] = &[
     "401",
     "403",
     "404",

@@ -1,6 +1,7 @@
 //! A rollout whose pods the API server refuses: why is told with maxSurge, too, a rollback is offered only if its pods would be
 //! created, and once the cause is gone, the printed command makes the controller try again. What is printed is pasted as it is.
 
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -51,11 +52,24 @@ fn status(cluster: &ControlPlane, namespace: &str) -> Run {
 
 /// Returns the arguments of the one printed command that contains these words, without the program.
 fn printed(run: &Run, words: &str) -> Vec<String> {
+    shlex::split(command(run, words)).unwrap().split_off(1)
+}
+
+/// Pastes the one printed command of the program that contains these words into a shell.
+fn paste(run: &Run, words: &str) {
+    let script = format!("kubectl() {{ shift; \"$PROGRAM\" \"$@\"; }}\n{}", command(run, words));
+    let shell =
+        Command::new("sh").args(["-c", &script]).env("PROGRAM", env!("CARGO_BIN_EXE_kubectl-ds")).output().unwrap();
+    assert!(shell.status.success(), "{script}: {shell:?}");
+}
+
+/// Returns the one printed command that contains these words.
+fn command<'a>(run: &'a Run, words: &str) -> &'a str {
     let commands = run.stdout.lines().filter_map(|line| Some(&line[line.find("kubectl ")?..]));
     let mut commands: Vec<&str> = commands.filter(|command| command.contains(words)).collect();
     commands.dedup();
     let [command] = commands.as_slice() else { panic!("{words:?} is in {commands:?}: {run}") };
-    shlex::split(command).unwrap().split_off(1)
+    command
 }
 
 /// No stage deletes pods whose successors would be refused like those that are missing. A restart deletes none as long as a pod
@@ -193,8 +207,7 @@ fn refused_pods_are_told_with_their_cause_and_what_is_printed_mends_it() {
             assert_eq!(printed(&told, "kubectl ds retry")[1], "retry", "{what}");
         }
         let before = cluster.get(&["ds", "agent", "-n", namespace]);
-        let retry = printed(&mended, "kubectl ds retry");
-        run_on(&cluster, &retry[1..].iter().map(String::as_str).collect::<Vec<_>>()).expect(0).must_say("retried");
+        paste(&mended, "kubectl ds retry");
         let pasted = Instant::now();
         wait_for_pods(&cluster, namespace, "agent:2");
         assert!(pasted.elapsed() < Duration::from_secs(20), "{namespace} took {:?}", pasted.elapsed());

@@ -47,14 +47,15 @@ impl Reader<'_> {
         let (live, namespace) = (self.live, self.query.namespace.clone());
         let keep = |node: Node| Some(keep_node(node, false));
         let budgets = List { namespace, ..List::of(Kind::PodDisruptionBudgets) };
-        let (nodes, pods, budgets, events) = futures::join!(
+        let (nodes, pods, budgets, events, leases) = futures::join!(
             self.if_possible(Kind::Nodes, self.list_or_gap(List::of(Kind::Nodes), keep)),
             self.if_possible(Kind::Pods, self.own_pods(&all, &matcher, "")),
             self.if_possible(Kind::PodDisruptionBudgets, self.list_or_gap(budgets, Some)),
             self.if_possible(Kind::Events, self.events(&matcher, &scope)),
+            self.if_possible(Kind::Leases, self.leases()),
         );
-        (snapshot.nodes, snapshot.pods, snapshot.pod_disruption_budgets, snapshot.events) =
-            (nodes, pods, budgets, events);
+        (snapshot.nodes, snapshot.pods, snapshot.pod_disruption_budgets, snapshot.events, snapshot.leases) =
+            (nodes, pods, budgets, events, leases);
         snapshot.gaps.extend(self.take_gaps());
         if snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);

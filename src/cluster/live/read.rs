@@ -195,7 +195,7 @@ impl Reader<'_> {
         self.list_or_gap(List::of(kind), Some).await
     }
 
-    async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
+    pub(super) async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
         let (namespace, name) = CONTROLLER_MANAGER;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
         let cause = match self.live.get(&list, name).await {

@@ -17,7 +17,7 @@ fn not_observed(message: Sentence) -> Finding {
 }
 
 /// Returns the command that shows when the controller last renewed its lease.
-pub(in crate::coverage) fn controller_lease() -> Command {
+pub(crate) fn controller_lease() -> Command {
     Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name("kube-controller-manager")
 }
 

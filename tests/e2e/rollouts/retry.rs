@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::NODES;
 use super::cluster;
+use super::program::Run;
 use super::workload::{Api, CRASHING, FATE, Workload};
 
 fn uids(workload: &Workload) -> BTreeSet<String> {
@@ -48,6 +49,57 @@ fn a_crash_loop_is_retried_within_max_unavailable_and_nothing_else_is_deleted() 
         // It began no rollout.
         assert_eq!((workload.live()["metadata"]["generation"].clone(), workload.revisions().len()), (generation, 1));
     }
+}
+
+/// Returns why each pod that backs off is left.
+fn left(run: &Run) -> Vec<Value> {
+    run.json()["backoffs"].as_array().unwrap().iter().map(|backoff| backoff["left"].clone()).collect()
+}
+
+#[test]
+fn pods_whose_successors_would_be_refused_are_left_until_that_ends() {
+    let template = json!({"metadata": {"annotations": {FATE: CRASHING}}, "spec": {"hostPID": true}});
+    let workload = create(2, &template);
+    let control_plane = &workload.cluster.control_plane;
+    control_plane.wait_until("all pods crash", || crash_loops(&workload).then_some(()));
+    let before = uids(&workload);
+    let enforce = |level: &str| {
+        let level = format!("pod-security.kubernetes.io/enforce={level}");
+        control_plane.kubectl(&["label", "namespace", &workload.namespace, "--overwrite", &level]);
+    };
+    enforce("baseline");
+    // The API server takes a moment to heed it. No event tells of a refusal.
+    control_plane.wait_until("new pods are refused", || {
+        let run = workload.run(&["retry", "-o", "json", "--dry-run=server"]).expect(0);
+        (left(&run) == vec![json!("CreationRefused"); NODES]).then_some(())
+    });
+    let run = workload.run(&["retry"]).expect(0);
+    run.must_say("left: the API server refuses new pods").must_say("PodSecurityDenied");
+    assert_eq!(uids(&workload), before, "{run}");
+    enforce("privileged");
+    control_plane.wait_until("new pods are accepted", || {
+        let run = workload.run(&["retry", "-o", "json", "--dry-run=server"]).expect(0);
+        left(&run).contains(&Value::Null).then_some(())
+    });
+    workload.run(&["retry"]).expect(0).must_say("2 pods deleted");
+    control_plane.wait_until("they were recreated, and crash", || crash_loops(&workload).then_some(()));
+    assert_eq!(before.intersection(&uids(&workload)).count(), NODES - 2);
+}
+
+/// They would come back in the new revision.
+#[test]
+fn pods_of_an_older_revision_are_left_while_the_rollout_is_paused() {
+    let workload = create(2, &json!({"metadata": {"annotations": {FATE: CRASHING}}}));
+    let control_plane = &workload.cluster.control_plane;
+    control_plane.wait_until("all pods crash", || crash_loops(&workload).then_some(()));
+    workload.run(&["pause"]).expect(0);
+    let before = uids(&workload);
+    let patch = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "agent:9"}]);
+    let (namespace, patch) = (&workload.namespace, patch.to_string());
+    control_plane.kubectl(&["patch", "ds", "agent", "-n", namespace, "--type", "json", "-p", &patch]);
+    let run = workload.run(&["retry", "-o", "json"]).expect(0);
+    assert_eq!(left(&run), vec![json!("OtherRevision"); NODES], "{run}");
+    assert_eq!(uids(&workload), before);
 }
 
 #[test]

@@ -318,7 +318,7 @@ fn measure_lists(control_plane: &ControlPlane) -> f64 {
     let mut runs: Vec<(String, Vec<Run>)> = Vec::new();
     for round in 0..=ROUNDS {
         let mut commands = Vec::new();
-        for arguments in [&["coverage", "-A"][..], &["status", "-A"], &["list"]] {
+        for arguments in [&["coverage", "-A"][..], &["status", "-A"], &["list"], &["changes", "-A"]] {
             for program in &programs {
                 let mut command = Command::new(program);
                 command.args(arguments).env("KUBECONFIG", &kubeconfig);

@@ -5,21 +5,28 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::output::{self, Output, OutputParser};
-use super::session::GlobalArgs;
-use super::{Failure, RunCommand};
+use super::session::{GlobalArgs, show_progress};
+use super::watch::{Display, Rejection, check_watch, notices, warn_once};
+use super::{Failure, RunCommand, interrupted};
+use crate::cluster::live::Watch;
 use crate::cluster::{Flavors, Query, Wanted};
 use crate::connection::parse_duration;
+use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::render;
-use crate::rollout::recent_changes::recent_changes;
+use crate::render::view::View;
+use crate::report::recent_changes::ChangesReport;
+use crate::rollout::recent_changes::{FollowedChanges, recent_changes};
 
 /// Show what changed lately: rollouts, update strategies, nodes, their taints, labels and cordons, quotas
 ///
-/// The latest change comes first, with who made it, as far as the API keeps times. A field manager's time is that of its last
-/// change of any of its fields: `labels pool or taints dedicated=db:NoSchedule` means that one of them was changed then.
+/// The latest change comes first, as far as the API keeps times. Of each field manager it keeps when it last changed the object, but
+/// not what: `may have changed labels pool` means that it owns this label and set it then, or before.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show what changed in the last 15 minutes
 kubectl ds changes --since 15m
@@ -33,6 +40,9 @@ pub struct ChangesArgs {
     /// Show all changes, however many there are
     #[arg(long)]
     all: bool,
+    /// Then show what changes, a line per change, until the command is interrupted
+    #[arg(short, long)]
+    watch: bool,
     /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE)
     #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "jsonpath="]), hide_possible_values = true)]
     output: Option<Output>,
@@ -40,25 +50,79 @@ pub struct ChangesArgs {
 
 impl RunCommand for ChangesArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let ChangesArgs { since, all, output } = self;
+        let ChangesArgs { since, all, watch, output } = self;
         if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
             let message = "--all is for the table: -o json, yaml and the like always show every change";
             return Err(CommandError::usage(message).into());
         }
         let mut target = target.resolve(io)?;
         target.choose(None, &[])?;
+        if watch {
+            check_watch(&target, output.as_ref())?;
+        }
         let session = target.open(io).await?;
         let query = Query { flavors: Flavors::Any, wanted: Wanted::RecentChanges, ..Query::default() };
-        let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
         let view = target.view_for(output.as_ref(), io);
+        let show = |report: &mut ChangesReport, out: &mut dyn Write| -> Result<(), Failure> {
+            if !output::print_data(output.as_ref(), report, &view, out)? {
+                let wide = output == Some(Output::Wide);
+                let text = view.text(|page| render::recent_changes::recent_changes(report, wide, all, page));
+                out.write_all(text.as_bytes())?;
+            }
+            Ok(())
+        };
         // A duration that reaches back further than time can be told leaves nothing out.
-        let since = since.and_then(|since| snapshot.now.checked_sub(since).ok());
-        let mut report = recent_changes(&snapshot, since);
-        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-            let text = view
-                .text(|page| render::recent_changes::recent_changes(&report, output == Some(Output::Wide), all, page));
-            out.write_all(text.as_bytes())?;
+        let since = |now: Timestamp| since.and_then(|since| now.checked_sub(since).ok());
+        if watch {
+            let watch = show_progress(session.watch(query), &session.progress, io).await?;
+            let display = if output == Some(Output::Json) { Display::Json } else { Display::Lines };
+            return follow(watch, &display, since, show, &view, io, out).await;
         }
+        let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+        show(&mut recent_changes(&snapshot, since(snapshot.now)), out)?;
         Ok(Exit::Success)
+    }
+}
+
+/// Shows what has changed, then what changes, until the command is interrupted.
+async fn follow(
+    mut watch: Watch<'_>,
+    display: &Display,
+    since: impl Fn(Timestamp) -> Option<Timestamp>,
+    show: impl Fn(&mut ChangesReport, &mut dyn Write) -> Result<(), Failure>,
+    view: &View,
+    io: &mut Io<'_>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let since = since(watch.snapshot().await.now);
+    let (mut changes, mut rejection, mut warned, mut is_first) =
+        (FollowedChanges::default(), Rejection::default(), Vec::new(), true);
+    loop {
+        let looked = Instant::now();
+        watch.snapshot().await;
+        rejection.check(&watch)?;
+        let mut report = changes.update(watch.snapshot().await, since);
+        let mut notices = notices(&watch);
+        match display {
+            Display::Json if is_first || !report.changes.is_empty() => output::print_json_line(&mut report, view, out)?,
+            Display::Json => {}
+            _ if is_first => show(&mut report, out)?,
+            _ => {
+                // The first report has said what could not be read then.
+                notices.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
+                write!(out, "{}", view.text(|page| render::recent_changes::lines(&report, page)))?;
+            }
+        }
+        if is_first {
+            warned.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
+        }
+        is_first = false;
+        out.flush()?;
+        warn_once(&notices, &mut warned, io)?;
+        tokio::select! {
+            biased;
+            () = io.interrupt.requested() => return Err(interrupted().into()),
+            () = display.next_look(&mut watch, looked) => {}
+        }
     }
 }

@@ -391,6 +391,15 @@ impl Session {
         }
     }
 
+    /// Adds to a snapshot of one DaemonSet who has written what limits the pods of its namespace, if the API server has refused some.
+    /// What is not read within a few seconds says nothing.
+    pub(super) async fn note_written_limits(&self, snapshot: &mut Snapshot) {
+        let Source::Live(live) = &self.source else { return };
+        let Some(Trial { namespace, .. }) = trials(snapshot).into_iter().next() else { return };
+        let read = timeout_at(Instant::now() + TRIAL, live.written_objects(&namespace)).await;
+        snapshot.written_objects = read.unwrap_or_default();
+    }
+
     /// Asks the API server for pods in dry runs. What it does not answer within a few seconds, or until `deadline`, stays
     /// unknown: a webhook that hangs holds up nothing else.
     pub(super) async fn try_pods(

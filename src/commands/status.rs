@@ -25,6 +25,7 @@ use crate::report::acceptance::Acceptance;
 use crate::report::coverage::RemovedNodes;
 use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
+use crate::rollout::recent_changes::add_to_blocked;
 use crate::rollout::status::{self as rollout_status, Question, Templates};
 
 /// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
@@ -107,6 +108,9 @@ impl RunCommand for StatusArgs {
         }
         let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
         session.note_admissions(&mut snapshot, io).await;
+        if is_named {
+            session.note_written_limits(&mut snapshot).await;
+        }
         if let Some(number) = to_revision {
             check_revision(&snapshot, number)?;
         }
@@ -115,6 +119,7 @@ impl RunCommand for StatusArgs {
         let question = Question { requested: to_revision, map_label, accept: &accept, templates: templates.as_ref() };
         let mut report = rollout_status::answer(&snapshot, &question);
         check_templates(templates.as_ref(), &report, &session)?;
+        add_to_blocked(&mut report, &snapshot);
         if !output::print_data(output.as_ref(), &mut report, &view, out)? {
             let text = view.text(|page| {
                 render::status::status(&report, is_named, page);

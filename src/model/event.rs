@@ -8,7 +8,10 @@ use super::time::Time;
 /// The events of the node controllers about a node that is gone (`monitorNodeHealth`,
 /// pkg/controller/nodelifecycle/node_lifecycle_controller.go, and `MonitorNodes`,
 /// k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go, release 1.37).
-pub const REMOVAL_EVENTS: [&str; 2] = ["RemovingNode", "DeletingNode"];
+pub const REMOVAL_EVENTS: [&str; 2] = ["RemovingNode", ABOUT_TO_BE_DELETED];
+
+/// The one that comes before the deletion, which may fail.
+pub const ABOUT_TO_BE_DELETED: &str = "DeletingNode";
 
 wire! {
     /// One event, or one series of the same event.

@@ -14,7 +14,22 @@ pub fn managed_fields(object: &Value) -> &[Value] {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Returns when the manager of an entry of `managedFields` has last changed what it manages.
+/// The operation of an entry of `managedFields` whose manager has applied the object.
+pub const APPLY: &str = "Apply";
+
+/// The manager that the API server gives all fields at the first apply of an object that had no managed fields
+/// (`NewSkipNonAppliedManager`, k8s.io/apimachinery/pkg/util/managedfields/internal/skipnonapplied.go, release 1.37).
+pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// The manager that the API server merges the oldest ones into (`NewCapManagersManager`, capmanagers.go in the same place).
+const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// Returns a field manager, unless the API server has made up its name.
+pub fn known_manager(name: &str) -> Option<&str> {
+    Some(name).filter(|name| ![BEFORE_FIRST_APPLY, ANCIENT_CHANGES].contains(name))
+}
+
+/// Returns when the manager of an entry of `managedFields` has last changed the object.
 pub fn time_of(entry: &Value) -> Option<Timestamp> {
     entry.get("time")?.as_str()?.parse().ok()
 }
@@ -59,7 +74,7 @@ fn owners(object: &Value) -> (Vec<&Value>, Vec<&Value>) {
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for entry in entries {
         let is_own = match entry["operation"].as_str() {
-            Some("Apply") => entry["manager"] == "kubectl",
+            Some(APPLY) => entry["manager"] == "kubectl",
             _ => entry["fieldsV1"]["f:metadata"]["f:annotations"].get(format!("f:{LAST_APPLIED_ANNOTATION}")).is_some(),
         };
         let owners = if is_own { &mut own } else { &mut others };

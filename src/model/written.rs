@@ -6,47 +6,50 @@ use serde_json::{Map, Value};
 
 use super::metadata::ObjectMeta;
 use super::node::Node;
-use super::server_side_apply::{managed_fields, time_of};
+use super::server_side_apply::{APPLY, BEFORE_FIRST_APPLY, known_manager, managed_fields, time_of};
 use super::time::Time;
 
-/// What one entry of `managedFields` keeps: the last time that its manager has changed any of the fields.
+/// What one entry of `managedFields` keeps: the last time that its manager has changed the object, and which fields it owns.
 ///
-/// What was changed at that time is one of them, or a field that the manager has removed. A later change by the same manager
-/// overwrites the time.
+/// Which of them it changed at that time is not kept: perhaps none, because what it changed was removed since, or is owned by
+/// whoever has changed it since. Of fields that it only removed, not even the time is kept (`managedFieldsUpdater.Update`,
+/// k8s.io/apimachinery/pkg/util/managedfields/internal/managedfieldsupdater.go, and `Updater.Update`,
+/// sigs.k8s.io/structured-merge-diff/v6/merge/update.go, release 1.37). What another entry owns was last changed when its manager
+/// last wrote the object, or before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The field manager, such as `kubectl-taint`.
-    pub manager: String,
-    /// When it has last changed one of its fields.
+    /// The field manager, such as `kubectl-taint`; `None` if unknown.
+    pub manager: Option<String>,
+    /// When it has last changed the object.
     pub at: Timestamp,
+    /// Whether it has applied the object: it then owns fields that it never changed, too.
+    pub applied: bool,
     /// The keys of its labels.
     pub labels: Vec<String>,
     /// The names of its fields of the spec, such as `taints`.
     pub spec: Vec<String>,
-    /// Whether it has other fields, such as annotations.
-    pub has_others: bool,
 }
 
 impl Written {
-    /// Returns what the `managedFields` of an object keep, except for its status and other subresources.
-    pub fn all(object: &Value) -> Vec<Written> {
+    /// Returns what the `managedFields` of an object keep, except for its status and other subresources; `None` if it has none.
+    pub fn all(object: &Value) -> Option<Vec<Written>> {
+        let entries = managed_fields(object);
         let is_of_object = |entry: &&Value| entry["subresource"].as_str().is_none_or(str::is_empty);
-        let entries = managed_fields(object).iter().filter(is_of_object);
-        entries
-            .filter_map(|entry| Written::of(entry["manager"].as_str()?, time_of(entry)?, &entry["fieldsV1"]))
-            .collect()
+        let written = entries.iter().filter(is_of_object).filter_map(|entry| {
+            let is_applied = entry["operation"] == APPLY;
+            Written::of(entry["manager"].as_str()?, is_applied, time_of(entry)?, &entry["fieldsV1"])
+        });
+        (!entries.is_empty()).then(|| written.collect())
     }
 
-    fn of(manager: &str, at: Timestamp, fields: &Value) -> Option<Written> {
-        let (manager, all) = (manager.to_owned(), fields.as_object()?);
-        let metadata = fields["f:metadata"].as_object();
-        let spec = names(&fields["f:spec"]);
-        let has_others = |fields: &Map<String, Value>, known: &[&str]| {
-            fields.keys().any(|key| key != "." && !known.contains(&key.as_str()))
-        };
-        let has_others = has_others(all, &["f:metadata", "f:spec", "f:status"])
-            || metadata.is_some_and(|metadata| has_others(metadata, &["f:labels"]));
-        Some(Written { manager, at, labels: names(&fields["f:metadata"]["f:labels"]), spec, has_others })
+    fn of(manager: &str, applied: bool, at: Timestamp, fields: &Value) -> Option<Written> {
+        // Nobody has written anything then.
+        if !fields.is_object() || manager == BEFORE_FIRST_APPLY {
+            return None;
+        }
+        let manager = known_manager(manager).map(str::to_owned);
+        let (labels, spec) = (names(&fields["f:metadata"]["f:labels"]), names(&fields["f:spec"]));
+        Some(Written { manager, at, applied, labels, spec })
     }
 
     /// Returns whether one of its fields is that of the spec.
@@ -60,8 +63,8 @@ impl Written {
 pub struct WrittenObject {
     /// Its name, and when it was created.
     pub metadata: ObjectMeta,
-    /// What its managed fields keep.
-    pub written: Vec<Written>,
+    /// What its managed fields keep; `None` if it has none.
+    pub written: Option<Vec<Written>>,
 }
 
 impl WrittenObject {
@@ -92,7 +95,7 @@ impl WrittenNode {
     ///
     /// Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, String> {
-        let written = (!managed_fields(&object).is_empty()).then(|| of_interest(Written::all(&object)));
+        let written = Written::all(&object).map(of_interest);
         let node = serde_path_to_error::deserialize(object).map_err(|error| error.to_string())?;
         Ok(WrittenNode { node, written })
     }
@@ -109,7 +112,7 @@ impl WrittenNode {
         let entries = metadata.unwrap_or_default().managed_fields;
         let written = entries.iter().filter(|entry| entry.subresource.is_empty()).filter_map(|entry| {
             let fields = serde_json::from_slice(&entry.fields.as_ref()?.raw).ok()?;
-            Written::of(&entry.manager, entry.time.get()?, &fields)
+            Written::of(&entry.manager, entry.operation == APPLY, entry.time.get()?, &fields)
         });
         let written = (!entries.is_empty()).then(|| of_interest(written.collect()));
         Ok(WrittenNode { node, written })
@@ -141,6 +144,8 @@ struct ManagedMetadata {
 struct ManagedFieldsEntry {
     #[prost(string, tag = 1)]
     manager: String,
+    #[prost(string, tag = 2)]
+    operation: String,
     #[prost(message, required, tag = 4)]
     time: Time,
     #[prost(message, optional, tag = 7)]
@@ -168,19 +173,24 @@ mod tests {
     use super::Written;
 
     #[test]
-    fn an_entry_tells_labels_fields_of_the_spec_and_whether_there_are_others() {
-        let told = |fields: Value, subresource: &str| {
-            let entry = json!({"manager": "m", "time": "2026-03-01T12:00:00Z", "fieldsV1": fields,
+    fn an_entry_tells_who_has_written_and_the_labels_and_fields_of_the_spec_that_it_owns() {
+        let told = |manager: &str, fields: Value, subresource: &str| {
+            let entry = json!({"manager": manager, "time": "2026-03-01T12:00:00Z", "fieldsV1": fields,
                 "subresource": subresource});
-            let all = Written::all(&json!({"metadata": {"managedFields": [entry]}}));
-            all.into_iter().map(|it| (it.labels.join(","), it.spec.join(","), it.has_others)).next()
+            let all = Written::all(&json!({"metadata": {"managedFields": [entry]}})).unwrap();
+            all.into_iter().map(|it| (it.manager.unwrap_or_default(), it.labels.join(","), it.spec.join(","))).next()
         };
+        let one = |manager: &str, labels: &str, spec: &str| Some((manager.into(), labels.into(), spec.into()));
         let labels = json!({"f:metadata": {"f:labels": {".": {}, "f:pool": {}}}});
-        assert_eq!(told(labels, ""), Some(("pool".to_owned(), String::new(), false)));
+        assert_eq!(told("m", labels.clone(), ""), one("m", "pool", ""));
         let spec = json!({"f:metadata": {"f:annotations": {"f:a": {}}}, "f:spec": {"f:podCIDR": {}, "f:taints": {}}});
-        assert_eq!(told(spec, ""), Some((String::new(), "podCIDR,taints".to_owned(), true)));
-        assert_eq!(told(json!({"f:status": {"f:conditions": {}}}), "status"), None);
-        assert_eq!(told(json!({"f:data": {}}), ""), Some((String::new(), String::new(), true)));
-        assert_eq!(told(Value::Null, ""), None);
+        assert_eq!(told("m", spec, ""), one("m", "", "podCIDR,taints"));
+        assert_eq!(told("m", json!({"f:status": {"f:conditions": {}}}), "status"), None);
+        assert_eq!(told("m", json!({"f:data": {}}), ""), one("m", "", ""));
+        assert_eq!(told("m", Value::Null, ""), None);
+        // The API server's own names: fields of several managers, and fields that nobody wrote at that time.
+        assert_eq!(told("ancient-changes", labels.clone(), ""), one("", "pool", ""));
+        assert_eq!(told("before-first-apply", labels, ""), None);
+        assert_eq!(Written::all(&json!({"metadata": {}})), None);
     }
 }

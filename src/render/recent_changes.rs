@@ -1,19 +1,29 @@
 //! What has changed in the cluster, the latest first.
 
+use jiff::Timestamp;
+
 use super::coverage::incomplete;
 use super::list::{MOST_ROWS, age};
 use super::page::Page;
 use super::style;
 use super::table::{self, Column};
 use super::text::{count, some_of, time_since};
+use crate::report::fix::Origin;
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange};
 
 /// The minimum width of a terminal for what was changed beside the rest.
 const LEAST_WIDTH_FOR_DETAILS: usize = 110;
 
-/// What no time is kept of.
-const NOT_KEPT: &str = "The API keeps no time of labels, taints and cordons that were removed, of former values, and of a change that the \
-                        same field manager has followed by another one.";
+/// The width of what was changed on a line of its own.
+const LINE: usize = 160;
+
+/// What is not kept.
+const NOT_KEPT: &str = "The API does not keep which fields a write changed: \"may have changed\" lists those that the field manager \
+                        owns. It keeps no time of labels, taints and cordons that were removed, and of writes that \
+                        the same manager has followed by another one.";
+
+/// What a dump may lack without a sign of it.
+const NOT_IN_DUMP: &str = "ResourceQuotas, LimitRanges and namespaces are known only if the dump has them";
 
 /// Writes a summary, and a row per change. On a terminal, only the latest ones are shown unless all are asked for.
 pub fn recent_changes(report: &ChangesReport, wide: bool, all: bool, page: &mut Page<'_>) {
@@ -56,14 +66,40 @@ pub fn recent_changes(report: &ChangesReport, wide: bool, all: bool, page: &mut 
             format!("{} began at an unknown time: `history` without a name lists them", count(rollouts, "rollout"));
         page.paragraph(&text, style::plain);
     }
-    if let nodes @ 1.. = report.nodes_without_managed_fields {
-        let text = format!(
-            "No managed fields on {}: when labels, taints and cordons changed is unknown",
-            count(nodes, "node")
-        );
+    let without =
+        [(report.nodes_without_managed_fields, "node"), (report.others_without_managed_fields, "other object")];
+    let without: Vec<String> = without.iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(*n, what)).collect();
+    if !without.is_empty() {
+        let text =
+            format!("No managed fields on {}: what was written there, and when, is unknown", without.join(" and "));
         page.paragraph(&text, style::plain);
     }
+    if matches!(view.origin, Some(Origin::Dump(_) | Origin::Input(_))) {
+        page.paragraph(NOT_IN_DUMP, style::plain);
+    }
     incomplete(&report.incomplete, page)
+}
+
+/// Writes a line per change with its time, the latest last.
+pub fn lines(report: &ChangesReport, page: &mut Page<'_>) {
+    for change in report.changes.iter().rev() {
+        let text = in_a_line(change, LINE);
+        writeln!(page, "{} {}", change.at, page.view.show(&text));
+    }
+}
+
+/// Writes a line per change with its age.
+pub(super) fn with_ages(changes: &[ClusterChange], now: Timestamp, page: &mut Page<'_>) {
+    for change in changes {
+        let (age, width) = (time_since(change.at, now), page.view.wrap_width().min(LINE));
+        page.hanging([&format!("  {age:<5} "), "        "], &in_a_line(change, width), style::plain);
+    }
+}
+
+/// Returns what was changed, how and by whom, with no more names than fit.
+fn in_a_line(change: &ClusterChange, width: usize) -> String {
+    let by = change.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
+    format!("{}: {}{by}", object(change), some_of(&changed(change), width))
 }
 
 fn summary(report: &ChangesReport) -> String {
@@ -104,8 +140,8 @@ fn changed(change: &ClusterChange) -> Vec<String> {
         ChangeOf::Cordoned => vec!["cordoned".to_owned()],
         ChangeOf::RolledOut if change.details.is_empty() => vec!["rolled out".to_owned()],
         ChangeOf::RolledOut => change.details.clone(),
-        ChangeOf::TaintAdded => vec![of("+taint ", ", ")],
-        ChangeOf::OneOf => vec![of("", " or ")],
+        ChangeOf::Tainted => vec![of("taint added or renewed: ", ", ")],
+        ChangeOf::Written => vec![of("may have changed ", " or ")],
     };
     if change.names.len() > 1 {
         changed[0].push_str(&format!(": {}", change.names[0]));

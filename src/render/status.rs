@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::coverage::{incomplete, stale_status, troubles};
 use super::incident::incidents;
 use super::page::Page;
+use super::recent_changes;
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
@@ -217,6 +218,12 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         writeln!(page);
     }
     way_out(&rollout.way_out, page);
+    if !rollout.recent_changes.is_empty() {
+        writeln!(page, "\nWhat changed lately:");
+        recent_changes::with_ages(&rollout.recent_changes, now, page);
+        let command = Some(Command::kubectl(&["ds", "changes"]).namespace(&rollout.namespace));
+        page.what_to_do(&Fix { advice: "for all changes".to_owned(), command }, "  ");
+    }
     // The controller does not update the status in these cases.
     let is_expected = matches!(rollout.verdict, Verdict::Deleting | Verdict::NotObserved);
     if !rollout.status_differences.is_empty() && !is_expected {

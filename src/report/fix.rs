@@ -169,7 +169,7 @@ impl Command {
 
     /// Returns whether this program can run it on a dump.
     fn reads_dumps(&self) -> bool {
-        matches!(self.verbs(), ("ds", "coverage" | "list" | "status" | "history"))
+        matches!(self.verbs(), ("ds", "coverage" | "list" | "status" | "history" | "changes"))
     }
 
     /// Returns whether it may change something in a cluster.

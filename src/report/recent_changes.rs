@@ -23,6 +23,8 @@ pub struct ChangesReport {
     pub rollouts_without_time: usize,
     /// How many nodes have no managed fields, so that changes of their labels, taints and cordons are not known.
     pub nodes_without_managed_fields: usize,
+    /// How many other objects have none, so that changes of update strategies, quotas and labels are not known.
+    pub others_without_managed_fields: usize,
 }
 
 impl super::Report for ChangesReport {
@@ -48,9 +50,9 @@ pub struct ClusterChange {
     pub names: Vec<String>,
     /// What happened.
     pub what: ChangeOf,
-    /// What was changed, in fragments: of a template each change, of fields those that may have been changed.
+    /// What was changed, in fragments: of a template each change; if `what` is `Written`, the fields that may have been changed.
     pub details: Vec<String>,
-    /// The field manager that made the change, such as `kubectl-taint`; absent if unknown.
+    /// The field manager that made the change, such as `helm`; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -79,12 +81,13 @@ pub enum ChangeOf {
     Created,
     /// It was deleted.
     Deleted,
-    /// A template of a DaemonSet was rolled out.
+    /// The template of a DaemonSet got the highest revision number: it was changed, or rolled back.
     RolledOut,
-    /// A node was cordoned.
+    /// A node was cordoned: the node controller tainted it for that.
     Cordoned,
-    /// A taint was added to a node.
-    TaintAdded,
-    /// One of the fields that a manager has set was changed, or one that it had set was removed.
-    OneOf,
+    /// A taint was added to a node, or a controller that found it there set its time again: the node controller does so when it
+    /// starts.
+    Tainted,
+    /// A field manager changed the object. What it changed is not kept: perhaps some of the fields that it owns.
+    Written,
 }

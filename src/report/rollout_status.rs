@@ -9,6 +9,7 @@ use super::fix::Fix;
 use super::incident::Incident;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
+use super::recent_changes::ClusterChange;
 use super::strategy::Strategy;
 use crate::model::int_or_percent::IntOrPercent;
 
@@ -262,6 +263,11 @@ pub struct RolloutStatus {
     pub eta: Option<Eta>,
     /// What lets the rollout continue or ends it, the first choice first. Nothing of it is done by itself.
     pub way_out: Vec<Fix>,
+    /// If the rollout is blocked: what may explain that and changed since 15 minutes before it began, the latest first and no more than
+    /// five: how the DaemonSet is updated, the nodes of `causes`, and what limits the pods of its namespace as far as it was read.
+    /// `kubectl ds changes` lists all. Empty in the objects of --watch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recent_changes: Vec<ClusterChange>,
     /// Nodes whose pod counts as updated by its label `pod-template-generation` alone, although it was created from another
     /// template.
     pub counted_by_generation: Vec<String>,

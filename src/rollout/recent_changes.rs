@@ -1,8 +1,8 @@
 //! What has changed lately in what DaemonSets depend on: templates and strategies, taints, labels, cordons, and the nodes
 //! themselves.
 //!
-//! The API keeps few times: those of revisions, of the creation of objects, of taints that a controller has added, of events,
-//! and for each field manager of an object that of its last change. Nothing else is told.
+//! The API keeps few times: those of revisions, of the creation of objects, of taints, of events, and for each field manager of
+//! an object that of its last change of anything in it ([`Written`]). What follows from them is told, and nothing else.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,15 +13,17 @@ use super::timeline::{REACTION, known_rollouts};
 use crate::coverage::gaps;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::REMOVAL_EVENTS;
+use crate::model::event::{ABOUT_TO_BE_DELETED, REMOVAL_EVENTS};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::{Node, Taint};
+use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::written::{Written, WrittenObject};
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange};
+use crate::report::rollout_status::{RolloutStatusReport, Verdict};
 use crate::report::timeline::Rollout;
 
-/// How long after its creation an object is still being set up: what is written then is no change.
+/// How long after its creation a node is still being set up: what is written until then is no change.
 const SETUP: SignedDuration = SignedDuration::from_secs(30);
 
 /// How far apart the same change of two nodes may be at most to be told as one.
@@ -33,11 +35,63 @@ const AT_ONCE: SignedDuration = SignedDuration::from_secs(2);
 /// How long after a cordon the node controller adds its taint at most.
 const CORDON_TAINT_DELAY: SignedDuration = SignedDuration::from_secs(10);
 
-/// The taint that the node controller adds to a node that is cordoned.
+/// The taint that the node controller adds to a node that is cordoned (`doNoScheduleTaintingPass`,
+/// pkg/controller/nodelifecycle/node_lifecycle_controller.go, release 1.37.2).
 const CORDON_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// What the taints begin with that the node controller adds for conditions.
+const CONDITION_TAINTS: &str = "node.kubernetes.io/";
+
+/// How long before a rollout what changed may explain why it is blocked, and how many changes are told at most.
+const SHORTLY: SignedDuration = SignedDuration::from_mins(15);
+const MOST_AROUND_ROLLOUT: usize = 5;
+
+/// The label that the API server gives each namespace: it cannot be changed.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// How long after the last look a change may still be found that was before it: controllers tell of nodes that are gone, and
+/// clocks differ.
+const LATE: SignedDuration = SignedDuration::from_mins(10);
+
+/// What is the same of a change for as long as it is found: when, of what, and by whom or what.
+type Identity = (Timestamp, ChangedKind, Option<String>, Vec<String>, ChangeOf, Option<String>);
+
+/// The changes of a cluster that is followed: each is told once.
+#[derive(Debug, Default)]
+pub struct FollowedChanges {
+    told: BTreeSet<Identity>,
+    looked_at: Option<Timestamp>,
+}
+
+impl FollowedChanges {
+    /// Returns what has changed and was not returned before, the latest first.
+    pub fn update(&mut self, snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
+        let earliest = self.looked_at.replace(snapshot.now).and_then(|at| at.checked_sub(LATE).ok());
+        let mut report = changes(snapshot, since.max(earliest));
+        self.told.retain(|(at, ..)| earliest.is_none_or(|earliest| *at >= earliest));
+        report.changes.retain(|change| self.told.insert(identity(change)));
+        ChangesReport { since, changes: grouped(report.changes), ..report }
+    }
+}
+
+fn identity(change: &ClusterChange) -> Identity {
+    let ClusterChange { at, kind, namespace, names, what, details, by, .. } = change;
+    let of = match what {
+        ChangeOf::Written => by.clone(),
+        ChangeOf::Tainted => details.first().cloned(),
+        ChangeOf::Created | ChangeOf::Deleted | ChangeOf::RolledOut | ChangeOf::Cordoned => None,
+    };
+    (*at, *kind, namespace.clone(), names.clone(), *what, of)
+}
 
 /// Returns what has changed, the latest first, without what changed before a time.
 pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
+    let report = changes(snapshot, since);
+    ChangesReport { changes: grouped(report.changes), ..report }
+}
+
+/// Returns each change of each object, in no order.
+fn changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
     let index = Index::new(snapshot);
     let has_no_time = |rollout: &&Rollout| {
         let may_be_later = rollout.not_after.zip(since).is_none_or(|(latest, since)| latest >= since);
@@ -54,19 +108,13 @@ pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesR
         changes.extend(of_node(node, written));
     }
     changes.extend(removed_nodes(&index));
+    let is_unmanaged = |daemon_set: &&DaemonSet| managed_fields(&daemon_set.object).is_empty();
+    let mut without_managed_fields = snapshot.daemon_sets_of_any_flavor().filter(is_unmanaged).count();
     let daemon_sets = snapshot.daemon_sets_of_any_flavor();
-    let namespaces: BTreeSet<&str> = daemon_sets.map(|daemon_set| daemon_set.metadata.namespace.as_str()).collect();
-    for (kind, objects) in &snapshot.written_objects {
-        let kind = match kind {
-            Kind::LimitRanges => ChangedKind::LimitRange,
-            Kind::ResourceQuotas => ChangedKind::ResourceQuota,
-            _ => ChangedKind::Namespace,
-        };
-        let has_daemon_sets = |object: &&WrittenObject| {
-            let ObjectMeta { namespace, name, .. } = &object.metadata;
-            namespaces.contains(if kind == ChangedKind::Namespace { name } else { namespace }.as_str())
-        };
-        changes.extend(objects.iter().filter(has_daemon_sets).flat_map(|object| of_object(kind, object)));
+    let namespaces = daemon_sets.map(|daemon_set| daemon_set.metadata.namespace.as_str()).collect();
+    for (kind, object) in written_objects(snapshot, &namespaces) {
+        changes.extend(of_object(kind, object));
+        without_managed_fields += usize::from(object.written.is_none());
     }
     changes.retain(|change| since.is_none_or(|since| change.at >= since));
     let is_unmanaged = |node: &&&Node| !snapshot.node_writes.contains_key(&node.metadata.name);
@@ -74,10 +122,77 @@ pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesR
         now: snapshot.now,
         incomplete: gaps::incomplete_for_changes(snapshot),
         since,
-        changes: grouped(changes),
+        changes,
         rollouts_without_time,
         nodes_without_managed_fields: index.nodes.iter().filter(is_unmanaged).count(),
+        others_without_managed_fields: without_managed_fields,
     }
+}
+
+/// Adds to each rollout that is blocked what may explain that, and has changed since shortly before it began.
+pub fn add_to_blocked(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
+    let mut blocked = report.daemon_sets.iter_mut().filter(|one| one.verdict == Verdict::Blocked).peekable();
+    if blocked.peek().is_none() {
+        return;
+    }
+    let index = Index::new(snapshot);
+    for rollout in blocked {
+        let is_it = |one: &&DaemonSet| {
+            let ObjectMeta { namespace, name, .. } = &one.metadata;
+            (namespace, name, one.api_version()) == (&rollout.namespace, &rollout.name, rollout.api_version.as_str())
+        };
+        let Some(daemon_set) = snapshot.daemon_sets_of_any_flavor().find(is_it) else { continue };
+        let began = rollout.revision.as_ref().and_then(|revision| revision.rolled_out_at);
+        let nodes = rollout.causes.iter().filter(|cause| !cause.passing).flat_map(|cause| &cause.nodes);
+        let nodes = nodes.map(String::as_str).collect();
+        rollout.recent_changes = around_rollout(&index, daemon_set, began, &nodes);
+    }
+}
+
+fn around_rollout(
+    index: &Index<'_>,
+    daemon_set: &DaemonSet,
+    began: Option<Timestamp>,
+    nodes: &BTreeSet<&str>,
+) -> Vec<ClusterChange> {
+    let snapshot = index.snapshot;
+    let since = began.unwrap_or(snapshot.now).checked_sub(SHORTLY).ok();
+    let mut changes = of_daemon_set(daemon_set, &known_rollouts(index, daemon_set));
+    // The rollout is told already.
+    changes.retain(|change| change.what == ChangeOf::Written);
+    for node in nodes.iter().filter_map(|node| index.node(node)) {
+        let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
+        // So is in what condition nodes are, which is what these taints follow from.
+        let is_told = |change: &ClusterChange| {
+            change.what == ChangeOf::Tainted && change.details.iter().all(|taint| taint.starts_with(CONDITION_TAINTS))
+        };
+        changes.extend(of_node(node, written).into_iter().filter(|change| !is_told(change)));
+    }
+    let namespace = BTreeSet::from([daemon_set.metadata.namespace.as_str()]);
+    changes.extend(written_objects(snapshot, &namespace).flat_map(|(kind, object)| of_object(kind, object)));
+    changes.retain(|change| since.is_none_or(|since| change.at >= since));
+    let mut changes = grouped(changes);
+    changes.truncate(MOST_AROUND_ROLLOUT);
+    changes
+}
+
+/// Returns the objects that limit and label the pods of namespaces.
+fn written_objects<'a>(
+    snapshot: &'a Snapshot,
+    namespaces: &BTreeSet<&str>,
+) -> impl Iterator<Item = (ChangedKind, &'a WrittenObject)> {
+    let all = snapshot.written_objects.iter().flat_map(|(kind, objects)| {
+        let kind = match kind {
+            Kind::LimitRanges => ChangedKind::LimitRange,
+            Kind::ResourceQuotas => ChangedKind::ResourceQuota,
+            _ => ChangedKind::Namespace,
+        };
+        objects.iter().map(move |object| (kind, object))
+    });
+    all.filter(move |(kind, object)| {
+        let ObjectMeta { namespace, name, .. } = &object.metadata;
+        namespaces.contains(if *kind == ChangedKind::Namespace { name } else { namespace }.as_str())
+    })
 }
 
 /// Returns the rollouts of a DaemonSet whose time is known, and the changes of its update strategy.
@@ -93,7 +208,7 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
         details,
         by,
     };
-    let is_creation = |at: Timestamp| created.is_some_and(|created| is_soon_after(at, created, REACTION));
+    let is_creation = |at: Timestamp| is_until(at, created, REACTION);
     let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
     let rolled_out = rollouts.iter().filter(|rollout| !rollout.keeps_pods).filter_map(|rollout| {
         let at = rollout.began_at.filter(|at| !is_creation(*at))?;
@@ -106,27 +221,19 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
             || (written.has("template") && rollouts.iter().filter_map(|it| it.began_at).any(is_its_rollout))
     };
     let is_pending = rollouts.iter().any(|rollout| rollout.pending);
-    let written =
-        Written::all(&daemon_set.object).into_iter().filter(|written| !is_told(written)).filter_map(|written| {
-            let mut details: Vec<String> = [
-                ("template", "template", is_pending),
-                ("updateStrategy", "update strategy", true),
-                ("minReadySeconds", "minReadySeconds", true),
-            ]
-            .into_iter()
-            .filter(|(field, _, counts)| *counts && written.has(field))
-            .map(|(_, name, _)| name.to_owned())
-            .collect();
-            let is_of_interest = !details.is_empty();
-            let has_others = written.has_others || !written.labels.is_empty() || written.spec.len() > details.len();
-            details.extend(has_others.then(|| OTHERS.to_owned()));
-            is_of_interest.then(|| change(written.at, ChangeOf::OneOf, details, Some(written.manager)))
-        });
+    let written = Written::all(&daemon_set.object).unwrap_or_default().into_iter();
+    let written = written.filter(|written| !is_told(written)).filter_map(|written| {
+        let fields = [
+            ("template", "template", is_pending),
+            ("updateStrategy", "update strategy", true),
+            ("minReadySeconds", "minReadySeconds", true),
+        ];
+        let is_owned = |(field, _, counts): &(&str, &str, bool)| *counts && written.has(field);
+        let details: Vec<String> = fields.into_iter().filter(is_owned).map(|(_, name, _)| name.to_owned()).collect();
+        (!details.is_empty()).then(|| change(written.at, ChangeOf::Written, details, written.manager))
+    });
     creation.into_iter().chain(rolled_out).chain(written).collect()
 }
-
-/// How fields are called that DaemonSets do not depend on.
-const OTHERS: &str = "other fields";
 
 /// Returns the changes of a node that exists.
 fn of_node(node: &Node, written: &[Written]) -> Vec<ClusterChange> {
@@ -141,28 +248,29 @@ fn of_node(node: &Node, written: &[Written]) -> Vec<ClusterChange> {
         details,
         by: by.map(str::to_owned),
     };
-    let is_setup = |at: Timestamp| created.is_some_and(|created| is_soon_after(at, created, SETUP));
+    let is_setup = |at: Timestamp| is_until(at, created, SETUP);
     let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
-    let is_cordon = |written: &Written| node.spec.unschedulable && is_only(written, "unschedulable");
-    let cordoned: Vec<Timestamp> = written.iter().filter(|it| is_cordon(it)).map(|it| it.at).collect();
-    let follows_cordon = |taint: &Taint, at: Timestamp| {
-        taint.key == CORDON_TAINT && cordoned.iter().any(|it| is_soon_after(at, *it, CORDON_TAINT_DELAY))
-    };
-    let added: Vec<(Timestamp, &Taint)> =
+    let taints: Vec<(Timestamp, &Taint)> =
         node.spec.taints.iter().filter_map(|taint| Some((taint.time_added.get()?, taint))).collect();
-    let is_at_once = |one: Timestamp, other: Timestamp| one.duration_since(other).abs() <= AT_ONCE;
-    let tainted =
-        added.iter().filter(|(at, taint)| !is_setup(*at) && !follows_cordon(taint, *at)).map(|(at, taint)| {
-            let by = written.iter().find(|it| it.has("taints") && is_at_once(it.at, *at));
-            change(*at, ChangeOf::TaintAdded, vec![taint.to_string()], by.map(|it| it.manager.as_str()))
-        });
-    // Who has added a taint at that time has explained it.
-    let is_told =
-        |it: &&Written| is_setup(it.at) || (it.has("taints") && added.iter().any(|(at, _)| is_at_once(it.at, *at)));
-    let fields = written.iter().filter(|it| !is_told(it)).filter_map(|it| {
-        if is_cordon(it) {
-            return Some(change(it.at, ChangeOf::Cordoned, Vec::new(), Some(&it.manager)));
-        }
+    let is_of_cordon = |taint: &Taint| node.spec.unschedulable && taint.key == CORDON_TAINT;
+    let cordoned = taints.iter().find(|(_, taint)| is_of_cordon(taint)).map(|(at, _)| *at);
+    // Whoever owns the field has set it, unless by an apply; and has set it before, unless it was uncordoned meanwhile.
+    let mut owners = written.iter().filter(|it| it.has("unschedulable"));
+    let owner = owners.next().filter(|it| owners.next().is_none() && !it.applied && Some(it.at) <= cordoned);
+    let cordon = cordoned
+        .filter(|at| !is_setup(*at))
+        .map(|at| change(at, ChangeOf::Cordoned, Vec::new(), owner.and_then(|owner| owner.manager.as_deref())));
+    let tainted = taints.iter().filter(|(at, taint)| !is_setup(*at) && !is_of_cordon(taint));
+    let tainted = tainted.map(|(at, taint)| change(*at, ChangeOf::Tainted, vec![taint.to_string()], None));
+    // A cordon, or a taint with a time of its own.
+    let is_told = |it: &&Written| {
+        let is_at_once = |(at, _): &(Timestamp, &Taint)| it.at.duration_since(*at).abs() <= AT_ONCE;
+        let is_cordon = |at: Timestamp| is_soon_after(at, it.at, CORDON_TAINT_DELAY);
+        it.labels.is_empty()
+            && (!it.has("taints") || taints.iter().any(is_at_once))
+            && (!it.has("unschedulable") || cordoned.is_some_and(is_cordon))
+    };
+    let fields = written.iter().filter(|it| !is_setup(it.at) && !is_told(it)).map(|it| {
         let mut details = Vec::new();
         if !it.labels.is_empty() {
             details.push(format!("labels {}", it.labels.join(", ")));
@@ -172,13 +280,10 @@ fn of_node(node: &Node, written: &[Written]) -> Vec<ClusterChange> {
             details.push(format!("taints {}", taints.join(", ")));
         }
         details.extend(it.has("unschedulable").then(|| "unschedulable".to_owned()));
-        let is_of_interest = !details.is_empty();
-        let is_known = |field: &String| field == "taints" || field == "unschedulable";
-        let has_others = it.has_others || !it.spec.iter().all(is_known);
-        details.extend(has_others.then(|| OTHERS.to_owned()));
-        is_of_interest.then(|| change(it.at, ChangeOf::OneOf, details, Some(&it.manager)))
+        change(it.at, ChangeOf::Written, details, it.manager.as_deref())
     });
-    creation.into_iter().chain(tainted).chain(fields).collect()
+    let fields = fields.filter(|change| !change.details.is_empty());
+    creation.into_iter().chain(cordon).chain(tainted).chain(fields).collect()
 }
 
 /// Returns the changes of an object that limits or labels the pods of a namespace.
@@ -195,35 +300,32 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
         details,
         by: by.map(str::to_owned),
     };
-    let is_setup = |at: Timestamp| created.is_some_and(|created| is_soon_after(at, created, AT_ONCE));
     let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
-    let fields = object.written.iter().filter(|it| !is_setup(it.at)).filter_map(|it| {
-        let mut details: Vec<String> = it.spec.iter().map(|field| format!("spec.{field}")).collect();
-        if kind == ChangedKind::Namespace {
+    let written = object.written.iter().flatten().filter(|it| !is_until(it.at, created, AT_ONCE));
+    let fields = written.filter_map(|it| {
+        let details: Vec<String> = match kind {
             // Finalizers and the like do not matter to pods.
-            details.clear();
-            details.extend((!it.labels.is_empty()).then(|| format!("labels {}", it.labels.join(", "))));
-        }
-        let is_of_interest = !details.is_empty();
-        let has_other_labels = kind != ChangedKind::Namespace && !it.labels.is_empty();
-        let has_other_spec = kind == ChangedKind::Namespace && !it.spec.is_empty();
-        details.extend((it.has_others || has_other_labels || has_other_spec).then(|| OTHERS.to_owned()));
-        is_of_interest.then(|| change(it.at, ChangeOf::OneOf, details, Some(&it.manager)))
+            ChangedKind::Namespace => {
+                let labels: Vec<&str> = it.labels.iter().map(String::as_str).filter(|it| *it != NAME_LABEL).collect();
+                (!labels.is_empty()).then(|| format!("labels {}", labels.join(", "))).into_iter().collect()
+            }
+            _ => it.spec.iter().map(|field| format!("spec.{field}")).collect(),
+        };
+        (!details.is_empty()).then(|| change(it.at, ChangeOf::Written, details, it.manager.as_deref()))
     });
     creation.into_iter().chain(fields).collect()
 }
 
-/// Returns whether a field of the spec is all that a manager has set.
-fn is_only(written: &Written, field: &str) -> bool {
-    written.labels.is_empty() && !written.has_others && matches!(written.spec.as_slice(), [only] if only == field)
-}
-
 /// Returns the nodes that an event says are gone, unless there is one of the name that is older than the event.
 fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
+    // One that is about to be deleted may still exist.
+    let knows_nodes = index.knows(Kind::Nodes, "");
     let mut removed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for event in &index.snapshot.events {
         let name = event.involved_object.name.as_str();
-        let is_removal = event.involved_object.kind == "Node" && REMOVAL_EVENTS.contains(&event.reason.as_str());
+        let is_removal = event.involved_object.kind == "Node"
+            && REMOVAL_EVENTS.contains(&event.reason.as_str())
+            && (knows_nodes || event.reason != ABOUT_TO_BE_DELETED);
         let Some(at) = event.last_seen().filter(|_| is_removal) else { continue };
         let existing = index.node(name).map(|node| node.metadata.creation_timestamp.get());
         if existing.is_none_or(|created| created.is_some_and(|created| created > at)) {
@@ -246,6 +348,12 @@ fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
 /// Returns whether a time is another one, or at most so much later.
 fn is_soon_after(at: Timestamp, other: Timestamp, most: SignedDuration) -> bool {
     (SignedDuration::ZERO..=most).contains(&at.duration_since(other))
+}
+
+/// Returns whether a time is at most so much later than the creation of an object, or before it: an object that is restored from a
+/// backup has times of the one that it was.
+fn is_until(at: Timestamp, created: Option<Timestamp>, most: SignedDuration) -> bool {
+    created.is_some_and(|created| at.duration_since(created) <= most)
 }
 
 /// Joins the same change of several nodes, and sorts the changes, the latest first.
@@ -285,10 +393,13 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
-    use super::recent_changes;
+    use std::collections::BTreeSet;
+
+    use super::{ChangesReport, FollowedChanges, around_rollout, recent_changes};
+    use crate::facts::index::Index;
     use crate::facts::test_support::{World, at, world};
     use crate::model::controller_revision::ControllerRevision;
-    use crate::model::snapshot::{Gap, GapCause, Kind};
+    use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
     use crate::model::written::{Written, WrittenObject};
 
     fn entry(manager: &str, time: &str, fields: Value) -> Value {
@@ -299,14 +410,21 @@ mod tests {
     fn with_node(world: World, name: &str, patch: Value, entries: &[Value]) -> World {
         let mut world = world.node(name, patch);
         let object = json!({"metadata": {"managedFields": entries}});
-        world.snapshot.node_writes.insert(name.to_owned(), Written::all(&object));
+        world.snapshot.node_writes.insert(name.to_owned(), Written::all(&object).unwrap_or_default());
         world
     }
 
     /// Says of each change when it was, of what, by whom, and what it was.
     fn told(world: World, since: &str) -> Vec<String> {
+        told_of(&world.finish(), since)
+    }
+
+    fn told_of(snapshot: &Snapshot, since: &str) -> Vec<String> {
+        lines(recent_changes(snapshot, at(since).parse().ok()))
+    }
+
+    fn lines(report: ChangesReport) -> Vec<String> {
         let time = |time: Timestamp| time.strftime("%H:%M:%S").to_string();
-        let report = recent_changes(&world.finish(), at(since).parse().ok());
         let one = report.changes.iter().map(|change| {
             let first = change.first_at.map(|first| format!("{}..", time(first))).unwrap_or_default();
             let (names, details) = (change.names.join("+"), change.details.join(" or "));
@@ -321,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_fields_of_a_manager_any_may_have_changed() {
+    fn who_has_written_a_node_is_told_with_what_may_have_been_changed() {
         let both = json!({"f:metadata": {"f:annotations": {"f:a": {}}, "f:labels": {"f:pool": {}}}, "f:spec": {"f:taints": {}}});
         let tainted = json!({"spec": {"taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]}});
         let world = with_node(world(), "a", tainted, &[entry("karpenter", "11:50:00", both)]);
@@ -331,8 +449,29 @@ mod tests {
         assert_eq!(
             told(world, "11:30:00"),
             [
-                "11:55:00 b OneOf kubectl-label: labels pool",
-                "11:50:00 a OneOf karpenter: labels pool or taints dedicated=db:NoSchedule or other fields",
+                "11:55:00 b Written kubectl-label: labels pool",
+                "11:50:00 a Written karpenter: labels pool or taints dedicated=db:NoSchedule",
+            ]
+        );
+    }
+
+    #[test]
+    fn who_owns_the_only_field_of_a_cordon_need_not_have_cordoned_the_node_when_it_wrote_last() {
+        let cordon = |time: &str| entry("node-agent", time, json!({"f:spec": {"f:unschedulable": {}}}));
+        let taint = |time: &str| json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": at(time)});
+        let cordoned = |taints: Value| json!({"spec": {"unschedulable": true, "taints": taints}});
+        // The agent cordoned it at 11:10, and at 11:50 set an annotation that somebody else has overwritten since.
+        let world = with_node(world(), "a", cordoned(json!([taint("11:10:00")])), &[cordon("11:50:00")]);
+        let world = with_node(world, "b", cordoned(json!([])), &[cordon("11:45:00")]);
+        let world = with_node(world, "c", cordoned(json!([taint("11:40:00")])), &[cordon("11:39:00")]);
+        assert_eq!(
+            told(world, "11:00:30"),
+            [
+                "11:50:00 a Written node-agent: unschedulable",
+                "11:45:00 b Written node-agent: unschedulable",
+                "11:40:00 c Cordoned node-agent: ",
+                "11:39:00 c Written node-agent: unschedulable",
+                "11:10:00 a Cordoned ?: ",
             ]
         );
     }
@@ -348,15 +487,47 @@ mod tests {
         let cordoned = json!({"spec": {"unschedulable": true, "taints": taints}});
         let cordon = entry("kubectl", "11:50:00", json!({"f:spec": {"f:unschedulable": {}}}));
         let world = with_node(world(), "a", cordoned, &[cordon, controller("11:50:01")]);
+        // Whoever owns the list has written it last, and need not have added each of the taints.
         let taints = json!([taint("node.kubernetes.io/unreachable", "NoExecute", "11:52:00")]);
         let world = with_node(world, "b", json!({"spec": {"taints": taints}}), &[controller("11:52:00")]);
         assert_eq!(
             told(world, "11:30:00"),
-            [
-                "11:52:00 b TaintAdded kube-controller-manager: node.kubernetes.io/unreachable:NoExecute",
-                "11:50:00 a Cordoned kubectl: ",
-            ]
+            ["11:52:00 b Tainted ?: node.kubernetes.io/unreachable:NoExecute", "11:50:01 a Cordoned kubectl: "]
         );
+    }
+
+    #[test]
+    fn managers_that_the_api_server_has_made_up_are_not_named_and_times_before_the_creation_are_not_told() {
+        let taints = json!([{"key": "a", "effect": "NoExecute", "timeAdded": at("10:30:00")}]);
+        let world = with_node(
+            world(),
+            "a",
+            json!({"spec": {"taints": taints}}),
+            &[
+                entry("ancient-changes", "11:50:00", labels("pool")),
+                // The first apply of an object without managed fields writes this, whatever it changes.
+                entry("before-first-apply", "11:55:00", labels("zone")),
+                // A backup was restored.
+                entry("kubectl-label", "10:00:00", labels("rack")),
+            ],
+        );
+        let of_nodes: Vec<String> =
+            told(world, "09:00:00").into_iter().filter(|line| !line.contains("agent")).collect();
+        assert_eq!(of_nodes, ["11:50:00 a Written ?: labels pool", "11:00:00 a Created ?: "]);
+    }
+
+    #[test]
+    fn a_node_that_was_about_to_be_deleted_is_not_gone_if_nodes_are_not_known() {
+        let mut world = world().event("Node", "a", "DeletingNode", "m", "11:40:00").event(
+            "Node",
+            "b",
+            "RemovingNode",
+            "m",
+            "11:41:00",
+        );
+        let cause = GapCause::Forbidden("list nodes".to_owned());
+        world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
+        assert_eq!(told(world, "11:30:00"), ["11:41:00 b Deleted ?: "]);
     }
 
     #[test]
@@ -377,6 +548,60 @@ mod tests {
     }
 
     #[test]
+    fn around_a_rollout_only_what_may_explain_its_trouble_is_told() {
+        let taint = |key: &str, time: &str| json!({"key": key, "effect": "NoSchedule", "timeAdded": at(time)});
+        let taints = json!([taint("node.kubernetes.io/unreachable", "11:50:00"), taint("dedicated", "11:51:00")]);
+        let tainted = json!({"spec": {"taints": taints}});
+        let strategy = entry("kubectl-edit", "11:40:00", json!({"f:spec": {"f:updateStrategy": {}}}));
+        let mut world = ["a", "b"].iter().fold(world(), |world, name| world.node(name, tainted.clone()));
+        world = world.daemon_set(json!({"metadata": {"managedFields": [strategy]}}));
+        let hard = entry("quotas", "11:45:00", json!({"f:spec": {"f:hard": {}}}));
+        let quotas = ["default", "other"].map(|namespace| {
+            let metadata = json!({"name": "pods", "namespace": namespace, "creationTimestamp": at("11:00:00"), "managedFields": [hard]});
+            WrittenObject::from_object(&json!({"metadata": metadata})).unwrap()
+        });
+        world.snapshot.written_objects.insert(Kind::ResourceQuotas, quotas.into());
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let told = |began: &str| {
+            let began = at(began).parse().ok();
+            let changes = around_rollout(&index, &snapshot.daemon_sets[0], began, &BTreeSet::from(["a", "gone"]));
+            lines(ChangesReport { changes, ..recent_changes(&snapshot, None) })
+        };
+        let all = [
+            "11:51:00 a Tainted ?: dedicated:NoSchedule",
+            "11:45:00 pods Written quotas: spec.hard",
+            "11:40:00 agent Written kubectl-edit: update strategy",
+        ];
+        assert_eq!(told("11:30:00"), all);
+        assert_eq!(told("11:58:00"), all[..2]);
+    }
+
+    #[test]
+    fn what_is_followed_is_told_once() {
+        let mut followed = FollowedChanges::default();
+        let mut look = |nodes: &[(&str, &str, &str)], now: &str| {
+            let world = nodes.iter().fold(world(), |world, (name, manager, time)| {
+                with_node(world, name, json!({}), &[entry(manager, time, labels("pool"))])
+            });
+            let snapshot = Snapshot { now: at(now).parse().unwrap(), ..world.finish() };
+            lines(followed.update(&snapshot, at("11:30:00").parse().ok()))
+        };
+        let first = [("a", "nfd", "11:50:00"), ("b", "nfd", "11:20:00")];
+        assert_eq!(look(&first, "12:00:00"), ["11:50:00 a Written nfd: labels pool"]);
+        assert!(look(&first, "12:00:01").is_empty());
+        // The same manager has written it again, and another one somewhat earlier.
+        let again = [("a", "nfd", "12:00:02"), ("b", "other", "11:52:00"), ("c", "nfd", "12:00:03")];
+        let told = ["12:00:02..12:00:03 a+c Written nfd: labels pool", "11:52:00 b Written other: labels pool"];
+        assert_eq!(look(&again, "12:00:04"), told);
+        // While requests fail, time stands still: what happened then is told, and nothing is told again that was lost meanwhile.
+        assert!(look(&[], "12:00:05").is_empty());
+        assert!(look(&again, "12:40:00").is_empty());
+        // What is older than the last look can have been told.
+        assert!(look(&[("d", "nfd", "12:20:00")], "12:40:01").is_empty());
+    }
+
+    #[test]
     fn without_events_or_managed_fields_it_is_said_what_is_not_known() {
         let mut world = world().node("bare", json!({}));
         let cause = GapCause::Forbidden("list events".to_owned());
@@ -384,7 +609,7 @@ mod tests {
         let mut snapshot = world.finish();
         snapshot.daemon_sets.clear();
         let report = recent_changes(&snapshot, None);
-        assert_eq!(report.nodes_without_managed_fields, 1);
+        assert_eq!((report.nodes_without_managed_fields, report.others_without_managed_fields), (1, 0));
         assert!(report.incomplete[0].message.ends_with("which nodes were deleted is not known"));
     }
 
@@ -399,15 +624,24 @@ mod tests {
         let quotas = ["default", "other"].map(|namespace| object(Some(namespace), "pods", std::slice::from_ref(&hard)));
         world.snapshot.written_objects.insert(Kind::ResourceQuotas, quotas.into());
         let labeled = entry("kubectl-label", "11:55:00", labels("pod-security.kubernetes.io/enforce"));
-        let namespaces = ["default", "other"].map(|name| object(None, name, std::slice::from_ref(&labeled)));
+        // The API server has set this label when the namespace was created.
+        let created = entry("helm", "11:56:00", labels("kubernetes.io/metadata.name"));
+        let entries = [labeled, created];
+        let namespaces = ["default", "other"].map(|name| object(None, name, &entries));
         world.snapshot.written_objects.insert(Kind::Namespaces, namespaces.into());
+        world.snapshot.written_objects.insert(Kind::LimitRanges, vec![object(Some("default"), "bare", &[])]);
+        let mut snapshot = world.finish();
         assert_eq!(
-            told(world, "11:30:00"),
+            told_of(&snapshot, "11:30:00"),
             [
-                "11:55:00 default OneOf kubectl-label: labels pod-security.kubernetes.io/enforce",
-                "11:50:00 pods OneOf kubectl-edit: spec.hard",
+                "11:55:00 default Written kubectl-label: labels pod-security.kubernetes.io/enforce",
+                "11:50:00 pods Written kubectl-edit: spec.hard",
             ]
         );
+        // The DaemonSet and the LimitRange.
+        assert_eq!(recent_changes(&snapshot, None).others_without_managed_fields, 2);
+        snapshot.written_objects.clear();
+        assert_eq!(recent_changes(&snapshot, None).others_without_managed_fields, 1);
     }
 
     #[test]
@@ -418,7 +652,7 @@ mod tests {
         });
         assert_eq!(
             told(world, "11:30:00"),
-            ["11:49:10..11:50:00 a+b+c OneOf nfd: labels cpu", "11:45:00 d OneOf nfd: labels cpu"]
+            ["11:49:10..11:50:00 a+b+c Written nfd: labels cpu", "11:45:00 d Written nfd: labels cpu"]
         );
     }
 
@@ -448,15 +682,12 @@ mod tests {
         // What it has changed last is not the template, and whether it was the one that did that before is not kept.
         assert_eq!(
             changed(&[helm("11:55:00")]),
-            [
-                "11:55:00 agent OneOf helm: update strategy or other fields",
-                "11:50:01 agent RolledOut ?: image agent 1 → 2"
-            ]
+            ["11:55:00 agent Written helm: update strategy", "11:50:01 agent RolledOut ?: image agent 1 → 2"]
         );
         let patch = entry("kubectl-patch", "11:40:00", fields(&["updateStrategy"]));
         assert_eq!(
             changed(&[helm("11:50:00"), patch]),
-            [rolled_out, "11:40:00 agent OneOf kubectl-patch: update strategy"]
+            [rolled_out, "11:40:00 agent Written kubectl-patch: update strategy"]
         );
     }
 }

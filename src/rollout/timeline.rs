@@ -21,9 +21,10 @@ use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
-use crate::model::server_side_apply::{managed_fields, time_of};
+use crate::model::server_side_apply::{known_manager, managed_fields, time_of};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
+use crate::report::change::Op;
 use crate::report::list::{FleetStatus, ListRow};
 use crate::report::timeline::{Rollout, RolloutProgress, TimelineReport, UnreadableRevision};
 
@@ -281,7 +282,13 @@ fn rollout<'a>(
         began_at,
         not_before,
         not_after,
-        by: began_at.filter(|_| is_current).and_then(|time| changed_by(daemon_set, earlier().next(), time)),
+        by: began_at.filter(|_| is_current).and_then(|time| {
+            let created = daemon_set.metadata.creation_timestamp.get();
+            let is_first = created.is_some_and(|created| time.duration_since(created) <= REACTION);
+            // Who only removes something leaves no time.
+            let leaves_time = is_first || changes.iter().any(|change| change.op != Op::Remove);
+            changed_by(daemon_set, earlier().next(), time).filter(|_| leaves_time)
+        }),
         change_cause: revision.and_then(|revision| change_cause(revision.object)),
         compared_with: before.and_then(|before| before.number),
         others_between: before.map_or(at > 0, |before| !is_next(before)),
@@ -310,7 +317,7 @@ fn changed_by(daemon_set: &DaemonSet, after: Option<&Event<'_, '_>>, began: Time
         began.duration_since(*at) <= REACTION && after.is_none_or(|after| after.order < *at)
     };
     match written.filter(may_have).collect::<Vec<_>>().as_slice() {
-        [(manager, at)] if *at <= began => Some((*manager).to_owned()),
+        [(manager, at)] if *at <= began => known_manager(manager).map(str::to_owned),
         _ => None,
     }
 }
@@ -547,9 +554,28 @@ mod tests {
         assert_eq!(by(&[("helm", "10:10", template()), ("argocd", "10:10", template())]), None);
         // Either may have changed it at 10:10: of the one that has changed it again that time is not kept.
         assert_eq!(by(&[("helm", "10:10", template()), ("argocd", "10:40", template())]), None);
+        // The API server has merged several managers.
+        assert_eq!(by(&[("ancient-changes", "10:10", template())]), None);
         // What one changed before was rolled out before.
         let at_once = by_of("10:09:58", &[("helm", "10:10", template()), ("argocd", "10:09:58", template())]);
         assert_eq!(at_once.as_deref(), Some("helm"));
+    }
+
+    #[test]
+    fn who_only_removes_something_leaves_no_time_so_nobody_else_is_told() {
+        let managed =
+            json!([{"manager": "helm", "time": at("11:10"), "fieldsV1": {"f:spec": {"f:template": {"f:spec": {}}}}}]);
+        let by = |before: Value| {
+            let revisions = [(1, "a", "11:00", Some("11:00")), (2, "b", "11:10", Some("11:10"))];
+            let created = json!({"metadata": {"creationTimestamp": at("11:00"), "managedFields": managed}});
+            let mut world = with_revisions("b", &revisions).daemon_set(created);
+            let spec = &mut world.snapshot.controller_revisions[0].object["data"]["spec"]["template"]["spec"];
+            (spec["containers"][0]["image"], spec["hostNetwork"]) = (before, json!(true));
+            all(world).rollouts[0].by.clone()
+        };
+        // Somebody removed hostNetwork while helm wrote something else.
+        assert_eq!(by(json!("agent:b")), None);
+        assert_eq!(by(json!("agent:a")).as_deref(), Some("helm"));
     }
 
     #[test]

@@ -139,6 +139,19 @@ impl Running {
         is_line
     }
 
+    /// Returns the lines that were read.
+    pub(super) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Closes the command's standard output, and waits until the command has ended after it has something to write.
+    pub(super) fn close(self, then: impl FnOnce()) {
+        let Running { mut child, out, .. } = self;
+        drop(out);
+        then();
+        child.wait().unwrap();
+    }
+
     /// Interrupts the command, and returns the exit code, and what was written.
     #[cfg(unix)]
     pub(super) fn interrupt(self) -> (Option<i32>, Vec<String>, String) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::status::{DAEMON_SETS, Following, PODS, ready_pod};
-use super::{node, protobuf_list};
+use super::{json_list, node, protobuf_list};
 
 #[test]
 fn a_list_is_followed_line_by_line() {
@@ -60,4 +60,80 @@ fn a_label_that_no_node_has_ends_a_watch_before_anything_is_shown() {
     let (code, _, err) = running.end();
     assert_eq!(code, Some(1), "{err}");
     assert!(err.starts_with("error: no node has label \"zome\"\n"), "{err}");
+}
+
+const QUOTAS: &str = "/api/v1/namespaces/team/resourcequotas";
+
+/// Follows the changes of a namespace that has no quota yet.
+fn following_changes(arguments: &[&str]) -> Following {
+    Following::with("changes", &[&["-n", "team"], arguments].concat(), |asked| {
+        let is_empty = [QUOTAS, "/api/v1/namespaces"].contains(&asked.path());
+        let is_list = !["watch=true", "limit=1"].iter().any(|other| asked.target.contains(other));
+        (is_empty && is_list).then(|| json_list(asked.path(), &[]))
+    })
+}
+
+/// A quota that a manager has just written.
+fn quota(manager: &str, version: &str) -> Value {
+    let fields = json!({"f:spec": {"f:hard": {"f:pods": {}}}});
+    let entry = json!({"manager": manager, "operation": "Update", "time": jiff::Timestamp::now(), "fieldsV1": fields});
+    let metadata = json!({"name": "pods", "namespace": "team", "uid": "quota", "resourceVersion": version,
+        "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [entry]});
+    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata})
+}
+
+#[test]
+fn what_changes_is_shown_once_and_cannot_steer_the_terminal() {
+    let following = following_changes(&[]);
+    let mut running = following.start(&[]);
+    running.read_line();
+    following.send(QUOTAS, "ADDED", &quota("edit\u{1b}[31m", "50"));
+    following.send("/api/v1/nodes", "ADDED", &written_node());
+    while !running.lines().iter().any(|line| line.contains("node n2")) {
+        assert!(running.read_line(), "{:#?}", running.lines());
+    }
+    let (code, lines, err) = running.interrupt();
+    let (table, new) = lines.split_at(lines.iter().position(|line| line.starts_with("resourcequota")).unwrap());
+    assert_eq!(table[0], "No known changes");
+    // When they were created is too long ago to be new.
+    let expected = [
+        "resourcequota team/pods: may have changed spec.hard (edit\\u{1b}[31m)",
+        "node n2: may have changed labels pool (kubectl-label)",
+    ];
+    assert_eq!(new, expected, "{lines:#?}");
+    assert_eq!((code, err.as_str()), (Some(130), "error: interrupted\n"));
+}
+
+fn written_node() -> Value {
+    let entry = json!({"manager": "kubectl-label", "operation": "Update", "time": jiff::Timestamp::now(),
+        "fieldsV1": {"f:metadata": {"f:labels": {"f:pool": {}}}}});
+    let metadata = json!({"name": "n2", "uid": "n2", "resourceVersion": "51", "labels": {"pool": "a"},
+        "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [entry]});
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+}
+
+#[test]
+fn with_json_what_is_new_is_an_object_on_a_line() {
+    let following = following_changes(&["-o", "json"]);
+    let mut running = following.start(&[]);
+    running.read_line();
+    following.send(QUOTAS, "ADDED", &quota("edit", "50"));
+    running.read_line();
+    let (_, lines, _) = running.interrupt();
+    let reports: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds = |report: &Value| {
+        let changes = report["changes"].as_array().unwrap().iter();
+        changes.map(|change| change["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(reports.iter().map(kinds).collect::<Vec<_>>(), [vec![], vec!["ResourceQuota"]], "{lines:#?}");
+    assert!(reports.iter().all(|report| report["kind"] == "ChangesReport"));
+}
+
+/// Who reads only the beginning ends it.
+#[test]
+fn a_closed_pipe_ends_the_watch_of_changes() {
+    let following = following_changes(&[]);
+    let mut running = following.start(&[]);
+    running.read_line();
+    running.close(|| following.send(QUOTAS, "ADDED", &quota("edit", "50")));
 }

@@ -76,14 +76,14 @@ fn what_was_changed_is_listed_in_its_order_with_who_changed_it() {
         lines,
         [
             "lost Deleted by ?: ",
-            "pods OneOf by quotas: spec.hard",
-            "default OneOf by kubectl-label: labels pod-security.kubernetes.io/warn",
-            "agent OneOf by operator: update strategy",
+            "pods Written by quotas: spec.hard",
+            "default Written by kubectl-label: labels pod-security.kubernetes.io/warn",
+            "agent Written by operator: update strategy",
             "agent RolledOut by releaser: +annotation release",
             "new Created by ?: ",
             "cordoned Cordoned by kubectl: ",
-            "labeled OneOf by kubectl-label: labels pool",
-            "tainted OneOf by kubectl-taint: taints dedicated=db:NoSchedule",
+            "labeled Written by kubectl-label: labels pool",
+            "tainted Written by kubectl-taint: taints dedicated=db:NoSchedule",
         ],
         "{report}"
     );
@@ -95,4 +95,11 @@ fn what_was_changed_is_listed_in_its_order_with_who_changed_it() {
     screen.must_say("9 known changes in the last 25s").must_say("node tainted").must_say("operator");
     sleep(Duration::from_secs(2));
     run_on(&cluster, &["changes", "--since", "1s"]).must_say("No known changes in the last 1s");
+
+    // A rollout that a quota blocks names who has written the quota.
+    let hard = json!({"spec": {"hard": {"pods": "0"}}}).to_string();
+    kubectl(&["patch", "resourcequota", "pods", "--type", "merge", "--field-manager", "quotas", "-p", &hard]);
+    patch("releaser", json!({"template": {"metadata": {"annotations": {"release": "3"}}}}));
+    let told = "resourcequota default/pods: may have changed spec.hard (quotas)";
+    cluster.wait_until("status tells of the quota", || run_on(&cluster, &["status", "agent"]).says(told).then_some(()));
 }

@@ -21,6 +21,29 @@ use crate::model::written::{WrittenNode, WrittenObject};
 /// How long to wait before a change for what it does not need.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Returns the list of the objects of a kind of [`Kind::WRITTEN`] that matter in a namespace, or in all.
+pub(super) fn written_list(kind: Kind, namespace: Option<&str>) -> List {
+    match (kind, namespace) {
+        (Kind::Namespaces, Some(name)) => List { field_selector: by_name(name), ..List::of(kind) },
+        (Kind::Namespaces, None) => List::of(kind),
+        _ => List { namespace: namespace.map(str::to_owned), ..List::of(kind) },
+    }
+}
+
+/// Returns the list of the events about nodes, which are in the namespace `default`.
+pub(super) fn events_about_nodes() -> List {
+    let field_selector = "involvedObject.kind=Node".to_owned();
+    List { namespace: Some("default".to_owned()), field_selector, ..List::of(Kind::Events) }
+}
+
+pub(super) fn keep_removal(event: Event) -> Option<Event> {
+    REMOVAL_EVENTS.contains(&event.reason.as_str()).then_some(event)
+}
+
+pub(super) fn keep_written(node: WrittenNode) -> Option<WrittenNode> {
+    Some(WrittenNode { node: keep_node(node.node, false), ..node })
+}
+
 impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::History`].
     pub(super) async fn history(&self, pods: PodsOf) -> Result<Snapshot, ClusterError> {
@@ -68,30 +91,15 @@ impl Reader<'_> {
 
     /// Reads the snapshot of [`crate::cluster::Wanted::RecentChanges`].
     pub(super) async fn recent_changes(&self) -> Result<Snapshot, ClusterError> {
-        // Events about nodes are in the namespace `default`.
-        let events = List {
-            namespace: Some("default".to_owned()),
-            field_selector: "involvedObject.kind=Node".to_owned(),
-            ..List::of(Kind::Events)
-        };
-        let is_removal = |event: &Event| REMOVAL_EVENTS.contains(&event.reason.as_str());
         let written = |kind| {
-            let namespace = self.query.namespace.clone();
-            let list = match (kind, &namespace) {
-                (Kind::Namespaces, Some(name)) => List { field_selector: by_name(name), ..List::of(kind) },
-                (Kind::Namespaces, None) => List::of(kind),
-                _ => List { namespace, ..List::of(kind) },
-            };
+            let list = written_list(kind, self.query.namespace.as_deref());
             async move { Ok((kind, self.list_or_gap(list, Some::<WrittenObject>).await?)) }
         };
         let (mut snapshot, written, nodes, events) = futures::try_join!(
             self.history(PodsOf::None),
             try_join_all(Kind::WRITTEN.map(written)),
-            self.list_or_gap(List::of(Kind::Nodes), |node: WrittenNode| Some(WrittenNode {
-                node: keep_node(node.node, false),
-                ..node
-            })),
-            self.list_or_gap(events, |event| is_removal(&event).then_some(event)),
+            self.list_or_gap(List::of(Kind::Nodes), keep_written),
+            self.list_or_gap(events_about_nodes(), keep_removal),
         )?;
         snapshot.nodes = nodes.into_iter().map(|node| snapshot.note_writes(node)).collect();
         snapshot.written_objects = written.into_iter().collect();

@@ -28,15 +28,17 @@ pub use names::Nameable;
 pub(crate) use preview::Asked;
 pub use watch::Watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::ClusterError;
 use super::{CoverageScope, Query, Wanted};
 use crate::connection::{ConnectOptions, Connection, Observed};
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::written::WrittenObject;
 use request::Transport;
 
 /// A live cluster.
@@ -138,6 +140,15 @@ impl Live {
         };
         // The server's clock is known only once it has answered.
         read.map(|snapshot| Snapshot { now: self.observed().server_time(start), ..snapshot })
+    }
+
+    /// Returns who has written what limits and labels the pods of a namespace, without what cannot be read.
+    pub async fn written_objects(&self, namespace: &str) -> BTreeMap<Kind, Vec<WrittenObject>> {
+        let lists = Kind::WRITTEN.map(|kind| async move {
+            let objects = self.list(history::written_list(kind, Some(namespace)), Some).await;
+            objects.ok().map(|objects| (kind, objects))
+        });
+        join_all(lists).await.into_iter().flatten().collect()
     }
 
     /// Adds every pod on these nodes, so that their free resources can be computed.

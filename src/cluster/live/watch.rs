@@ -24,6 +24,7 @@ use futures::{FutureExt, future};
 use tokio::time::{Instant, timeout_at};
 
 use super::follow::{ListChange, follow};
+use super::history::{events_about_nodes, keep_removal, keep_written, written_list};
 use super::list::{Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, note_missing_nodes, unreadable_lease};
@@ -31,9 +32,10 @@ use super::reader::Reader;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
-use crate::cluster::{Flavors, Query};
+use crate::cluster::{Flavors, Query, Wanted};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, PodsComplete, Snapshot};
+use crate::model::written::{WrittenNode, WrittenObject};
 
 /// The most updates that belong to one change.
 const MAX_BATCH: usize = 1_000;
@@ -101,7 +103,8 @@ struct NamedNodes {
 impl Live {
     /// Follows the DaemonSets that the query includes, and returns once all that can be read is known.
     ///
-    /// What the query wants besides DaemonSets does not matter: a watch always covers coverage of all nodes.
+    /// What the query wants besides DaemonSets does not matter, unless it is recent changes: a watch always covers coverage of all
+    /// nodes.
     ///
     /// # Errors
     ///
@@ -215,7 +218,8 @@ impl<'a> Watch<'a> {
         let own = of_query(List::of(Kind::DaemonSets));
         let name = |daemon_set: &DaemonSet| (daemon_set.metadata.namespace.clone(), daemon_set.metadata.name.clone());
         let is_own: BTreeSet<(String, String)> = self.snapshot.daemon_sets.iter().map(name).collect();
-        let is_only_advanced = advanced.is_some() && is_own.is_empty();
+        let is_of_one_flavor = self.query.flavors != Flavors::Any || !self.query.names.is_empty();
+        let is_only_advanced = advanced.is_some() && is_own.is_empty() && is_of_one_flavor;
         if let Some(advanced) = advanced.map(of_query) {
             let query = self.query.clone();
             let keep = move |daemon_set: DaemonSet| {
@@ -233,6 +237,9 @@ impl<'a> Watch<'a> {
                 apply(change, &mut all.daemon_sets, |_| true)
             });
         }
+        if self.query.wanted == Wanted::RecentChanges {
+            return self.follow_writes();
+        }
         let keep = |node| Some(keep_node(node, false));
         self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep, |change, all| {
             apply(change, &mut all.nodes, |_| true)
@@ -241,6 +248,20 @@ impl<'a> Watch<'a> {
         let namespace = Some(namespace.to_owned());
         let leases = List { namespace, field_selector: by_name(name), ..List::of(Kind::Leases) };
         self.follow(Subject::Kind(Kind::Leases), leases, Some, |change, all| apply(change, &mut all.leases, |_| true));
+    }
+
+    /// Follows what tells of recent changes besides DaemonSets and their revisions.
+    fn follow_writes(&mut self) {
+        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep_written, apply_written);
+        for kind in Kind::WRITTEN {
+            let list = written_list(kind, self.query.namespace.as_deref());
+            self.follow(Subject::Kind(kind), list, Some::<WrittenObject>, move |change, all| {
+                apply(change, all.written_objects.entry(kind).or_default(), |_| true)
+            });
+        }
+        self.follow(Subject::EventsAbout("Node"), events_about_nodes(), keep_removal, |change, all| {
+            apply(change, &mut all.events, |_| true)
+        });
     }
 
     /// Follows the DaemonSets' objects, from the beginning: which objects are kept depends on all DaemonSets.
@@ -256,17 +277,20 @@ impl<'a> Watch<'a> {
         let list = |kind| List { namespace: namespace.clone(), ..List::of(kind) };
         let keep = matcher.clone();
         self.follow(
-            Subject::Kind(Kind::Pods),
-            List { label_selector: selector.clone(), ..list(Kind::Pods) },
-            move |pod| keep.keep_pod(pod, foreign),
-            |change, all| apply(change, &mut all.pods, |_| true),
-        );
-        let keep = matcher.clone();
-        self.follow(
             Subject::Kind(Kind::ControllerRevisions),
-            List { label_selector: selector, ..list(Kind::ControllerRevisions) },
+            List { label_selector: selector.clone(), ..list(Kind::ControllerRevisions) },
             move |revision| keep.keeps_revision(&revision).then_some(revision),
             |change, all| apply(change, &mut all.controller_revisions, |_| true),
+        );
+        if self.query.wanted == Wanted::RecentChanges {
+            return;
+        }
+        let keep = matcher.clone();
+        self.follow(
+            Subject::Kind(Kind::Pods),
+            List { label_selector: selector, ..list(Kind::Pods) },
+            move |pod| keep.keep_pod(pod, foreign),
+            |change, all| apply(change, &mut all.pods, |_| true),
         );
         for (about, field_selector) in
             [("DaemonSet", "involvedObject.kind=DaemonSet"), ("Pod", "involvedObject.kind=Pod,type!=Normal")]
@@ -395,6 +419,39 @@ impl<'a> Watch<'a> {
             }
             Err(error) => self.nodes.failure = Some((error, Instant::now() + NODES_PAUSE)),
         }
+    }
+}
+
+/// Applies a change to the nodes, and to what is known of who has written them.
+fn apply_written(change: ListChange<WrittenNode>, all: &mut Snapshot) -> Outcome {
+    let (change, differs) = match change {
+        ListChange::Listed(listed) => {
+            let before = std::mem::take(&mut all.node_writes);
+            let nodes = listed.into_iter().map(|node| all.note_writes(node)).collect();
+            (ListChange::Listed(nodes), before != all.node_writes)
+        }
+        ListChange::Applied(written) => {
+            let before = all.node_writes.remove(&written.node.metadata.name);
+            let node = all.note_writes(*written);
+            let differs = before.as_ref() != all.node_writes.get(&node.metadata.name);
+            (ListChange::Applied(Box::new(node)), differs)
+        }
+        ListChange::Deleted { namespace, name } => {
+            let differs = all.node_writes.remove(&name).is_some();
+            (ListChange::Deleted { namespace, name }, differs)
+        }
+        ListChange::Forbidden => {
+            all.node_writes.clear();
+            (ListChange::Forbidden, false)
+        }
+        ListChange::Unwatched => (ListChange::Unwatched, false),
+        ListChange::Failed(error) => (ListChange::Failed(error), false),
+        ListChange::Resumed => (ListChange::Resumed, false),
+    };
+    match apply(change, &mut all.nodes, |_| true) {
+        Outcome::Listed { has_changed } => Outcome::Listed { has_changed: has_changed || differs },
+        Outcome::Applied { has_changed } => Outcome::Applied { has_changed: has_changed || differs },
+        outcome => outcome,
     }
 }
 

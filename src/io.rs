@@ -38,9 +38,27 @@ pub struct Io<'a> {
     pub program: &'static str,
     /// How many warnings of a server have been written, for `--warnings-as-errors`.
     pub server_warnings: usize,
+    /// Whether waits are told: not those of one cluster among several, which are told together.
+    pub tells_waits: bool,
 }
 
 impl Io<'_> {
+    /// Returns the same surroundings for work that nobody watches: nothing prompts, and nothing shows progress.
+    pub(crate) fn aside<'a>(&self, input: &'a mut dyn Read, err: &'a mut dyn Write) -> Io<'a> {
+        Io {
+            input,
+            err,
+            input_is_terminal: false,
+            out_is_terminal: false,
+            err_is_terminal: false,
+            environment: self.environment.clone(),
+            interrupt: self.interrupt.clone(),
+            server_warnings: 0,
+            tells_waits: false,
+            ..*self
+        }
+    }
+
     /// Returns an environment variable; one that is empty counts as unset.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())

@@ -40,6 +40,7 @@ async fn command(interrupt: Interrupt) -> Exit {
         interrupt,
         program: PROGRAM,
         server_warnings: 0,
+        tells_waits: true,
     };
     let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
     commands::run(std::env::args_os().collect(), &mut io, &mut out).await

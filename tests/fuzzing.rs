@@ -161,6 +161,7 @@ fn run(input: &[u8], arguments: &[&str]) {
         interrupt: Interrupt::default(),
         program: kubectl_ds::report::fix::PROGRAM,
         server_warnings: 0,
+        tells_waits: true,
     };
     let command_line = [&["kubectl-ds"], arguments].concat().into_iter().map(Into::into).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -80,6 +80,8 @@ pub enum ClusterError {
         problem: String,
         /// What to do next.
         hints: Vec<Fix>,
+        /// Whether it was read, and lacks what was asked for.
+        is_absence: bool,
     },
 }
 
@@ -90,7 +92,7 @@ pub const DISRUPTION_BUDGET: &str = "DisruptionBudget";
 impl ClusterError {
     /// Makes an error about a dump or manifest.
     pub fn file(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        ClusterError::File { path: path.into(), problem: problem.into(), hints: Vec::new() }
+        ClusterError::File { path: path.into(), problem: problem.into(), hints: Vec::new(), is_absence: false }
     }
 
     /// Adds what to do next, if the error is about a dump or manifest.
@@ -130,6 +132,11 @@ impl ClusterError {
     /// Tells whether the credentials were rejected.
     pub fn is_unauthorized(&self) -> bool {
         matches!(self, ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. })
+    }
+
+    /// Tells whether nothing was read, so that what was asked for is unknown; otherwise it is known not to exist.
+    pub fn is_unread(&self) -> bool {
+        !matches!(self, ClusterError::NotFound { .. } | ClusterError::File { is_absence: true, .. })
     }
 
     /// Tells whether a change that failed in this way may have been applied.
@@ -219,7 +226,8 @@ impl From<ClusterError> for CommandError {
             _ => message.exit,
         };
         let stands_alone = error.stands_alone();
-        error.hints().into_iter().fold(CommandError { exit, stands_alone, ..message }, CommandError::hint)
+        let hints = error.hints();
+        hints.into_iter().fold(CommandError { exit, stands_alone, ..message.because(error) }, CommandError::hint)
     }
 }
 

@@ -389,7 +389,8 @@ impl Dump {
     /// Turns the server's not-found error into one about this dump.
     pub(super) fn not_found(&self, error: ClusterError) -> ClusterError {
         let ClusterError::NotFound { resource, name, near, elsewhere, instead, .. } = &error else { return error };
-        let in_dump = ClusterError::file(self.name(), format!("{resource} {name:?} not found"));
+        let problem = format!("{resource} {name:?} not found");
+        let in_dump = ClusterError::File { path: self.name().to_owned(), problem, hints: Vec::new(), is_absence: true };
         // Other hints are about commands against a cluster.
         if near.is_empty() && elsewhere.is_empty() && instead.is_none() {
             in_dump

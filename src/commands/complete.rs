@@ -126,7 +126,7 @@ impl Value {
             "namespace" => Value::Namespace,
             "by" => Value::NodeLabel,
             "to_revision" | "revision" => Value::Revision,
-            "context" => Value::Context,
+            "context" | "contexts" => Value::Context,
             "cluster" => Value::Cluster,
             "user" => Value::User,
             "from"
@@ -214,17 +214,7 @@ async fn values(value: Value, words: &[OsString], io: &Io<'_>) -> Result<BTreeMa
         return Ok(none);
     };
     let (mut input, mut err) = (io::empty(), io::sink());
-    let mut io = Io {
-        input: &mut input,
-        err: &mut err,
-        // A credential plugin does not prompt, and nothing shows progress.
-        input_is_terminal: false,
-        out_is_terminal: false,
-        err_is_terminal: false,
-        environment: io.environment.clone(),
-        interrupt: io.interrupt.clone(),
-        ..*io
-    };
+    let mut io = io.aside(&mut input, &mut err);
     let mut target = flags.resolve(&io)?;
     let kubeconfig_names = || target.connection().and_then(|options| names_in_kubeconfig(options).ok());
     let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();

@@ -8,7 +8,8 @@ use clap::Args;
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, node_states, parse_names, parse_node, parse_selector, reason_codes};
-use super::session::{GlobalArgs, Target};
+use super::session::{GlobalArgs, Session, Target};
+use super::several::{self, Answer};
 use super::what_if::{self, WhatIf};
 use super::{Failure, RunCommand};
 use crate::cluster::manifest::Apply;
@@ -26,7 +27,7 @@ use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::render::page::Page;
-use crate::report::coverage::{Counts, CoverageReport, NodeState};
+use crate::report::coverage::{CoverageReport, NodeState};
 use crate::report::fix::{Command, Fix};
 use crate::report::node_map::ZONE;
 use crate::report::reason::ReasonCode;
@@ -131,13 +132,16 @@ struct CoverageQuestion {
     map: Option<String>,
     /// Whether every node has a row.
     nodes: bool,
+    node_selector: NodeSelection,
     /// What of the report is shown.
     filter: CoverageFilter,
+    output: Option<Output>,
+    /// Whether the exit code tells if every eligible node has an available pod.
+    exit_code: bool,
 }
 
 impl RunCommand for CoverageArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let mut target = target.resolve(io)?;
         let CoverageArgs {
             names,
             node,
@@ -163,6 +167,29 @@ impl RunCommand for CoverageArgs {
             selector: parse_selector("--node-selector", node_selector.as_deref())?,
             text: node_selector.unwrap_or_default(),
         };
+        if target.are_several() {
+            let one = [
+                (node.is_some(), "--node"),
+                (nodes || !state.is_empty(), "a row per node"),
+                (by.is_some(), "--by"),
+                (map, "--map"),
+                (!filename.is_empty(), "--filename"),
+                (stale_config, "--stale-config"),
+            ];
+            if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
+                return Err(several::refuse(flag));
+            }
+            let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
+            let question =
+                CoverageQuestion { names, node, by, map: None, nodes, node_selector, filter, output, exit_code };
+            let ask = async |mut target: Target, io: &mut Io<'_>| {
+                target.choose(namespace.clone(), &question.names)?;
+                question.answer(&target.open(io).await?, io).await
+            };
+            let output = question.output.as_ref();
+            return several::run(&target, output, io, out, ask, render::overview::clusters).await;
+        }
+        let mut target = target.resolve(io)?;
         let answer = if stale_config {
             target.choose(namespace, &names)?;
             run_stale_config(&target, names, output.as_ref(), io, out).await?
@@ -178,9 +205,12 @@ impl RunCommand for CoverageArgs {
                 map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
                 by: by.filter(|_| !map),
                 nodes: nodes || !state.is_empty(),
+                node_selector,
                 filter: CoverageFilter { reasons: reason, states: state, problems },
+                output,
+                exit_code,
             };
-            run_coverage(&target, question, node_selector, output.as_ref(), io, out).await?
+            run_coverage(&target, question, io, out).await?
         } else {
             if output == Some(Output::Name) {
                 return Err(CommandError::usage("-o name and --filename cannot be given together").into());
@@ -198,67 +228,77 @@ impl RunCommand for CoverageArgs {
     }
 }
 
+impl CoverageQuestion {
+    /// Reads a cluster or dump.
+    async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<CoverageReport>, Failure> {
+        let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, output, exit_code } = self;
+        let is_data = output.as_ref().is_some_and(Output::is_data);
+        let detail = match node {
+            Some(_) => Detail::Explain,
+            None if *nodes || is_data || map.is_some() => Detail::Nodes,
+            None => Detail::Groups,
+        };
+        let wanted = Wanted::Coverage(CoverageScope {
+            node: node.clone(),
+            node_selector: node_selector.selector.clone(),
+            ..CoverageScope::default()
+        });
+        let query = Query { names: names.clone(), wanted, ..Query::default() };
+        let needs_all_pods_on = |snapshot: &Snapshot| match node {
+            Some(node) => BTreeSet::from([node.clone()]),
+            None => nodes_needing_all_pods(snapshot),
+        };
+        let mut snapshot = session.read(query, io, needs_all_pods_on).await?;
+        session.note_admissions(&mut snapshot, io).await;
+        check_selected(&snapshot, node_selector)?;
+        check_grouping(&snapshot, by.as_deref(), map.as_deref())?;
+        let node_selector = node_selector.selector.clone();
+        let options = Options { detail, node: node.clone(), by: by.clone(), map: map.clone(), node_selector };
+        let mut report = coverage(&snapshot, &options);
+        if let Some(node) = report.node.as_mut().filter(|_| names.is_empty()) {
+            node.namespace = session.namespace.clone();
+        }
+        tell_changes(&mut report, &snapshot);
+        let counts = report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
+        let gate = gate::all_available(counts, &report.incomplete, session);
+        let is_empty = report.daemon_sets.is_empty();
+        filter.apply(&mut report);
+        if !is_data && is_empty && snapshot.unknown_names.is_empty() {
+            session.say_none_found(io)?;
+        } else if !is_data && !is_empty && report.daemon_sets.is_empty() {
+            session.say_none_match(filter, io)?;
+        }
+        let exit = session.check_unknown_names(&snapshot);
+        let exit = exit.and_then(|()| if *exit_code { gate } else { Ok(Exit::Success) });
+        Ok(Answer { report, exit })
+    }
+}
+
 /// Prints the coverage, and returns the answer for `--exit-code`.
 async fn run_coverage(
     target: &Target,
     question: CoverageQuestion,
-    node_selector: NodeSelection,
-    output: Option<&Output>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let CoverageQuestion { names, node, by, map, nodes, filter } = question;
-    let is_data = output.is_some_and(Output::is_data);
-    let explains = node.is_some() && (names.len() == 1 || is_data);
-    let detail = match &node {
-        Some(_) => Detail::Explain,
-        None if nodes || is_data || map.is_some() => Detail::Nodes,
-        None => Detail::Groups,
-    };
-    let is_open = names.is_empty();
-    let wanted = Wanted::Coverage(CoverageScope {
-        node: node.clone(),
-        node_selector: node_selector.selector.clone(),
-        ..CoverageScope::default()
-    });
-    let query = Query { names, wanted, ..Query::default() };
     let session = target.open(io).await?;
+    let Answer { mut report, exit } = question.answer(&session, io).await?;
+    let CoverageQuestion { names, node, by, nodes, output, .. } = question;
+    let (output, node) = (output.as_ref(), node.as_deref());
     let view = target.view_for(output, io);
-    let wide = output == Some(&Output::Wide);
-    let needs_all_pods_on = |snapshot: &Snapshot| match &node {
-        Some(node) => BTreeSet::from([node.clone()]),
-        None => nodes_needing_all_pods(snapshot),
-    };
-    let mut snapshot = session.read(query, io, needs_all_pods_on).await?;
-    session.note_admissions(&mut snapshot, io).await;
-    check_selected(&snapshot, &node_selector)?;
-    check_grouping(&snapshot, by.as_deref(), map.as_deref())?;
-    let node_selector = node_selector.selector;
-    let is_broken_down = by.is_some();
-    let mut report = coverage(&snapshot, &Options { detail, node: node.clone(), by, map, node_selector });
-    if let Some(node) = report.node.as_mut().filter(|_| is_open) {
-        node.namespace = session.namespace.clone();
-    }
-    tell_changes(&mut report, &snapshot);
-    let counts: Vec<Counts> = report.daemon_sets.iter().map(|daemon_set| daemon_set.counts.clone()).collect();
-    filter.apply(&mut report);
     if !output::print_data(output, &mut report, &view, out)? {
         let text = match output {
-            Some(Output::Name) => view.text(|page| render::coverage::names(&report, node.as_deref(), page)),
+            Some(Output::Name) => view.text(|page| render::coverage::names(&report, node, page)),
             _ => {
-                let shown = CoverageScreen { wide, node: node.as_deref(), explains, nodes, is_broken_down };
+                let (wide, explains) = (output == Some(&Output::Wide), names.len() == 1);
+                let shown = CoverageScreen { wide, node, explains, nodes, is_broken_down: by.is_some() };
                 view.text(|page| shown.write(&report, page))
             }
         };
         out.write_all(text.as_bytes())?;
-        if counts.is_empty() && snapshot.unknown_names.is_empty() {
-            session.say_none_found(io)?;
-        } else if report.daemon_sets.is_empty() && !counts.is_empty() {
-            session.say_none_match(&filter, io)?;
-        }
     }
-    session.check_unknown_names(&snapshot)?;
-    Ok(gate::all_available(&counts, &report.incomplete, &session))
+    // That a name is unknown is an error, whatever is asked of the exit code.
+    Ok(Ok(exit?))
 }
 
 /// Prints which pods are older than what they use, and returns the answer for `--exit-code`.

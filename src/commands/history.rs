@@ -8,7 +8,8 @@ use clap::Args;
 
 use super::output::{self, Output, OutputParser};
 use super::parse::{Named, parse_name};
-use super::session::{GlobalArgs, warn};
+use super::session::{GlobalArgs, Session, Target, warn};
+use super::several::{self, Answer};
 use super::{Failure, RunCommand};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::connection::parse_duration;
@@ -21,9 +22,12 @@ use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::render;
+use crate::render::page::Page;
 use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
+use crate::report::clusters::ClusterReports;
 use crate::report::history::{DiffSide, TemplateSource};
+use crate::report::timeline::TimelineReport;
 use crate::rollout::history::{diff, history, manifest_with, side};
 use crate::rollout::timeline::timeline;
 
@@ -85,10 +89,8 @@ const CONTEXT: usize = 3;
 
 /// What is asked.
 enum Question {
-    /// The revisions of one DaemonSet.
+    /// The revisions of one DaemonSet, or without a name the rollouts of all of them.
     Revisions,
-    /// The rollouts of all of them.
-    Timeline,
     /// One revision's template.
     Template(Address),
     /// How two templates differ; as a unified diff, if requested.
@@ -155,7 +157,6 @@ async fn answer(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let mut target = target.resolve(io)?;
     let HistoryArgs { name, since, all, diff: compared, unified, exit_code, revision, output } = arguments;
     let (flavors, namespace, names) = match name.as_deref().map(parse_name).transpose()? {
         Some(Named { flavors, namespace, name }) => (flavors, namespace, vec![name]),
@@ -164,10 +165,9 @@ async fn answer(
     let question = match (compared, revision) {
         (Some(text), _) => Question::Diff { sides: sides(&text)?, unified },
         (None, Some(text)) => Question::Template(address(&text).ok_or_else(|| unknown_address(&text))?),
-        (None, None) if names.is_empty() => Question::Timeline,
         (None, None) => Question::Revisions,
     };
-    let is_table = matches!(question, Question::Revisions | Question::Timeline);
+    let is_table = matches!(question, Question::Revisions);
     if !is_table && output.as_ref().is_some_and(|output| !output.is_data()) {
         return Err(CommandError::usage("-o wide and -o name are for the tables of revisions and rollouts").into());
     }
@@ -177,23 +177,42 @@ async fn answer(
         )
         .into());
     }
+    // The rollouts of all DaemonSets.
+    let is_timeline = is_table && names.is_empty();
+    if target.are_several() {
+        if !is_timeline {
+            return Err(several::refuse("the history of one DaemonSet"));
+        }
+        let ask = async |target: Target, io: &mut Io<'_>| {
+            let report = read_timeline(&target.open(io).await?, since, output.as_ref(), io).await?;
+            Ok(Answer { report, exit: Ok(Exit::Success) })
+        };
+        let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
+            render::timeline::clusters(reports, output == Some(Output::Wide), all, page);
+        };
+        return several::run(&target, output.as_ref(), io, out, ask, text).await;
+    }
+    let mut target = target.resolve(io)?;
     target.choose(namespace, &names)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
     let session = target.open(io).await?;
-    let wanted = match question {
-        Question::Revisions => Wanted::History(PodsOf::All),
-        Question::Timeline => Wanted::default(),
-        Question::Template(_) | Question::Diff { .. } => Wanted::History(PodsOf::None),
-    };
-    let needs_all_pods_on = |snapshot: &Snapshot| match question {
-        Question::Timeline => nodes_needing_all_pods(snapshot),
-        _ => BTreeSet::new(),
-    };
-    let query = Query { names, flavors, wanted, ..Query::default() };
-    let snapshot = session.read(query, io, needs_all_pods_on).await?;
     let view = target.view_for(output.as_ref(), io);
+    if is_timeline {
+        let mut report = read_timeline(&session, since, output.as_ref(), io).await?;
+        if !output::print_data(output.as_ref(), &mut report, &view, out)? && report.daemon_sets > 0 {
+            let text = view.text(|page| match output {
+                Some(Output::Name) => render::timeline::names(&report, page),
+                _ => render::timeline::timeline(&report, output == Some(Output::Wide), all, page),
+            });
+            out.write_all(text.as_bytes())?;
+        }
+        return Ok(Exit::Success);
+    }
+    let pods = if is_table { PodsOf::All } else { PodsOf::None };
+    let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
+    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
     let (sides, unified) = match question {
         Question::Revisions => {
             let mut report = history(&only_one(&snapshot, "history NAME")?, &snapshot);
@@ -201,23 +220,6 @@ async fn answer(
                 let text = view.text(|page| match output {
                     Some(Output::Name) => render::history::names(&report, page),
                     _ => render::history::one(&report, output == Some(Output::Wide), page),
-                });
-                out.write_all(text.as_bytes())?;
-            }
-            return Ok(Exit::Success);
-        }
-        Question::Timeline => {
-            // A duration that reaches back further than time can be told leaves nothing out.
-            let since = since.and_then(|since| snapshot.now.checked_sub(since).ok());
-            let mut report = timeline(&snapshot, since);
-            if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-                if report.daemon_sets == 0 {
-                    session.say_none_found(io)?;
-                    return Ok(Exit::Success);
-                }
-                let text = view.text(|page| match output {
-                    Some(Output::Name) => render::timeline::names(&report, page),
-                    _ => render::timeline::timeline(&report, output == Some(Output::Wide), all, page),
                 });
                 out.write_all(text.as_bytes())?;
             }
@@ -266,6 +268,24 @@ async fn answer(
     let text = lines.unwrap_or_else(|| view.text(|page| render::history::diff(&report, page)));
     out.write_all(text.as_bytes())?;
     Ok(if exit_code && differ { Exit::Error } else { Exit::Success })
+}
+
+/// Reads the rollouts of a cluster or dump.
+async fn read_timeline(
+    session: &Session,
+    since: Option<Duration>,
+    output: Option<&Output>,
+    io: &mut Io<'_>,
+) -> Result<TimelineReport, Failure> {
+    let query = Query { flavors: Flavors::Any, ..Query::default() };
+    let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
+    // A duration that reaches back further than time can be told leaves nothing out.
+    let since = since.and_then(|since| snapshot.now.checked_sub(since).ok());
+    let report = timeline(&snapshot, since);
+    if report.daemon_sets == 0 && !output.is_some_and(Output::is_data) {
+        session.say_none_found(io)?;
+    }
+    Ok(report)
 }
 
 impl Sides {

@@ -1,6 +1,6 @@
 //! `list`: the fleet.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::io::Write;
 
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{parse_names, reason_codes};
-use super::session::{GlobalArgs, Session, show_progress};
+use super::session::{GlobalArgs, Session, Target, show_progress};
+use super::several::{self, Answer};
 use super::watch::{Display, ProgressStyle, Rejection, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::Query;
@@ -21,9 +22,12 @@ use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::change_lines::{ChangeLines, of_list};
+use crate::render::list::ListParts;
+use crate::render::page::Page;
 use crate::render::rollout_screen;
 use crate::render::table::Heading;
 use crate::render::view::View;
+use crate::report::clusters::ClusterReports;
 use crate::report::list::{ListReport, ListRow};
 use crate::report::reason::ReasonCode;
 use crate::rollout::fleet;
@@ -68,7 +72,10 @@ pub struct ListArgs {
 kubectl ds list -A
 
 # List only those that need attention, for a script
-kubectl ds list -A --problems --no-headers")]
+kubectl ds list -A --problems --no-headers
+
+# List the DaemonSets of several clusters, the worst first
+kubectl ds list -A --contexts 'prod-*'")]
 #[command(
     after_help = "Exit codes: 0, also if nothing matches; 1 error; 2 usage; 3 with --exit-code, if an eligible node lacks an available \
                         pod, and 5 if the answer is partial; 4 timed out; 130 interrupted."
@@ -107,57 +114,102 @@ impl RunCommand for ListNamedArgs {
             let message = "--all is for tables: -o json, yaml, name and the like always show every DaemonSet";
             return Err(CommandError::usage(message).into());
         }
-        let mut target = target.resolve(io)?;
         let (namespace, names) = parse_names(&names)?;
-        if watch {
-            check_watch(&target, output.as_ref())?;
-        }
-        target.choose(namespace, &names)?;
-        let session = target.open(io).await?;
         let query = Query { names, ..Query::default() };
         let wide = output == Some(Output::Wide);
-        let view = target.view_for(output.as_ref(), io);
         let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
-        let shown = render::list::ListParts { namespace: session.namespace.is_none(), wide, all, heading };
         let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
-        let choice = Choice { filter, sort_by, shown };
-        if watch {
-            let display = progress.display(output.as_ref(), target.color, view, io)?;
-            return follow(&choice, display, query, &view, &session, io, out).await;
+        let shown = ListParts { namespace: true, wide, all, heading, order: sort_by.order() };
+        let mut choice = Choice { namespace, query, filter, shown, output, exit_code };
+        if target.are_several() {
+            if watch {
+                return Err(several::refuse("--watch"));
+            }
+            choice.shown.namespace = choice.namespace.is_none() && !target.has_namespace();
+            let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
+                render::list::clusters(reports, choice.shown, page);
+            };
+            let ask = async |mut target: Target, io: &mut Io<'_>| {
+                choice.answer(&choice.open(&mut target, io).await?, io).await
+            };
+            return several::run(&target, choice.output.as_ref(), io, out, ask, text).await;
         }
-        let needs_all_pods_on = |snapshot: &Snapshot| match output {
-            Some(Output::Name) if !problems && !exit_code && choice.filter.reasons.is_empty() => BTreeSet::new(),
-            _ => nodes_needing_all_pods(snapshot),
-        };
-        let snapshot = session.read(query, io, needs_all_pods_on).await?;
-        let mut report = fleet::fleet(&snapshot);
-        let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, &session);
-        choice.apply(&mut report);
-        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-            let text = view.text(|page| match output {
+        let mut target = target.resolve(io)?;
+        if watch {
+            check_watch(&target, choice.output.as_ref())?;
+        }
+        let session = choice.open(&mut target, io).await?;
+        let view = target.view_for(choice.output.as_ref(), io);
+        choice.shown.namespace = session.namespace.is_none();
+        if watch {
+            let display = progress.display(choice.output.as_ref(), target.color, view, io)?;
+            return follow(&choice, display, &view, &session, io, out).await;
+        }
+        let Answer { mut report, exit } = choice.answer(&session, io).await?;
+        if !output::print_data(choice.output.as_ref(), &mut report, &view, out)? {
+            let text = view.text(|page| match choice.output {
                 Some(Output::Name) => render::list::names(&report, page),
                 _ => render::list::table(&report, choice.shown, page),
             });
             out.write_all(text.as_bytes())?;
-            if snapshot.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
-                session.say_none_found(io)?;
-            } else if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
-                session.say_none_match(&choice.filter, io)?;
-            }
         }
-        session.check_unknown_names(&snapshot)?;
-        if exit_code { Ok(gate?) } else { Ok(Exit::Success) }
+        Ok(exit?)
     }
 }
 
 /// Which rows are shown, and how.
 struct Choice {
+    /// The namespace that names were given with.
+    namespace: Option<String>,
+    query: Query,
     filter: CoverageFilter,
-    sort_by: SortBy,
-    shown: render::list::ListParts,
+    shown: ListParts,
+    output: Option<Output>,
+    /// Whether the exit code tells if every eligible node has an available pod.
+    exit_code: bool,
+}
+
+impl SortBy {
+    fn order(self) -> fn(&ListRow, &ListRow) -> Ordering {
+        match self {
+            SortBy::Status => |a, b| a.severity.cmp(&b.severity),
+            SortBy::Name => |a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)),
+            SortBy::Age => |a, b| b.created_at.cmp(&a.created_at),
+        }
+    }
 }
 
 impl Choice {
+    async fn open(&self, target: &mut Target, io: &mut Io<'_>) -> Result<Session, Failure> {
+        target.choose(self.namespace.clone(), &self.query.names)?;
+        target.open(io).await
+    }
+
+    /// Reads a cluster or dump.
+    async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<ListReport>, Failure> {
+        let CoverageFilter { reasons, problems, .. } = &self.filter;
+        let needs_all_pods_on = |snapshot: &Snapshot| match self.output {
+            Some(Output::Name) if !problems && !self.exit_code && reasons.is_empty() => BTreeSet::new(),
+            _ => nodes_needing_all_pods(snapshot),
+        };
+        let snapshot = session.read(self.query.clone(), io, needs_all_pods_on).await?;
+        let mut report = fleet::fleet(&snapshot);
+        let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, session);
+        self.apply(&mut report);
+        if report.daemon_sets.is_empty()
+            && snapshot.unknown_names.is_empty()
+            && !self.output.as_ref().is_some_and(Output::is_data)
+        {
+            match snapshot.daemon_sets.is_empty() {
+                true => session.say_none_found(io)?,
+                false => session.say_none_match(&self.filter, io)?,
+            }
+        }
+        let exit = session.check_unknown_names(&snapshot);
+        let exit = exit.and_then(|()| if self.exit_code { gate } else { Ok(Exit::Success) });
+        Ok(Answer { report, exit })
+    }
+
     /// Makes the report with the rows that are chosen, in the order that is.
     fn report(&self, snapshot: &Snapshot) -> ListReport {
         let mut report = fleet::fleet(snapshot);
@@ -171,11 +223,7 @@ impl Choice {
         report.daemon_sets.retain(|row| !problems || row.needs_attention());
         report.daemon_sets.retain(|row| reasons.is_empty() || has_reason(row));
         report.incidents.retain(|_| reasons.is_empty());
-        match self.sort_by {
-            SortBy::Status => {}
-            SortBy::Name => report.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))),
-            SortBy::Age => report.daemon_sets.sort_by_key(|row| Reverse(row.created_at)),
-        }
+        report.daemon_sets.sort_by(self.shown.order);
     }
 }
 
@@ -183,13 +231,12 @@ impl Choice {
 async fn follow(
     choice: &Choice,
     mut display: Display,
-    query: Query,
     view: &View,
     session: &Session,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let mut watch = show_progress(session.watch(query), &session.progress, io).await?;
+    let mut watch = show_progress(session.watch(choice.query.clone()), &session.progress, io).await?;
     session.check_unknown_names(watch.snapshot().await)?;
     let mut rejection = Rejection::default();
     let mut lines = ChangeLines::default();

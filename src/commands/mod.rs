@@ -36,6 +36,7 @@ mod resume;
 mod retry;
 mod session;
 mod set;
+mod several;
 mod snapshot;
 mod status;
 mod status_watch;
@@ -166,7 +167,19 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<Cli, clap::Error
         let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";
         return Err(clap::Error::raw(ErrorKind::ValueValidation, message));
     }
-    if let Some(&first) = words::places(&arguments).first().filter(|place| arguments[**place] == "help") {
+    let first = words::places(&arguments).first().copied();
+    let (before, after) = arguments.split_at(first.unwrap_or(arguments.len()));
+    for flag in ["--contexts", "--from"] {
+        let has = |arguments: &[OsString]| {
+            arguments.iter().any(|argument| argument.to_string_lossy().split('=').next() == Some(flag))
+        };
+        // clap would forget those before the subcommand.
+        if has(before) && has(after) {
+            let message = format!("put every {flag} after the subcommand\n");
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+        }
+    }
+    if let Some(first) = first.filter(|place| arguments[*place] == "help") {
         arguments.remove(first);
         arguments.push("--help".into());
     }
@@ -248,6 +261,13 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
     let Cli { target, list, version: (), command } = cli;
     if command.is_some() && list != ListArgs::default() {
         return Err(CommandError::usage("put flags after the subcommand").into());
+    }
+    let takes_several = matches!(
+        command,
+        None | Some(Subcommands::List(_) | Subcommands::Coverage(_) | Subcommands::Status(_) | Subcommands::History(_))
+    );
+    if target.are_several() && !takes_several {
+        return Err(several::refuse("this command"));
     }
     let warnings_as_errors = target.warnings_as_errors;
     let exit = match command {

@@ -20,8 +20,8 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
 use crate::cluster::live::{self, Asked, Live, Watch};
 use crate::cluster::{Query, Source, Wanted};
-use crate::connection::ConnectOptions;
 use crate::connection::error::ConnectionError;
+use crate::connection::{ConnectOptions, contexts_matching};
 use crate::coverage::filter::CoverageFilter;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
@@ -65,9 +65,18 @@ pub struct GlobalArgs {
     /// Selector (label query) of DaemonSets, such as `app=agent,tier!=test`
     #[arg(short = 'l', long, global = true, value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Read a dump instead of a cluster: a file, a directory, `-` for standard input, or `demo` for the built-in one
+    /// Read a dump instead of a cluster: a file, a directory, `-` for standard input, or `demo` for the built-in one; several are
+    /// read as --contexts reads several clusters
     #[arg(long, global = true, value_name = "FILE|DIR|-|demo")]
-    from: Option<String>,
+    from: Vec<String>,
+    /// Read the clusters of all contexts that match, such as `prod-*`, and show them together; several patterns are separated by
+    /// commas, or the flag is repeated. For `list`, `coverage`, `status` and `history` without a name
+    #[arg(
+        long, global = true, value_name = "PATTERN", value_delimiter = ',',
+        conflicts_with_all = ["from", "context", "cluster", "server", "user", "token", "username", "password", "client_certificate", "client_key"],
+        help_heading = "Connection",
+    )]
+    contexts: Vec<String>,
     /// Count ages from this time (RFC 3339) instead of the newest time in the dump
     #[arg(long, global = true, value_name = "TIME", requires = "from")]
     now: Option<Timestamp>,
@@ -107,6 +116,7 @@ pub struct Target {
     origin: &'static Origin,
     /// How they call this program.
     program: &'static str,
+    progress: ReadProgress,
     verbosity: i32,
 }
 
@@ -144,8 +154,46 @@ pub struct Session {
 impl GlobalArgs {
     /// Returns the view of standard error.
     pub(super) fn view(&self, io: &Io<'_>) -> View {
-        let view = View::new(width_of_errors(io), self.ascii || !io.unicode);
-        View { origin: Some(self.origin()), program: io.program, ..view }
+        // What is suggested for one of several clusters has its flags already.
+        let origin = Some(self.origin()).filter(|_| !self.are_several());
+        View { origin, program: io.program, ..View::new(width_of_errors(io), self.ascii || !io.unicode) }
+    }
+
+    /// Returns whether several clusters or dumps are asked about.
+    pub(super) fn are_several(&self) -> bool {
+        !self.contexts.is_empty() || self.from.len() > 1
+    }
+
+    /// Returns whether a namespace is given.
+    pub(super) fn has_namespace(&self) -> bool {
+        self.namespace.as_ref().is_some_and(|namespace| !namespace.is_empty())
+    }
+
+    /// Returns the flags for each of several clusters, by its context, or of several dumps, by what was given.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the kubeconfig cannot be read, or a pattern matches no context.
+    pub(super) fn each(&self, io: &Io<'_>) -> Result<Vec<(String, GlobalArgs)>, CommandError> {
+        if self.contexts.is_empty() {
+            if self.from.iter().any(|path| path == "-") {
+                return Err(CommandError::usage("--from - cannot be one of several dumps"));
+            }
+            let paths: BTreeSet<&String> = self.from.iter().collect();
+            let one = |path: &String| (path.clone(), GlobalArgs { from: vec![path.clone()], ..self.clone() });
+            return Ok(paths.into_iter().map(one).collect());
+        }
+        let connection = ConnectOptions { environment: io.environment.clone(), ..self.connection.clone() };
+        let contexts = contexts_matching(&connection, &self.contexts).map_err(|error| {
+            let mut error = CommandError::from(ClusterError::from(error));
+            error.hints.iter_mut().for_each(|hint| self.origin().complete(hint));
+            error
+        })?;
+        let one = |context: String| {
+            let connection = ConnectOptions { context: Some(context.clone()), ..self.connection.clone() };
+            (context, GlobalArgs { contexts: Vec::new(), connection, ..self.clone() })
+        };
+        Ok(contexts.into_iter().map(one).collect())
     }
 
     /// Returns whether standard output is colored.
@@ -154,9 +202,9 @@ impl GlobalArgs {
     }
 
     /// Returns where suggested commands have to lead, for as long as the process lives.
-    fn origin(&self) -> &'static Origin {
+    pub(super) fn origin(&self) -> &'static Origin {
         let at = |flags: Command| self.now.iter().fold(flags, |flags, now| flags.flag("--now", now.to_string()));
-        let origin = match self.from.as_deref() {
+        let origin = match self.from.first().map(String::as_str) {
             Some("-") => Origin::Input(at(Command::default().variable("--from", "DUMP"))),
             Some(path) => Origin::Dump(at(Command::default().flag("--from", path))),
             None => Origin::Cluster(self.connection.repeated()),
@@ -176,6 +224,8 @@ impl GlobalArgs {
             all_namespaces,
             selector,
             from,
+            // Each has flags of its own.
+            contexts: _,
             now,
             color,
             ascii,
@@ -188,7 +238,7 @@ impl GlobalArgs {
             Some(namespace) if !namespace.is_empty() => Scope::One(namespace),
             _ => Scope::Default,
         };
-        let place = match from {
+        let place = match from.into_iter().next() {
             Some(path) => Place::Dump { path, now },
             None => {
                 let (environment, input_is_terminal) = (io.environment.clone(), io.input_is_terminal);
@@ -196,21 +246,17 @@ impl GlobalArgs {
             }
         };
         let selector = parse_selector("--selector", selector.as_deref())?;
-        Ok(Target {
-            place,
-            scope,
-            selector,
-            ascii: ascii || !io.unicode,
-            color,
-            colored,
-            origin,
-            program: io.program,
-            verbosity,
-        })
+        let (ascii, progress) = (ascii || !io.unicode, ReadProgress::default());
+        Ok(Target { place, scope, selector, ascii, color, colored, origin, progress, program: io.program, verbosity })
     }
 }
 
 impl Target {
+    /// Adds what is read to the progress of several clusters.
+    pub(super) fn counted_in(self, progress: &ReadProgress) -> Self {
+        Target { progress: progress.clone(), ..self }
+    }
+
     /// Returns the view of a terminal with a width in columns, if known.
     pub fn view(&self, width: Option<usize>) -> View {
         View { origin: Some(self.origin), program: self.program, colored: self.colored, ..View::new(width, self.ascii) }
@@ -228,7 +274,7 @@ impl Target {
     ///
     /// Fails if the dump or the kubeconfig cannot be read.
     pub async fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
-        let progress = ReadProgress::default();
+        let progress = self.progress.clone();
         let named = match &self.scope {
             Scope::One(namespace) => Some(namespace.clone()),
             Scope::Default | Scope::All => None,
@@ -593,6 +639,9 @@ const COLUMNS_OF_A_TERMINAL: usize = 80;
 
 /// Waits for what the API server does, and shows on a terminal how far it has come; elsewhere, only a long wait is told.
 pub(super) async fn show_progress<T>(work: impl Future<Output = T>, progress: &ReadProgress, io: &mut Io<'_>) -> T {
+    if !io.tells_waits {
+        return work.await;
+    }
     if !io.err_is_terminal {
         return tell_long_wait(work, progress, io).await;
     }

@@ -10,6 +10,7 @@ use super::gate;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_names_of_any_flavor};
 use super::session::{GlobalArgs, Session, Target};
+use super::several::{self, Answer};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::watch::check_watch;
 use super::{Failure, RunCommand, what_if};
@@ -76,11 +77,19 @@ pub(super) fn has_lost_nodes(rollout: &RolloutStatus) -> bool {
 impl RunCommand for StatusArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let StatusArgs { names, filename, to_revision, output, map, by, accept, watch } = self;
-        let mut target = target.resolve(io)?;
         let (flavors, namespace, names) = parse_names_of_any_flavor(&names)?;
         if to_revision.is_some() && names.len() != 1 {
             return Err(CommandError::usage("--to-revision needs one DaemonSet: give its name").into());
         }
+        if target.are_several() {
+            for (is_given, flag) in [(watch.watch, "--watch"), (!filename.is_empty(), "--filename"), (map, "--map")] {
+                if is_given {
+                    return Err(several::refuse(flag));
+                }
+            }
+        }
+        let several = target.are_several().then(|| target.clone());
+        let mut target = target.resolve(io)?;
         if watch.watch {
             check_watch(&target, output.as_ref())?;
             watch.check(&accept)?;
@@ -90,6 +99,15 @@ impl RunCommand for StatusArgs {
         }
         check_label_key(by.as_ref())?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
+        if let Some(clusters) = several {
+            let query = Query { names, flavors, ..Query::default() };
+            let rollouts = Rollouts { query, to_revision, map, accept, templates: None };
+            let ask = async |mut target: Target, io: &mut Io<'_>| {
+                target.choose(namespace.clone(), &rollouts.query.names)?;
+                rollouts.answer(&target.open(io).await?, io).await
+            };
+            return several::run(&clusters, output.as_ref(), io, out, ask, render::status::clusters).await;
+        }
         let (session, names, templates) = if filename.is_empty() {
             target.choose(namespace, &names)?;
             (target.open(io).await?, names, None)
@@ -106,20 +124,8 @@ impl RunCommand for StatusArgs {
                 FollowedRollouts { query, is_named, to_revision, output, view, display, map, accept, templates };
             return status_watch::run(watch, followed, &session, io, out).await;
         }
-        let mut snapshot = session.read(query, io, nodes_needing_all_pods).await?;
-        session.note_admissions(&mut snapshot, io).await;
-        if is_named {
-            session.note_written_limits(&mut snapshot).await;
-        }
-        if let Some(number) = to_revision {
-            check_revision(&snapshot, number)?;
-        }
-        map.check(&snapshot)?;
-        let map_label = map.is_shown.then_some(map.label.as_str());
-        let question = Question { requested: to_revision, map_label, accept: &accept, templates: templates.as_ref() };
-        let mut report = rollout_status::answer(&snapshot, &question);
-        check_templates(templates.as_ref(), &report, &session)?;
-        add_to_blocked(&mut report, &snapshot);
+        let rollouts = Rollouts { query, to_revision, map, accept, templates };
+        let Answer { mut report, exit } = rollouts.answer(&session, io).await?;
         if !output::print_data(output.as_ref(), &mut report, &view, out)? {
             let text = view.text(|page| {
                 render::status::status(&report, is_named, page);
@@ -128,8 +134,39 @@ impl RunCommand for StatusArgs {
             });
             out.write_all(text.as_bytes())?;
         }
-        session.check_unknown_names(&snapshot)?;
-        Ok(answer(&report, &session)?)
+        Ok(exit?)
+    }
+}
+
+/// Which rollouts are asked about, and what is accepted of them.
+struct Rollouts {
+    query: Query,
+    to_revision: Option<i64>,
+    map: Map,
+    accept: Vec<Acceptance>,
+    templates: Option<Templates>,
+}
+
+impl Rollouts {
+    /// Reads a cluster or dump.
+    async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<RolloutStatusReport>, Failure> {
+        let Rollouts { query, to_revision, map, accept, templates } = self;
+        let mut snapshot = session.read(query.clone(), io, nodes_needing_all_pods).await?;
+        session.note_admissions(&mut snapshot, io).await;
+        if query.names.len() == 1 {
+            session.note_written_limits(&mut snapshot).await;
+        }
+        if let Some(number) = *to_revision {
+            check_revision(&snapshot, number)?;
+        }
+        map.check(&snapshot)?;
+        let map_label = map.is_shown.then_some(map.label.as_str());
+        let question = Question { requested: *to_revision, map_label, accept, templates: templates.as_ref() };
+        let mut report = rollout_status::answer(&snapshot, &question);
+        check_templates(templates.as_ref(), &report, session)?;
+        add_to_blocked(&mut report, &snapshot);
+        let exit = session.check_unknown_names(&snapshot).and_then(|()| answer(&report, session));
+        Ok(Answer { report, exit })
     }
 }
 

@@ -4,9 +4,11 @@
 //! kube reads and merges the files. The flags and the refusals are ported from k8s.io/client-go/tools/clientcmd, release
 //! 1.37: kube has 3 of the flags, and a missing file of `KUBECONFIG` is an error to it.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use glob::Pattern;
 use http::Uri;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, Context, ExecAuthCluster, ExecConfig, Kubeconfig, KubeconfigError};
@@ -182,6 +184,33 @@ pub fn names_in_kubeconfig(options: &ConnectOptions) -> Result<KubeconfigNames, 
         names.sort();
     }
     Ok(names)
+}
+
+/// Returns the contexts that match patterns such as `prod-*`, each once, by name. A name matches itself, whatever it has.
+///
+/// # Errors
+///
+/// Fails if a file cannot be read, and if a pattern is invalid or matches no context.
+pub(crate) fn contexts_matching(
+    options: &ConnectOptions,
+    patterns: &[String],
+) -> Result<BTreeSet<String>, ConnectionError> {
+    let existing = names_in_kubeconfig(options)?.contexts;
+    let mut found = BTreeSet::new();
+    for text in patterns {
+        let pattern = Pattern::new(text);
+        let is_match = |name: &&String| *name == text || pattern.as_ref().is_ok_and(|pattern| pattern.matches(name));
+        let matching: Vec<&String> = existing.iter().filter(is_match).collect();
+        if let (true, Err(error)) = (matching.is_empty(), &pattern) {
+            return Err(ConnectionError::config(format!("invalid pattern {text:?}: {}", error.msg)));
+        }
+        if matching.is_empty() {
+            let error = ConnectionError::config(format!("no context matches {text:?}"));
+            return Err(listing(error, text, "contexts", existing.iter().map(|name| &**name)));
+        }
+        found.extend(matching.into_iter().cloned());
+    }
+    Ok(found)
 }
 
 /// Returns the files to read, in order of precedence.
@@ -400,11 +429,21 @@ fn invalid(problem: &str) -> ConnectionError {
 }
 
 fn missing<'a>(what: &str, name: &str, plural: &str, existing: impl Iterator<Item = &'a str>) -> ConnectionError {
+    listing(ConnectionError::config(format!("{what} {name:?} does not exist")), name, plural, existing)
+}
+
+/// Adds to an error the names that exist, the most similar ones first.
+fn listing<'a>(
+    error: ConnectionError,
+    name: &str,
+    plural: &str,
+    existing: impl Iterator<Item = &'a str>,
+) -> ConnectionError {
     let mut existing: Vec<&str> = existing.filter(|name| !name.is_empty()).collect();
     existing.sort_by_key(|existing| strsim::osa_distance(existing, name));
     let more = existing.len().saturating_sub(LISTED);
     let listed = existing[..existing.len() - more].join(", ");
-    ConnectionError::config(format!("{what} {name:?} does not exist")).hint(match (existing.len(), more) {
+    error.hint(match (existing.len(), more) {
         (0, _) => format!("the kubeconfig has no {plural}").into(),
         (_, 0) => format!("existing {plural}: {listed}").into(),
         (_, more) => {
@@ -437,7 +476,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::{Config, ConnectOptions, ConnectionError, ExposeSecret, Fix, load, load_in};
+    use super::{Config, ConnectOptions, ConnectionError, ExposeSecret, Fix, contexts_matching, load, load_in};
 
     const FIRST: &str = "
 apiVersion: v1
@@ -503,6 +542,40 @@ users:
 
     fn message(error: &ConnectionError) -> String {
         format!("{error} | {}", hints(error).join(" | "))
+    }
+
+    #[test]
+    fn patterns_choose_contexts_once_each_and_none_is_in_vain() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("config");
+        let names = ["prod-us", "prod-eu", "arn:aws:eks:eu-1:1:cluster/prod", "odd[1]", "odd1"];
+        let contexts = names.map(|name| format!("- {{name: '{name}', context: {{cluster: c}}}}\n")).concat();
+        fs::write(&path, format!("apiVersion: v1\nkind: Config\ncontexts:\n{contexts}")).unwrap();
+        let options = ConnectOptions { kubeconfig: Some(path.display().to_string()), ..ConnectOptions::default() };
+        let matching = |patterns: &[&str]| {
+            let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+            contexts_matching(&options, &patterns).map(Vec::from_iter).map_err(|error| error.to_string())
+        };
+        for (patterns, expected) in [
+            (&["prod-*"][..], &["prod-eu", "prod-us"][..]),
+            (&["*prod"], &["arn:aws:eks:eu-1:1:cluster/prod"]),
+            (&["*-eu", "prod-*"], &["prod-eu", "prod-us"]),
+            (&["prod-[ae]?"], &["prod-eu"]),
+            // What a name has is not always meant as a pattern.
+            (&["odd[1]"], &["odd1", "odd[1]"]),
+        ] {
+            assert_eq!(matching(patterns).unwrap(), expected, "{patterns:?}");
+        }
+        for (patterns, expected) in [
+            (&["prod-*", "stage-*"][..], "no context matches \"stage-*\""),
+            (&["PROD-*"], "no context matches \"PROD-*\""),
+            (&[""], "no context matches \"\""),
+            (&["prod-["], "invalid pattern \"prod-[\": invalid range pattern"),
+        ] {
+            assert_eq!(matching(patterns).unwrap_err(), expected, "{patterns:?}");
+        }
+        let options = ConnectOptions { kubeconfig: Some("no-such-file".to_owned()), ..ConnectOptions::default() };
+        assert!(contexts_matching(&options, &["*".to_owned()]).is_err());
     }
 
     #[test]

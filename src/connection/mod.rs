@@ -19,6 +19,7 @@ mod options;
 mod retry;
 mod server;
 
+pub(crate) use kubeconfig::contexts_matching;
 pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
 pub(crate) use observe::Observed;
 pub use options::ConnectOptions;

@@ -1,6 +1,5 @@
 //! Groups nodes with the same cause, and collects the likely mistakes among the causes.
 
-use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -105,10 +104,7 @@ pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
             nodes: nodes.into_iter().cloned().collect(),
         })
         .collect();
-    reasons.sort_by_key(|reason| {
-        let takes_time = reason.code.takes_time();
-        (takes_time, Reverse((reason.nodes.len(), reason.daemon_sets.len())), reason.code)
-    });
+    reasons.sort_by_key(ReasonSummary::rank);
     reasons
 }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::page::Page;
 use super::style;
 use super::text::{count, time_since};
+use crate::report::fix::Fix;
 use crate::report::incident::{Incident, IncidentCause, Refuser};
 
 /// The most incidents that a terminal shows.
@@ -13,12 +14,12 @@ const MOST_INCIDENTS: usize = 3;
 /// The most nodes or DaemonSets that are named.
 const MOST_NAMES: usize = 3;
 
-/// Writes each incident with what to do.
-pub(super) fn incidents(incidents: &[Incident], now: Timestamp, page: &mut Page<'_>) {
+/// Writes the sentence of each incident with what to do.
+pub(super) fn incidents(incidents: &[(String, &Fix)], page: &mut Page<'_>) {
     let most = if page.view.limit.is_some() { MOST_INCIDENTS } else { usize::MAX };
-    for incident in incidents.iter().take(most) {
-        page.paragraph(&sentence(incident, now), style::trouble);
-        page.what_to_do(&incident.fix, "");
+    for (sentence, fix) in incidents.iter().take(most) {
+        page.paragraph(sentence, style::trouble);
+        page.what_to_do(fix, "");
     }
     let hidden = incidents.len().saturating_sub(most);
     if hidden > 0 {
@@ -26,7 +27,8 @@ pub(super) fn incidents(incidents: &[Incident], now: Timestamp, page: &mut Page<
     }
 }
 
-fn sentence(incident: &Incident, now: Timestamp) -> String {
+/// Returns what an incident is about.
+pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
     let Incident { cause, since, nodes, daemon_sets, in_rollout, .. } = incident;
     let ago = since.map(|since| time_since(since, now));
     let daemon_sets = count(daemon_sets.len(), "DaemonSet");

@@ -1,20 +1,22 @@
 //! The list of DaemonSets.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::coverage::{incomplete, troubles};
-use super::incident::incidents;
+use super::clusters::{InCluster, Reports, name_in};
+use super::coverage::troubles;
 use super::overview::named;
 use super::page::Page;
 use super::removed_nodes::in_short;
 use super::status::held_in_short;
 use super::style;
-use super::table::{self, Column, Heading};
+use super::table::{Column, Heading};
 use super::text::{count, or_unknown, time_since};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
+use crate::report::clusters::ClusterReports;
 use crate::report::list::{FleetStatus, ListReport, ListRow};
 
 /// The maximum number of rows on a terminal before others are left out.
@@ -24,7 +26,7 @@ pub(super) const MOST_ROWS: usize = 18;
 const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 110;
 
 /// The optional parts of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct ListParts {
     /// The namespace.
     pub namespace: bool,
@@ -34,58 +36,71 @@ pub struct ListParts {
     pub all: bool,
     /// The summary and the heading.
     pub heading: Heading,
+    /// The order of the rows of several clusters.
+    pub order: fn(&ListRow, &ListRow) -> Ordering,
 }
+
+/// A row, and the time that its age is relative to.
+type Row<'a> = (&'a ListRow, Timestamp);
 
 /// Writes a summary, and a row per DaemonSet. On a terminal, only the first few healthy ones are shown.
 pub fn table(report: &ListReport, shown: ListParts, page: &mut Page<'_>) {
+    write(&Reports::alone(report), shown, page);
+}
+
+/// Writes the same of several clusters, in one table.
+pub fn clusters(reports: &ClusterReports<ListReport>, shown: ListParts, page: &mut Page<'_>) {
+    write(&Reports::of(reports), shown, page);
+}
+
+fn write(reports: &Reports<'_, ListReport>, shown: ListParts, page: &mut Page<'_>) {
     let view = page.view;
-    let is_healthy = |row: &&ListRow| row.status == FleetStatus::Healthy;
-    let others = report.daemon_sets.iter().filter(|row| !is_healthy(row)).count();
+    let mut all = reports.rows(|report| report.daemon_sets.iter().map(|row| (row, report.now)));
+    if reports.are_several() {
+        all.sort_by(|(_, (a, _)), (_, (b, _))| (shown.order)(a, b));
+    }
+    let is_healthy = |row: &ListRow| row.status == FleetStatus::Healthy;
+    let others = all.iter().filter(|(_, (row, _))| !is_healthy(row)).count();
     let is_cut = view.limit.is_some() && !shown.all && !shown.wide;
     let mut healthy_left = if is_cut { MOST_ROWS.saturating_sub(others) } else { usize::MAX };
-    let rows: Vec<&ListRow> = report
-        .daemon_sets
-        .iter()
-        .filter(|row| {
-            let is_shown = !is_healthy(row) || healthy_left > 0;
-            healthy_left -= usize::from(is_healthy(row) && is_shown);
-            is_shown
-        })
-        .collect();
-    if shown.heading == Heading::Shown && !report.daemon_sets.is_empty() {
-        page.paragraph(&summary(report), style::answer);
-        incidents(&report.incidents, report.now, page);
+    if shown.heading == Heading::Shown && (reports.are_several() || !all.is_empty()) {
+        let headline = reports.headline(|place| summary(reports, &all, place));
+        page.paragraph(&headline, style::answer);
+        reports.incidents(|report| (&report.incidents, report.now), page);
         writeln!(page);
     }
-    if !rows.is_empty() {
-        table::write_with(shown.heading, &columns(report, shown, view), &rows, page);
-    }
-    let hidden = report.daemon_sets.len() - rows.len();
+    let stale = all.iter().filter(|(_, (row, _))| row.status_agrees == Some(false));
+    let stale = stale.map(|(context, (row, _))| name_in(context, format!("{}/{}", row.namespace, row.name)));
+    let stale: Vec<String> = stale.collect();
+    let found = all.len();
+    all.retain(|(_, (row, _))| {
+        let is_shown = !is_healthy(row) || healthy_left > 0;
+        healthy_left -= usize::from(is_healthy(row) && is_shown);
+        is_shown
+    });
+    let hidden = found - all.len();
+    reports.table(shown.heading, columns(shown, view), all, |_, _| String::new(), page);
     if hidden > 0 {
         let text = format!("{} not shown (--all)", count(hidden, "healthy DaemonSet"));
         writeln!(page, "{}", style::context(text));
     }
-    let stale: Vec<String> = report
-        .daemon_sets
-        .iter()
-        .filter(|row| row.status_agrees == Some(false))
-        .map(|row| format!("{}/{}", row.namespace, row.name))
-        .collect();
     if shown.heading == Heading::Shown {
         named("have a stale status", &stale, page);
     }
-    incomplete(&report.incomplete, page)
+    reports.incomplete(|report| &report.incomplete, page)
 }
 
 /// Counts the DaemonSets by status.
-fn summary(report: &ListReport) -> String {
-    let nodes = report.nodes_total.map(|nodes| format!(" on {}", count(nodes, "node"))).unwrap_or_default();
-    let not_ready = match report.nodes_not_ready {
+fn summary(reports: &Reports<'_, ListReport>, rows: &[InCluster<'_, Row<'_>>], place: &str) -> String {
+    let sum = |of: fn(&ListReport) -> Option<usize>| reports.of.iter().map(|cluster| of(cluster.report)).sum();
+    let nodes: Option<usize> = sum(|report| report.nodes_total);
+    let nodes = nodes.map(|nodes| format!(" on {}", count(nodes, "node"))).unwrap_or_default();
+    let not_ready = match sum(|report| report.nodes_not_ready) {
         None | Some(0) => String::new(),
         Some(number) => format!(" ({number} NotReady)"),
     };
     let mut by_status: BTreeMap<FleetStatus, usize> = BTreeMap::new();
-    for row in &report.daemon_sets {
+    for (_, (row, _)) in rows {
         *by_status.entry(row.status).or_default() += 1;
     }
     let healthy = by_status.remove_entry(&FleetStatus::Healthy);
@@ -102,40 +117,41 @@ fn summary(report: &ListReport) -> String {
         FleetStatus::Healthy => format!("{number} healthy"),
     });
     let words: Vec<String> = words.collect();
-    format!("{}{nodes}{not_ready}: {}", count(report.daemon_sets.len(), "DaemonSet"), words.join(", "))
+    let statuses = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
+    format!("{}{nodes}{not_ready}{place}{statuses}", count(rows.len(), "DaemonSet"))
 }
 
-fn columns<'a>(report: &'a ListReport, shown: ListParts, view: &'a View) -> Vec<Column<'a, &'a ListRow>> {
+fn columns<'a>(shown: ListParts, view: &'a View) -> Vec<Column<'a, Row<'a>>> {
     let mut columns = Vec::new();
     if shown.namespace {
-        columns.push(Column::text("NAMESPACE", |row: &&ListRow| view.show(&row.namespace)));
+        columns.push(Column::text("NAMESPACE", |(row, _): &Row<'_>| view.show(&row.namespace)));
     }
-    columns.push(Column::text("NAME", |row: &&ListRow| view.show(&row.name)).shrinkable());
+    columns.push(Column::text("NAME", |(row, _): &Row<'_>| view.show(&row.name)).shrinkable());
     let is_narrow = !shown.wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ALL_COLUMNS);
     if is_narrow {
-        columns.push(Column::text("AVAILABLE", |row: &&ListRow| {
+        columns.push(Column::text("AVAILABLE", |(row, _): &Row<'_>| {
             format!("{}/{}", or_unknown(row.counts.available), or_unknown(row.counts.eligible))
         }));
     } else {
         columns.extend([
-            Column::number("DESIRED", |row: &&ListRow| row.counts.eligible),
-            Column::number("READY", |row: &&ListRow| row.counts.ready).droppable(1),
-            Column::number("UPDATED", |row: &&ListRow| row.counts.updated).droppable(2),
-            Column::number("AVAILABLE", |row: &&ListRow| row.counts.available),
+            Column::number("DESIRED", |(row, _): &Row<'_>| row.counts.eligible),
+            Column::number("READY", |(row, _): &Row<'_>| row.counts.ready).droppable(1),
+            Column::number("UPDATED", |(row, _): &Row<'_>| row.counts.updated).droppable(2),
+            Column::number("AVAILABLE", |(row, _): &Row<'_>| row.counts.available),
         ]);
     }
     if shown.wide {
         columns.extend([
-            Column::number("MISSING", |row: &&ListRow| row.counts.missing),
-            Column::number("MISSCHEDULED", |row: &&ListRow| row.counts.misscheduled),
-            Column::text("STRATEGY", |row: &&ListRow| view.show(&row.strategy.to_string())),
-            Column::text("AGE", |row: &&ListRow| age(row.created_at, report.now)),
-            Column::text("IMAGES", |row: &&ListRow| or_none(view.show(&row.images.join(",")))),
-            Column::text("NODE-SELECTOR", |row: &&ListRow| or_none(view.show(&row.node_selector.join(",")))),
+            Column::number("MISSING", |(row, _): &Row<'_>| row.counts.missing),
+            Column::number("MISSCHEDULED", |(row, _): &Row<'_>| row.counts.misscheduled),
+            Column::text("STRATEGY", |(row, _): &Row<'_>| view.show(&row.strategy.to_string())),
+            Column::text("AGE", |(row, now): &Row<'_>| age(row.created_at, *now)),
+            Column::text("IMAGES", |(row, _): &Row<'_>| or_none(view.show(&row.images.join(",")))),
+            Column::text("NODE-SELECTOR", |(row, _): &Row<'_>| or_none(view.show(&row.node_selector.join(",")))),
         ]);
     }
-    columns.push(Column::text("STATUS", |row: &&ListRow| status(row.status)));
-    columns.push(Column::fitted("PROBLEM", |row: &&ListRow, width| problem(row, width)));
+    columns.push(Column::text("STATUS", |(row, _): &Row<'_>| status(row.status)));
+    columns.push(Column::fitted("PROBLEM", |(row, _): &Row<'_>, width| problem(row, width)));
     columns
 }
 

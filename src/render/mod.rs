@@ -8,6 +8,7 @@ pub(crate) mod change;
 #[cfg(feature = "live")]
 pub(crate) mod change_lines;
 pub mod changes;
+mod clusters;
 mod common_cause;
 pub(crate) mod coverage;
 mod effect;

@@ -1,14 +1,14 @@
 //! Coverage of several DaemonSets: what is wrong, by reason, on one screen.
 
+use super::clusters::{InCluster, Reports, name_in};
 use super::common_cause::sentence;
-use super::coverage::incomplete;
-use super::incident::incidents;
 use super::page::Page;
 use super::removed_nodes::sentence as sentence_of_removed;
 use super::style;
-use super::table::{self, Column};
+use super::table::{Column, Heading};
 use super::text::{columns, count, some_of};
 use super::view::View;
+use crate::report::clusters::ClusterReports;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
 use crate::report::fix::{Command, Fix};
 
@@ -20,56 +20,72 @@ const MOST_CAUSES: usize = 2;
 
 /// Writes how many pods are not available, and a row per reason.
 pub fn overview(report: &CoverageReport, page: &mut Page<'_>) {
+    write(&Reports::alone(report), page);
+}
+
+/// Writes the same of several clusters, in one table.
+pub fn clusters(reports: &ClusterReports<CoverageReport>, page: &mut Page<'_>) {
+    write(&Reports::of(reports), page);
+}
+
+fn write(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     let view = page.view;
-    page.paragraph(&summary(report), style::answer);
-    incidents(&report.incidents, report.now, page);
-    removed(report, page);
-    likely_causes(report, page);
-    if !report.reasons.is_empty() {
+    let daemon_sets = reports.rows(|report| &report.daemon_sets);
+    page.paragraph(&reports.headline(|place| summary(&daemon_sets, place)), style::answer);
+    reports.incidents(|report| (&report.incidents, report.now), page);
+    removed(reports, page);
+    likely_causes(reports, page);
+    let mut reasons = reports.rows(|report| &report.reasons);
+    reasons.sort_by_key(|(_, reason)| reason.rank());
+    if reports.are_several() || !reasons.is_empty() {
         writeln!(page);
-        let most = if view.limit.is_some() { MOST_REASONS } else { usize::MAX };
-        let rows = &report.reasons[..report.reasons.len().min(most)];
-        table::write(&layout(view), rows, page);
-        let hidden = report.reasons.len() - rows.len();
-        if hidden > 0 {
-            writeln!(page, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more reason"))));
-        }
     }
-    named("have no eligible node", &names(report, DaemonSetCoverage::has_no_eligible_node), page);
-    let without_selected = names(report, DaemonSetCoverage::has_none_selected);
+    let found = reasons.len();
+    reasons.truncate(if view.limit.is_some() { MOST_REASONS } else { usize::MAX });
+    let hidden = found - reasons.len();
+    reports.table(Heading::Shown, layout(view), reasons, |_, _| String::new(), page);
+    if hidden > 0 {
+        writeln!(page, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more reason"))));
+    }
+    named("have no eligible node", &names(&daemon_sets, DaemonSetCoverage::has_no_eligible_node), page);
+    let without_selected = names(&daemon_sets, DaemonSetCoverage::has_none_selected);
     named("have no eligible node among the selected ones", &without_selected, page);
-    let stale = names(report, |daemon_set| daemon_set.status.agrees == Some(false));
+    let stale = names(&daemon_sets, |daemon_set| daemon_set.status.agrees == Some(false));
     named("have a stale status", &stale, page);
-    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention());
-    if let Some(worst) = in_trouble.min_by_key(|one| one.urgency(&one.troubles())) {
+    let in_trouble = daemon_sets.iter().filter(|(_, daemon_set)| daemon_set.needs_attention());
+    if let Some((context, worst)) = in_trouble.min_by_key(|(_, one)| one.urgency(&one.troubles())) {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);
-        page.remark(&Fix::new("For details, start with the worst (-o wide shows all)", coverage), style::context);
+        let wide = if reports.are_several() { "" } else { " (-o wide shows all)" };
+        let details = Fix::new(format!("For details, start with the worst{wide}"), coverage);
+        page.remark(&reports.fix(context, details), style::context);
     }
-    incomplete(&report.incomplete, page)
+    reports.incomplete(|report| &report.incomplete, page)
 }
 
 /// Writes which DaemonSets have lost nodes to a revision.
-fn removed(report: &CoverageReport, page: &mut Page<'_>) {
-    for daemon_set in &report.daemon_sets {
-        let Some(removed) = &daemon_set.removed_nodes else { continue };
-        let text =
-            format!("{}/{}: {}", daemon_set.namespace, daemon_set.name, sentence_of_removed(removed, report.now));
-        let styled = if removed.needs_attention() { style::trouble } else { style::plain };
-        page.paragraph(&text, styled);
+fn removed(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
+    for cluster in &reports.of {
+        for daemon_set in &cluster.report.daemon_sets {
+            let Some(removed) = &daemon_set.removed_nodes else { continue };
+            let sentence = sentence_of_removed(removed, cluster.report.now);
+            let text = format!("{}/{}: {sentence}", daemon_set.namespace, daemon_set.name);
+            let styled = if removed.needs_attention() { style::trouble } else { style::plain };
+            page.paragraph(&cluster.sentence(&text), styled);
+        }
     }
 }
 
 /// Writes for each DaemonSet what its failing nodes have in common.
-fn likely_causes(report: &CoverageReport, page: &mut Page<'_>) {
+fn likely_causes(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     let view = page.view;
-    let causes: Vec<String> = report
-        .daemon_sets
-        .iter()
-        .flat_map(|daemon_set| {
-            let name = move || format!("{}/{}", daemon_set.namespace, daemon_set.name);
-            daemon_set.common_causes.iter().map(move |cause| format!("{}: likely cause: {}", name(), sentence(cause)))
-        })
-        .collect();
+    let mut causes: Vec<String> = Vec::new();
+    for cluster in &reports.of {
+        for daemon_set in &cluster.report.daemon_sets {
+            let name = format!("{}/{}", daemon_set.namespace, daemon_set.name);
+            let told = daemon_set.common_causes.iter().map(sentence);
+            causes.extend(told.map(|cause| cluster.sentence(&format!("{name}: likely cause: {cause}"))));
+        }
+    }
     let most = if view.limit.is_some() { MOST_CAUSES } else { usize::MAX };
     for cause in causes.iter().take(most) {
         page.paragraph(cause, style::plain);
@@ -80,10 +96,10 @@ fn likely_causes(report: &CoverageReport, page: &mut Page<'_>) {
     }
 }
 
-fn summary(report: &CoverageReport) -> String {
-    let total = report.daemon_sets.len();
-    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention()).count();
-    let counted = || report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
+fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> String {
+    let total = daemon_sets.len();
+    let in_trouble = daemon_sets.iter().filter(|(_, daemon_set)| daemon_set.needs_attention()).count();
+    let counted = || daemon_sets.iter().map(|(_, daemon_set)| &daemon_set.counts);
     let desired: usize = counted().filter_map(|counts| counts.eligible).sum();
     let available: usize = counted().filter_map(|counts| counts.available).sum();
     let missing = desired.saturating_sub(available);
@@ -97,18 +113,18 @@ fn summary(report: &CoverageReport) -> String {
         _ => format!("{missing} of {desired} desired pods are not available"),
     };
     match in_trouble {
-        0 => format!("none of {total} DaemonSets needs attention; {pods}"),
-        1 => format!("1 of {total} DaemonSets needs attention; {pods}"),
-        _ => format!("{in_trouble} of {total} DaemonSets need attention; {pods}"),
+        0 => format!("none of {total} DaemonSets{place} needs attention; {pods}"),
+        1 => format!("1 of {total} DaemonSets{place} needs attention; {pods}"),
+        _ => format!("{in_trouble} of {total} DaemonSets{place} need attention; {pods}"),
     }
 }
 
-fn layout(view: &View) -> Vec<Column<'_, ReasonSummary>> {
+fn layout(view: &View) -> Vec<Column<'_, &ReasonSummary>> {
     vec![
-        Column::text("REASON", |reason: &ReasonSummary| style::trouble(reason.code.name())),
-        Column::number("DAEMONSETS", |reason: &ReasonSummary| Some(reason.daemon_sets.len())).droppable(1),
-        Column::number("NODES", |reason: &ReasonSummary| Some(reason.nodes.len())),
-        Column::fitted("WHERE", |reason: &ReasonSummary, width| {
+        Column::text("REASON", |reason: &&ReasonSummary| style::trouble(reason.code.name())),
+        Column::number("DAEMONSETS", |reason: &&ReasonSummary| Some(reason.daemon_sets.len())).droppable(1),
+        Column::number("NODES", |reason: &&ReasonSummary| Some(reason.nodes.len())),
+        Column::fitted("WHERE", |reason: &&ReasonSummary, width| {
             let place = match reason.daemon_sets.as_slice() {
                 [name] if !reason.nodes.is_empty() => {
                     let lead = format!("{name} on ");
@@ -123,9 +139,9 @@ fn layout(view: &View) -> Vec<Column<'_, ReasonSummary>> {
     ]
 }
 
-fn names(report: &CoverageReport, is: impl Fn(&DaemonSetCoverage) -> bool) -> Vec<String> {
-    let found = report.daemon_sets.iter().filter(|daemon_set| is(daemon_set));
-    found.map(|daemon_set| format!("{}/{}", daemon_set.namespace, daemon_set.name)).collect()
+fn names(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], is: impl Fn(&DaemonSetCoverage) -> bool) -> Vec<String> {
+    let found = daemon_sets.iter().filter(|(_, daemon_set)| is(daemon_set));
+    found.map(|(context, one)| name_in(context, format!("{}/{}", one.namespace, one.name))).collect()
 }
 
 /// Writes on one line how many DaemonSets something holds for, and the names of as many as fit.

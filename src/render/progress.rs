@@ -1,33 +1,66 @@
 //! The progress of reading a big cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::text::cut;
+use crate::encode::sanitize::sanitize;
 
 /// What has been read so far; shared between clones.
 #[derive(Debug, Clone, Default)]
-pub struct ReadProgress(Arc<Mutex<BTreeMap<&'static str, (usize, usize)>>>);
+pub struct ReadProgress(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The objects by resource, and the bytes that they came in.
+    read: BTreeMap<&'static str, (usize, usize)>,
+    /// How many clusters are read; 0 if it is one as usual.
+    clusters: usize,
+    /// Those of them that have not answered in full.
+    missing: BTreeSet<String>,
+}
 
 impl ReadProgress {
+    /// Makes the progress of several clusters.
+    pub fn of_clusters(names: impl IntoIterator<Item = String>) -> Self {
+        let missing = BTreeSet::from_iter(names);
+        ReadProgress(Arc::new(Mutex::new(State { clusters: missing.len(), missing, ..State::default() })))
+    }
+
+    /// Notes that a cluster has answered in full, or has failed.
+    pub fn is_done(&self, cluster: &str) {
+        self.state().missing.remove(cluster);
+    }
+
+    /// Locks the state, which is whole after every change.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds objects of a resource that have been read, and the bytes that they came in.
     pub fn add(&self, resource: &'static str, objects: usize, bytes: usize) {
-        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all_objects, all_bytes) = read.entry(resource).or_default();
+        let mut state = self.state();
+        let (all_objects, all_bytes) = state.read.entry(resource).or_default();
         *all_objects += objects;
         *all_bytes += bytes;
     }
 
     /// Returns the progress line after so long a wait.
     pub fn line(&self, waited: Duration) -> String {
+        let State { read, clusters, missing } = &*self.state();
+        let names = || missing.iter().map(|name| sanitize(name)).collect::<Vec<_>>().join(", ");
+        let whom = match clusters {
+            0 => "the API server".to_owned(),
+            clusters => format!("{} of {clusters} clusters: {}", missing.len(), names()),
+        };
         let long = waited >= LONG_WAIT;
-        let long = long.then(|| format!("still waiting for the API server ({}s)", waited.as_secs()));
-        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let long = long.then(|| format!("still waiting for {whom} ({}s)", waited.as_secs()));
         if read.is_empty() {
-            return long.unwrap_or_else(|| "waiting for the API server".to_owned());
+            return long.unwrap_or_else(|| format!("waiting for {whom}"));
         }
+        let long = long.or_else(|| (*clusters > 0).then(|| format!("waiting for {whom}")));
         let bytes: usize = read.values().map(|(_, bytes)| bytes).sum();
         let objects: Vec<String> =
             read.iter().map(|(resource, (objects, _))| format!("{objects} {resource}")).collect();
@@ -88,6 +121,17 @@ mod tests {
             progress.line(2 * LONG_WAIT),
             "still waiting for the API server (20s); read 5000 nodes, 1200 pods (87 MB)"
         );
+    }
+
+    #[test]
+    fn the_line_names_the_clusters_that_are_missing() {
+        let progress = ReadProgress::of_clusters(["b".to_owned(), "a".to_owned(), "c\u{1b}".to_owned()]);
+        assert_eq!(progress.line(Duration::ZERO), "waiting for 3 of 3 clusters: a, b, c\\u{1b}");
+        progress.add("nodes", 5, 63);
+        progress.is_done("b");
+        progress.is_done("c\u{1b}");
+        assert_eq!(progress.line(Duration::ZERO), "waiting for 1 of 3 clusters: a; read 5 nodes (0 MB)");
+        assert_eq!(progress.line(LONG_WAIT), "still waiting for 1 of 3 clusters: a (10s); read 5 nodes (0 MB)");
     }
 
     #[test]

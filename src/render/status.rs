@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::clusters::Reports;
 use super::coverage::{incomplete, stale_status, troubles};
-use super::incident::incidents;
 use super::page::Page;
 use super::recent_changes;
 use super::removed_nodes;
 use super::style;
-use super::table::{self, Column};
+use super::table::{Column, Heading};
 use super::text::{columns, count, or_unknown, some_of, time_since, wrap};
 use super::view::View;
 use crate::report::age::format_age;
+use crate::report::clusters::ClusterReports;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
+use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::list::Severity;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Cause, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus,
@@ -37,13 +40,41 @@ pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>)
 }
 
 pub(super) fn overview(report: &RolloutStatusReport, page: &mut Page<'_>) {
-    let RolloutStatusReport { now, daemon_sets: rollouts, incidents: common, .. } = report;
-    let (now, view) = (*now, page.view);
+    table(&Reports::alone(report), page);
+}
+
+/// Writes a row for each DaemonSet of several clusters.
+pub fn clusters(reports: &ClusterReports<RolloutStatusReport>, page: &mut Page<'_>) {
+    let reports = Reports::of(reports);
+    table(&reports, page);
+    let needs_attention = |rollout: &RolloutStatus| {
+        !rollout.counts_as_complete() || rollout.is_of_another_template() || rollout.is_degraded()
+    };
+    let rows = reports.rows(|report| &report.daemon_sets).into_iter();
+    let worst = rows.filter(|(_, one)| needs_attention(one)).min_by_key(|(_, one)| rank(one));
+    if let Some((context, worst)) = worst {
+        let RolloutStatus { api_version, namespace, name, .. } = worst.clone();
+        let details = DaemonSetName { api_version, namespace, name }.command(Subcommand::Status);
+        page.remark(&reports.fix(context, Fix::new("For details, start with the worst", details)), style::context);
+    }
+    reports.incomplete(|report| &report.incomplete, page);
+}
+
+/// A row, and the time that ages are relative to.
+type Row<'a> = (&'a RolloutStatus, Timestamp);
+
+/// Returns where a rollout comes: what is accepted needs no attention, whatever it lacks.
+fn rank(rollout: &RolloutStatus) -> (bool, bool, Severity) {
+    (rollout.matches_manifest != Some(false), is_accepted(rollout), rollout.severity)
+}
+
+fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
+    let view = page.view;
     let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
-    let mut sorted: Vec<&RolloutStatus> = rollouts.iter().collect();
-    // What is accepted needs no attention, whatever it lacks.
+    let mut rows = reports.rows(|report| report.daemon_sets.iter().map(|row| (row, report.now)));
+    rows.sort_by_key(|(_, (rollout, _))| rank(rollout));
+    let sorted: Vec<&RolloutStatus> = rows.iter().map(|(_, (rollout, _))| *rollout).collect();
     let is_another = |rollout: &RolloutStatus| rollout.matches_manifest == Some(false);
-    sorted.sort_by_key(|rollout| (!is_another(rollout), is_accepted(rollout)));
     let has_verdict = |rollout: &RolloutStatus| !is_accepted(rollout) && !is_not_accepted(rollout);
     for rollout in sorted.iter().filter(|rollout| !is_another(rollout) && has_verdict(rollout)) {
         *verdicts.entry(rollout.verdict).or_default() += 1;
@@ -55,27 +86,30 @@ pub(super) fn overview(report: &RolloutStatusReport, page: &mut Page<'_>) {
     numbers.extend((accepted > 0).then(|| format!("{accepted} accepted")));
     let not_accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_not_accepted(rollout)).count();
     numbers.extend((not_accepted > 0).then(|| format!("{not_accepted} not accepted")));
-    page.paragraph(&format!("{}: {}", count(rollouts.len(), "DaemonSet"), numbers.join(", ")), style::answer);
-    incidents(common, now, page);
+    let numbers = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
+    let headline = |place: &str| format!("{}{place}{numbers}", count(sorted.len(), "DaemonSet"));
+    page.paragraph(&reports.headline(headline), style::answer);
+    reports.incidents(|report| (&report.incidents, report.now), page);
     writeln!(page);
-    let problems = |row: &&RolloutStatus, width: usize| some_of(&problems(row, now), width);
+    let problems = |(row, now): &Row<'_>, width: usize| some_of(&problems(row, *now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
-    let columns = [
-        Column::text("NAMESPACE", |row: &&RolloutStatus| view.show(&row.namespace)),
-        Column::text("NAME", |row: &&RolloutStatus| view.show(&row.name)).shrinkable(),
-        Column::text("STATUS", |row: &&RolloutStatus| match is_accepted(row) {
+    let columns = vec![
+        Column::text("NAMESPACE", |(row, _): &Row<'_>| view.show(&row.namespace)),
+        Column::text("NAME", |(row, _): &Row<'_>| view.show(&row.name)).shrinkable(),
+        Column::text("STATUS", |(row, _): &Row<'_>| match is_accepted(row) {
             _ if is_another(row) => style::trouble("OtherTemplate".to_owned()),
             true if by_annotation(row) => style::well("Accepted*".to_owned()),
             true => style::well("Accepted".to_owned()),
             false if is_not_accepted(row) => style::trouble("NotAccepted".to_owned()),
             false => styled(row.verdict)(row.verdict.name().to_owned()),
         }),
-        Column::text("UPDATED", |row: &&RolloutStatus| of(row.counts.updated, row.counts.eligible)).droppable(1),
-        Column::text("AVAILABLE", |row: &&RolloutStatus| of(row.counts.available, row.counts.eligible)),
+        Column::text("UPDATED", |(row, _): &Row<'_>| of(row.counts.updated, row.counts.eligible)).droppable(1),
+        Column::text("AVAILABLE", |(row, _): &Row<'_>| of(row.counts.available, row.counts.eligible)),
         Column::fitted("PROBLEM", problems),
     ];
-    table::write(&columns, &sorted, page);
-    if sorted.iter().any(|row| !is_another(row) && is_accepted(row) && by_annotation(row)) {
+    let by_annotation = sorted.iter().any(|row| !is_another(row) && is_accepted(row) && by_annotation(row));
+    reports.table(Heading::Shown, columns, rows, |_, _| String::new(), page);
+    if by_annotation {
         page.paragraph("* by the annotation kubectl-ds/accept", style::plain);
     }
 }

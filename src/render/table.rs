@@ -7,6 +7,7 @@ use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use super::page::Page;
+use super::style;
 use super::text::{columns, cut, cut_names, or_unknown, wrap};
 
 /// The space between two columns.
@@ -85,7 +86,29 @@ impl<'a, Row> Column<'a, Row> {
     }
 }
 
+impl<'a, Row: 'a> Column<'a, Row> {
+    /// Makes a column for rows that may be errors instead, which a last column that shortens itself shows.
+    pub(super) fn or_error(self) -> Column<'a, (&'a str, Result<Row, String>)> {
+        let Column { heading, shape, rank, is_shrinkable, cell } = self;
+        let cell = move |(_, row): &(&'a str, Result<Row, String>), width| match (row, shape) {
+            (Ok(row), _) => cell(row, width),
+            (Err(_), Shape::Number) => or_unknown(None),
+            (Err(_), Shape::Text) if heading == "STATUS" => style::trouble("Error"),
+            (Err(_), Shape::Text) => String::new(),
+            // No other column is dropped for more of it.
+            (Err(error), Shape::Fitted) if width == 0 => cut(error, ENOUGH_OF_A_SENTENCE, false),
+            (Err(error), Shape::Fitted | Shape::Sentence | Shape::Prose) => error.clone(),
+        };
+        Column { heading, shape, rank, is_shrinkable, cell: Box::new(cell) }
+    }
+}
+
 impl<Row> Column<'_, Row> {
+    /// Returns whether it is a last one that shortens itself.
+    pub(super) fn is_fitted(&self) -> bool {
+        matches!(self.shape, Shape::Fitted)
+    }
+
     /// Lets the column be dropped from a terminal that is too narrow; columns of a lower rank go first.
     #[must_use]
     pub fn droppable(mut self, rank: u8) -> Self {
@@ -131,7 +154,8 @@ pub fn write_with_lines<Row>(
     write_rows(Heading::Shown, layout, rows, beneath, page)
 }
 
-fn write_rows<Row>(
+/// Writes a table, and below each row what is said of it.
+pub(super) fn write_rows<Row>(
     heading: Heading,
     layout: &[Column<'_, Row>],
     rows: &[Row],

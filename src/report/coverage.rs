@@ -35,6 +35,8 @@ pub struct CoverageReport {
 impl super::Report for CoverageReport {
     const KINDS: &'static [&'static str] = &["CoverageReport"];
 
+    const LIST: &'static str = "CoverageReportList";
+
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
         for daemon_set in &mut self.daemon_sets {
@@ -86,6 +88,13 @@ pub struct ReasonSummary {
     pub daemon_sets: Vec<String>,
     /// The nodes, each once, by name.
     pub nodes: Vec<String>,
+}
+
+impl ReasonSummary {
+    /// Returns where it comes among others: most nodes first, with progressing ones last.
+    pub fn rank(&self) -> (bool, Reverse<(usize, usize)>, ReasonCode) {
+        (self.code.takes_time(), Reverse((self.nodes.len(), self.daemon_sets.len())), self.code)
+    }
 }
 
 /// Something that could not be read.

@@ -1,5 +1,7 @@
 //! The report of `list`.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -32,6 +34,8 @@ pub struct ListReport {
 
 impl super::Report for ListReport {
     const KINDS: &'static [&'static str] = &["ListReport"];
+
+    const LIST: &'static str = "ListReportList";
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
@@ -67,6 +71,10 @@ pub enum FleetStatus {
     /// Its rollout is complete: every eligible node has an available pod of the current revision.
     Healthy,
 }
+
+/// The rank of a DaemonSet among others, the most severe first, and what decides between equals, as in
+/// [`Urgency`](super::coverage::Urgency).
+pub type Severity = (FleetStatus, bool, bool, Reverse<usize>);
 
 impl ListRow {
     /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked.
@@ -116,4 +124,7 @@ pub struct ListRow {
     pub troubles: Vec<Affected>,
     /// The primary reasons of the nodes that are not eligible and have no pod, most nodes first.
     pub not_eligible_reasons: Vec<Affected>,
+    /// Where it comes among others.
+    #[serde(skip)]
+    pub severity: Severity,
 }

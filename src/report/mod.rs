@@ -7,6 +7,7 @@ use fix::Fix;
 pub mod acceptance;
 pub(crate) mod age;
 pub mod change;
+pub mod clusters;
 pub mod common_cause;
 pub mod coverage;
 pub mod fix;

@@ -7,6 +7,7 @@ use super::acceptance::Acceptance;
 use super::coverage::{Affected, Counts, Incomplete, RemovedNodes, StatusDifference};
 use super::fix::Fix;
 use super::incident::Incident;
+use super::list::Severity;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
 use super::recent_changes::ClusterChange;
@@ -30,6 +31,8 @@ pub struct RolloutStatusReport {
 
 impl super::Report for RolloutStatusReport {
     const KINDS: &'static [&'static str] = &["RolloutStatusReport"];
+
+    const LIST: &'static str = "RolloutStatusReportList";
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
@@ -279,6 +282,9 @@ pub struct RolloutStatus {
     /// The eligible nodes with their states; absent unless requested, or if nodes or pods could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<NodeMap>,
+    /// Where it comes among others.
+    #[serde(skip)]
+    pub severity: Severity,
 }
 
 impl RolloutStatus {

@@ -33,6 +33,8 @@ pub struct TimelineReport {
 
 impl super::Report for TimelineReport {
     const KINDS: &'static [&'static str] = &["TimelineReport"];
+
+    const LIST: &'static str = "TimelineReportList";
 }
 
 /// A revision whose template cannot be read.
@@ -111,6 +113,9 @@ pub struct Rollout {
     /// How far it is; absent unless it is the current one, or those after it keep the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<RolloutProgress>,
+    /// Its place among others in time.
+    #[serde(skip)]
+    pub place: Timestamp,
 }
 
 /// How far the current rollout of a DaemonSet is.

@@ -2,7 +2,7 @@
 
 use super::situation::Situation;
 use super::situation::fault::Faults;
-use super::situation::severity::{Severity, severity};
+use super::situation::severity::severity;
 use super::situation::suspect::suspect;
 use super::situation::verdict::verdict;
 use super::status::held;
@@ -22,7 +22,7 @@ use crate::report::rollout_status::Verdict;
 pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let index = Index::new(snapshot);
     let mut incidents = Incidents::default();
-    let mut rows: Vec<(Severity, ListRow)> = index
+    let mut rows: Vec<ListRow> = index
         .daemon_sets()
         .into_iter()
         .map(|daemon_set| {
@@ -33,7 +33,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         })
         .collect();
     // The sort is stable: equals stay in the order of namespace and name.
-    rows.sort_by_key(|(severity, _)| *severity);
+    rows.sort_by_key(|row| row.severity);
     let nodes_known = !index.nodes.is_empty() || index.knows(Kind::Nodes, "");
     let not_ready = || index.nodes.iter().filter(|node| !node.is_ready()).count();
     ListReport {
@@ -42,12 +42,12 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         nodes_total: nodes_known.then_some(index.nodes.len()),
         nodes_not_ready: nodes_known.then(not_ready),
         incidents: incidents.finish(),
-        daemon_sets: rows.into_iter().map(|(_, row)| row).collect(),
+        daemon_sets: rows,
     }
 }
 
-/// Returns the row of a DaemonSet, and where it stands among others.
-pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> (Severity, ListRow) {
+/// Returns the row of a DaemonSet.
+pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> ListRow {
     let daemon_set = facts.daemon_set;
     let template = &daemon_set.spec.template.spec;
     let troubles = coverage.troubles();
@@ -65,7 +65,7 @@ pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> (Severity, L
         }
     };
     let (status, severity) = severity(&coverage, &troubles, verdict, lacks_nodes, hold.as_ref());
-    let row = ListRow {
+    ListRow {
         namespace: coverage.namespace,
         name: coverage.name,
         status,
@@ -81,8 +81,8 @@ pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> (Severity, L
         not_eligible_reasons: Affected::count(
             coverage.not_eligible_groups.iter().map(|group| (group.code, group.count)),
         ),
-    };
-    (severity, row)
+        severity,
+    }
 }
 
 /// Returns whether every eligible node has exactly one pod, which is of the current revision and available, and no other

@@ -60,8 +60,8 @@ struct Event<'r, 'a> {
 
 /// The rollouts of one DaemonSet.
 struct Rollouts {
-    /// The first one first, each with its place among those of others.
-    all: Vec<(Timestamp, Rollout)>,
+    /// The first one first.
+    all: Vec<Rollout>,
     unreadable: Vec<UnreadableRevision>,
     current: Option<usize>,
     is_pending: bool,
@@ -78,7 +78,7 @@ pub fn timeline(snapshot: &Snapshot, since: Option<Timestamp>) -> TimelineReport
         let mut of = rollouts_of(&index, &facts.revisions);
         if let Some(current) = of.current {
             let progress = progress(facts, of.is_pending);
-            for (_, rollout) in of.all[..=current].iter_mut().rev() {
+            for rollout in of.all[..=current].iter_mut().rev() {
                 (rollout.progress, rollout.superseded) = (Some(progress), false);
                 // Its pods are those of the one before it.
                 if !rollout.keeps_pods {
@@ -90,27 +90,25 @@ pub fn timeline(snapshot: &Snapshot, since: Option<Timestamp>) -> TimelineReport
         rollouts.extend(of.all.into_iter().rev());
         unreadable.extend(of.unreadable);
     }
-    let may_be_later = |rollout: &Rollout| {
+    rollouts.retain(|rollout: &Rollout| {
         let latest = rollout.began_at.or(rollout.not_after);
         latest.zip(since).is_none_or(|(latest, since)| latest >= since)
-    };
-    rollouts.retain(|(_, rollout)| may_be_later(rollout));
-    rollouts.sort_by_key(|(place, _)| Reverse(*place));
+    });
+    rollouts.sort_by_key(|rollout| Reverse(rollout.place));
     TimelineReport {
         now: snapshot.now,
         incomplete: gaps::incomplete_for_timeline(snapshot),
         since,
         daemon_sets: daemon_sets.len(),
         unknown: daemon_sets.iter().filter(is_unknown).map(|daemon_set| name_of(daemon_set)).collect(),
-        rollouts: rollouts.into_iter().map(|(_, rollout)| rollout).collect(),
+        rollouts,
         unreadable,
     }
 }
 
 /// Returns the rollouts of a DaemonSet, the first one first, without how far they are.
 pub(super) fn known_rollouts(index: &Index<'_>, daemon_set: &DaemonSet) -> Vec<Rollout> {
-    let of = rollouts_of(index, &Revisions::of(daemon_set, index.snapshot));
-    of.all.into_iter().map(|(_, rollout)| rollout).collect()
+    rollouts_of(index, &Revisions::of(daemon_set, index.snapshot)).all
 }
 
 fn rollouts_of(index: &Index<'_>, revisions: &Revisions<'_>) -> Rollouts {
@@ -140,7 +138,7 @@ fn rollouts_of(index: &Index<'_>, revisions: &Revisions<'_>) -> Rollouts {
             let latest = || events[at].not_after.unwrap_or(index.now());
             let is_uncertain = matches!(events[at].began, Began::NotBefore(_) | Began::Unknown);
             let place = if is_uncertain && at + 1 == events.len() { latest() } else { events[at].order };
-            (place, rollout(index, daemon_set, &events, at, current == Some(at)))
+            Rollout { place, ..rollout(index, daemon_set, &events, at, current == Some(at)) }
         })
         .collect();
     let unreadable = |stray: &Revision<'_>| UnreadableRevision {
@@ -156,7 +154,7 @@ fn rollouts_of(index: &Index<'_>, revisions: &Revisions<'_>) -> Rollouts {
 /// Returns how far the current rollout of a DaemonSet is.
 fn progress(facts: Facts<'_>, is_pending: bool) -> RolloutProgress {
     let coverage = daemon_set_coverage(&facts, &Options::default());
-    let ListRow { status, counts, .. } = fleet::row(facts, coverage).1;
+    let ListRow { status, counts, .. } = fleet::row(facts, coverage);
     // Of nodes that were not read, only the numbers of the status are known.
     let known = Some(&counts).filter(|counts| status != FleetStatus::Unknown || counts.from_status);
     // Those of a status that is stale are numbers of the template before.
@@ -304,6 +302,7 @@ fn rollout<'a>(
         superseded: !is_current && at + 1 < events.len(),
         pods: revision.filter(|_| is_last && began != Began::Pending && knows_pods).map(|it| it.pods.total),
         progress: None,
+        place: events[at].order,
     }
 }
 

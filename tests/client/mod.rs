@@ -1,6 +1,7 @@
 //! The client against a server that misbehaves on purpose.
 
 mod admission;
+mod clusters;
 mod config_objects;
 mod connecting;
 mod equal_reports;

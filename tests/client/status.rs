@@ -40,7 +40,7 @@ fn current_pod(ready: bool) -> Pod {
 }
 
 /// A cluster with one node, whose pod is not ready.
-fn rollout(asked: &Asked) -> Reply {
+pub(super) fn rollout(asked: &Asked) -> Reply {
     let revision = json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 7,
         "metadata": {"name": "agent-new", "namespace": "team", "uid": "revision", "resourceVersion": "41",

@@ -62,6 +62,8 @@ fn contexts_are_those_of_the_kubeconfig() {
     fs::write(&kubeconfig, text).unwrap();
     let path = kubeconfig.to_str().unwrap();
     assert_eq!(values(&["list", "--kubeconfig", path, "--context", ""]), ["east", "west"]);
+    assert_eq!(values(&["list", "--kubeconfig", path, "--contexts", "e"]), ["east"]);
+    assert_eq!(values(&["list", "--kubeconfig", path, "--contexts", "east,w"]), ["east,west"]);
 }
 
 #[test]

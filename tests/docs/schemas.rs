@@ -1,5 +1,6 @@
 //! docs/schema: what the reports look like, and that real ones look so.
 
+use kubectl_ds::report::clusters::ClusterReports;
 use kubectl_ds::report::coverage::CoverageReport;
 use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
@@ -44,6 +45,10 @@ fn the_schemas_are_fresh() {
         ("revision-diff.json", schema::<RevisionDiff>()),
         ("change-plan.json", schema::<ChangePlan>()),
         ("partition-report.json", schema::<PartitionReport>()),
+        ("list-report-list.json", schema::<ClusterReports<ListReport>>()),
+        ("coverage-report-list.json", schema::<ClusterReports<CoverageReport>>()),
+        ("rollout-status-report-list.json", schema::<ClusterReports<RolloutStatusReport>>()),
+        ("timeline-report-list.json", schema::<ClusterReports<TimelineReport>>()),
     ] {
         must_be(&format!("schema/{name}"), &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
     }
@@ -111,6 +116,21 @@ fn reports_of_the_demo_fit_their_schemas() {
 }
 
 #[test]
+fn reports_on_several_clusters_fit_their_schemas() {
+    for (name, question) in [
+        ("coverage-report-list.json", "coverage"),
+        ("list-report-list.json", "list"),
+        ("rollout-status-report-list.json", "status"),
+        ("timeline-report-list.json", "history"),
+    ] {
+        let report = run(&[question, "-o", "json", "--from", "demo", "--from", SHOP, "--from", "no-such.json"]);
+        let report: Value = serde_json::from_str(&report.out).unwrap();
+        assert_eq!(report["items"].as_array().unwrap().len(), 3);
+        assert_eq!(problems(&file(name), &report), Vec::<String>::new(), "{question}");
+    }
+}
+
+#[test]
 fn a_planned_partition_fits_its_schema() {
     let stage = ["partition", "fluent-bit", "-n", "logging", "--update=4", "--force"];
     let report = run(&[&stage[..], &["--from", "demo", "--dry-run", "-o", "json"]].concat());
@@ -152,6 +172,8 @@ fn every_field_is_documented() {
         "timeline-report.json",
         "stale-config-report.json",
         "partition-report.json",
+        "list-report-list.json",
+        "timeline-report-list.json",
     ] {
         let mut missing = Vec::new();
         undocumented(name, &file(name), &mut missing);

@@ -36,6 +36,7 @@ fn run_into(arguments: &[&str], input: &str, out: &mut dyn Write) -> (Exit, Stri
         interrupt: Interrupt::default(),
         program: kubectl_ds::report::fix::PROGRAM,
         server_warnings: 0,
+        tells_waits: true,
     };
     let arguments = ["kubectl-ds"].iter().chain(arguments).map(Into::into).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -3,6 +3,7 @@
 mod agreement;
 mod apply;
 mod changes;
+mod clusters;
 mod completion;
 mod control_plane;
 mod json_path;

@@ -30,6 +30,7 @@ fn run(dump: &str, arguments: &[&str]) -> String {
         interrupt: Interrupt::default(),
         program: kubectl_ds::report::fix::PROGRAM,
         server_warnings: 0,
+        tells_waits: true,
     };
     let fixed = ["kubectl-ds", "--from", "-", "--now", "2026-11-20T10:00:00Z"];
     let command_line = fixed.into_iter().chain(arguments.iter().copied()).map(Into::into).collect();

@@ -1,13 +1,8 @@
 //! How a DaemonSet is doing, and where it comes in a list of several: `list` and `status` have the same order.
 
-use std::cmp::Reverse;
-
 use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, RemovedNodes, Urgency};
-use crate::report::list::FleetStatus;
+use crate::report::list::{FleetStatus, Severity};
 use crate::report::rollout_status::{RolloutHold, Verdict};
-
-/// The rank of a DaemonSet among others, and what decides between equals, as in [`Urgency`].
-pub(in crate::rollout) type Severity = (FleetStatus, bool, bool, Reverse<usize>);
 
 /// Returns how a DaemonSet is doing, and where it comes among others, most severe first.
 pub(in crate::rollout) fn severity(

@@ -41,7 +41,7 @@ use crate::rollout::history::changes_between;
 use crate::rollout::situation::Situation;
 use crate::rollout::situation::fault::Faults;
 use crate::rollout::situation::next_step::NextStep;
-use crate::rollout::situation::severity::{Severity, severity};
+use crate::rollout::situation::severity::severity;
 use crate::rollout::situation::suspect::suspect;
 use crate::rollout::situation::verdict::verdict;
 use accept::Acceptances;
@@ -71,18 +71,18 @@ pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutSta
 pub fn answer(snapshot: &Snapshot, question: &Question<'_>) -> RolloutStatusReport {
     let index = Index::new(snapshot);
     let mut incidents = Incidents::default();
-    let mut rollouts: Vec<(Severity, RolloutStatus)> = index
+    let mut rollouts: Vec<RolloutStatus> = index
         .daemon_sets_of_any_flavor()
         .into_iter()
         .filter(|daemon_set| question.templates.is_none_or(|templates| templates.contains_key(&key(daemon_set))))
         .map(|daemon_set| status(&index, daemon_set, question, &mut incidents))
         .collect();
     // The sort is stable: equals stay in the order of namespace and name.
-    rollouts.sort_by_key(|(severity, _)| *severity);
+    rollouts.sort_by_key(|rollout| rollout.severity);
     RolloutStatusReport {
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
-        daemon_sets: rollouts.into_iter().map(|(_, rollout)| rollout).collect(),
+        daemon_sets: rollouts,
         incidents: incidents.finish(),
     }
 }
@@ -96,7 +96,7 @@ fn status<'a>(
     daemon_set: &'a DaemonSet,
     question: &Question<'_>,
     incidents: &mut Incidents,
-) -> (Severity, RolloutStatus) {
+) -> RolloutStatus {
     let Question { requested, map_label, accept, templates } = *question;
     let situation = Situation::new(index, daemon_set);
     incidents.add(&situation, &situation.coverage);
@@ -118,7 +118,7 @@ fn status<'a>(
     let (hold, coverage) = (held::hold(&situation), &situation.coverage);
     let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
     let (_, severity) = severity(coverage, &coverage.troubles(), verdict, lacks_nodes, hold.as_ref());
-    let status = RolloutStatus {
+    RolloutStatus {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
         name: daemon_set.metadata.name.clone(),
@@ -172,8 +172,8 @@ fn status<'a>(
         causes,
         suspect,
         outdated,
-    };
-    (severity, status)
+        severity,
+    }
 }
 
 fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {

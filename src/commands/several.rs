@@ -1,0 +1,132 @@
+//! Several clusters, or dumps, at once: each is asked as if it were alone, and their reports are shown as one.
+
+use std::io;
+
+use futures::stream::{StreamExt, iter};
+
+use super::Failure;
+use super::output::{self, Output};
+use super::session::{GlobalArgs, Target, show_progress};
+use crate::cluster::error::ClusterError;
+use crate::encode::sanitize::sanitize;
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::render::page::Page;
+use crate::render::progress::ReadProgress;
+use crate::render::view::View;
+use crate::report::Report;
+use crate::report::clusters::{ClusterReport, ClusterReports};
+use crate::report::fix::Origin;
+
+/// How many clusters are read at a time.
+const AT_ONCE: usize = 16;
+
+/// What a cluster answers: a report, and the exit code, or what keeps the answer open.
+pub(super) struct Answer<R> {
+    pub(super) report: R,
+    pub(super) exit: Result<Exit, CommandError>,
+}
+
+/// Refuses what makes no sense for several clusters.
+pub(super) fn refuse(what: &str) -> Failure {
+    CommandError::usage(format!("{what} is for one cluster, and cannot be combined with --contexts or several --from"))
+        .into()
+}
+
+/// Asks each cluster with its own connection, prints all reports, and returns the worst exit code.
+///
+/// # Errors
+///
+/// Fails if no context matches, a cluster could not be read or leaves the answer open, or the output cannot be written.
+pub(super) async fn run<R: Report>(
+    target: &GlobalArgs,
+    output: Option<&Output>,
+    io: &mut Io<'_>,
+    out: &mut dyn io::Write,
+    ask: impl AsyncFn(Target, &mut Io<'_>) -> Result<Answer<R>, Failure>,
+    text: impl FnOnce(&ClusterReports<R>, &mut Page<'_>),
+) -> Result<Exit, Failure> {
+    if output == Some(&Output::Name) {
+        return Err(refuse("-o name"));
+    }
+    let clusters = target.each(io)?;
+    let view = View { origin: None, ..target.clone().resolve(io)?.view_for(output, io) };
+    let progress = ReadProgress::of_clusters(clusters.iter().map(|(context, _)| context.clone()));
+    let (mut input, mut err) = (io::empty(), io::sink());
+    let surroundings = &io.aside(&mut input, &mut err);
+    let (ask, counted) = (&ask, &progress);
+    let asked = iter(clusters).map(|(context, arguments)| async move {
+        let (mut input, mut err) = (io::empty(), Vec::new());
+        let mut own = surroundings.aside(&mut input, &mut err);
+        let origin = arguments.origin();
+        let answer = match arguments.resolve(&own) {
+            Ok(target) => ask(target.counted_in(counted), &mut own).await,
+            Err(error) => Err(error.into()),
+        };
+        counted.is_done(&context);
+        let warnings = own.server_warnings;
+        (context, origin, answer, warnings, err)
+    });
+    let asked = asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>();
+    let mut answers = show_progress(asked, &progress, io).await;
+    answers.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    let (mut items, mut errors, mut worst) = (Vec::new(), Vec::new(), Exit::Success);
+    for (context, origin, answer, warnings, err) in answers {
+        let shown = sanitize(&context);
+        // What is said about a dump mostly begins with its name.
+        let of_cluster = |line: &str| match origin {
+            Origin::Dump(_) if line.contains(&shown) => line.to_owned(),
+            _ => format!("{shown}: {line}"),
+        };
+        for line in String::from_utf8_lossy(&err).lines() {
+            writeln!(io.err, "{}", of_cluster(line))?;
+        }
+        io.server_warnings += warnings;
+        let (report, exit) = match answer {
+            Ok(Answer { report, exit }) => (Some(report), exit),
+            // About the command line, whatever the cluster.
+            Err(Failure::Error(error)) if error.exit == Exit::Usage => return Err(error.into()),
+            Err(Failure::Error(error)) => (None, Err(error)),
+            Err(failure @ Failure::Output(_)) => return Err(failure),
+        };
+        let (exit, error) = match exit {
+            Ok(exit) => (exit, None),
+            Err(error) => (if is_unread(&error) { Exit::Partial } else { error.exit }, Some(error)),
+        };
+        worst = [worst, exit].into_iter().max_by_key(|exit| rank(*exit)).unwrap_or(exit);
+        let message = error.as_ref().map(ToString::to_string);
+        items.push(ClusterReport::new(context, origin, exit as u8, message, report));
+        errors.extend(error.map(|mut error| {
+            error.hints.iter_mut().for_each(|hint| origin.complete(hint));
+            let text = error.to_string();
+            let lines: Vec<String> = text.lines().map(of_cluster).collect();
+            CommandError { message: lines.join("\n"), source: None, ..error }
+        }));
+    }
+    let mut reports = ClusterReports { items };
+    if !output::print_data(output, &mut reports, &view, out)? {
+        out.write_all(view.text(|page| text(&reports, page)).as_bytes())?;
+    }
+    let Some(mut error) = errors.into_iter().reduce(CommandError::and) else { return Ok(worst) };
+    error.exit = worst;
+    // Many clusters may have the same trouble.
+    let mut hints = Vec::new();
+    error.hints.retain(|hint| {
+        !hints.contains(hint) && {
+            hints.push(hint.clone());
+            true
+        }
+    });
+    Err(error.into())
+}
+
+/// Returns whether a cluster or dump could not be read, so that nothing is known of it.
+fn is_unread(error: &CommandError) -> bool {
+    error.source.as_ref().and_then(|source| source.downcast_ref()).is_some_and(ClusterError::is_unread)
+}
+
+/// Returns how bad an exit code is among those of several clusters: what was asked for and does not exist comes before a check that
+/// has failed, as of several DaemonSets of one cluster, and that before what is unknown.
+fn rank(exit: Exit) -> usize {
+    [Exit::Success, Exit::Partial, Exit::No].into_iter().position(|other| other == exit).unwrap_or(usize::MAX)
+}

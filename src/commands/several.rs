@@ -95,7 +95,7 @@ pub(super) async fn run<R: Report>(
         };
         worst = [worst, exit].into_iter().max_by_key(|exit| rank(*exit)).unwrap_or(exit);
         let message = error.as_ref().map(ToString::to_string);
-        items.push(ClusterReport::new(context, origin, exit as u8, message, report));
+        items.push(ClusterReport::new(context, origin, exit as u32, message, report));
         errors.extend(error.map(|mut error| {
             error.hints.iter_mut().for_each(|hint| origin.complete(hint));
             let text = error.to_string();

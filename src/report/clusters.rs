@@ -23,7 +23,7 @@ pub struct ClusterReport<T> {
     /// The context of the kubeconfig; of a dump, what `--from` names.
     pub context: String,
     /// The exit code that is due to this cluster; that of the command is the worst one: 1, then 3, then 5, then 0.
-    pub exit_code: u8,
+    pub exit_code: u32,
     /// Why there is no report, or what the report leaves open; absent if nothing is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -40,7 +40,7 @@ impl<T: Report> ClusterReport<T> {
     pub fn new(
         context: String,
         origin: &'static Origin,
-        exit_code: u8,
+        exit_code: u32,
         error: Option<String>,
         report: Option<T>,
     ) -> Self {

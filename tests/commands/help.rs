@@ -30,6 +30,8 @@ fn run_example(line: &str, folder: &Path) {
     let subcommand =
         command.get_subcommands().find(|subcommand| words.split(' ').next() == Some(subcommand.get_name()));
     let takes = |flag: &str| subcommand.is_some_and(|command| command.get_arguments().any(|one| one.get_id() == flag));
+    // The demo has no contexts; several dumps are read in the same way.
+    let words = words.replace("--contexts 'prod-*'", "--from demo --from demo");
     let mut arguments: Vec<&str> = words.split(' ').collect();
     if takes("dry_run") && !line.contains("--dry-run") {
         arguments.push("--dry-run=client");
@@ -37,7 +39,7 @@ fn run_example(line: &str, folder: &Path) {
     if takes("client") {
         arguments.retain(|argument| *argument != "--client");
         arguments.push("--client");
-    } else if !line.contains("--from") && !takes("install") {
+    } else if !words.contains("--from") && !takes("install") {
         arguments.extend(["--from", "demo"]);
     }
     let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));

@@ -101,7 +101,7 @@ fn summary(reports: &Reports<'_, TimelineReport>, rollouts: &[InCluster<'_, Row<
         row.began_at.is_some() || since(*now).is_none_or(|since| row.not_before.is_some_and(|from| from >= since))
     };
     let (certain, possible): (Vec<_>, Vec<_>) = begun.iter().copied().partition(is_since);
-    let names: BTreeSet<String> = certain.iter().map(|row| title(row)).collect();
+    let names: BTreeSet<String> = certain.iter().map(title).collect();
     let mut text = match certain.len() {
         0 => {
             let is_known = reports.of.iter().all(|cluster| cluster.report.unknown.is_empty());
@@ -129,7 +129,7 @@ fn summary(reports: &Reports<'_, TimelineReport>, rollouts: &[InCluster<'_, Row<
                 || row.superseded
                 || row.not_after.is_some_and(|latest| now.duration_since(latest) >= age)
         };
-        let known = if begun.iter().all(|row| is_earlier(row)) { "" } else { " known" };
+        let known = if begun.iter().all(is_earlier) { "" } else { " known" };
         text += &format!("; the latest{known} {} ago: {}", format_age(age.as_secs().max(0)), title(latest));
     }
     text

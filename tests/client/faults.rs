@@ -294,6 +294,7 @@ fn run(command: &'static [&str], cell: Option<&Cell>, store: &Arc<Store>) -> (En
     let timeout = if cell.is_some() { "--request-timeout=1s" } else { "--request-timeout=30s" };
     arguments.extend(["--server", &address, timeout]);
     let ended = end(kubectl_ds(&arguments), None);
+    server.stop();
     (ended, store.read("agent").unwrap().body != before, server.asked())
 }
 

@@ -190,7 +190,9 @@ fn run_with(
         let mut state = cluster.0.lock().unwrap();
         act(asked, &mut state).unwrap_or_else(|| state.answer(asked))
     });
-    end(kubectl_ds(&[arguments, &["--server", &format!("http://{}", server.address)]].concat()), None)
+    let ended = end(kubectl_ds(&[arguments, &["--server", &format!("http://{}", server.address)]].concat()), None);
+    server.stop();
+    ended
 }
 
 fn run(cluster: &Arc<Cluster>, arguments: &[&str]) -> Ended {
@@ -545,6 +547,7 @@ fn no_fault_hides_what_became_of_a_pod() {
                     let address = format!("http://{}", server.address);
                     let timeout = ["--request-timeout=3s", "--server", &address];
                     let ended = end(kubectl_ds(&[RETRY, &timeout].concat()), None);
+                    server.stop();
                     let mut problem = wrong(cell, &cluster, &ended);
                     let again = run(&cluster, RETRY);
                     let all: BTreeSet<String> = cluster.deleted().into_iter().collect();

@@ -1,8 +1,9 @@
 //! A small HTTP server on 127.0.0.1 for faults that a real API server cannot be made to show.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -87,11 +88,12 @@ impl Reply {
 
 type Handler = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
 
-/// A running server; its threads end with the test process.
+/// A running server; its threads end with the test process, or when it is stopped.
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -119,8 +121,13 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
         let log = asked.clone();
+        let is_stopped = Arc::<AtomicBool>::default();
+        let ends = is_stopped.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                if ends.load(Ordering::SeqCst) {
+                    return;
+                }
                 let (handler, log, tls) = (handler.clone(), log.clone(), tls.clone());
                 thread::spawn(move || match tls {
                     None => converse(stream, |_| None, &handler, &log),
@@ -132,7 +139,14 @@ impl Server {
                 });
             }
         });
-        Server { address, asked }
+        Server { address, asked, is_stopped }
+    }
+
+    /// Stops listening, so that thousands of servers in a test do not use up the open files of the process.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        // The listener waits for the next connection.
+        drop(TcpStream::connect(self.address));
     }
 
     /// Returns what has been asked so far.

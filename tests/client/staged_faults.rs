@@ -316,6 +316,7 @@ fn run(cluster: &Arc<Cluster>, command: &[&str], cell: Option<&Cell>) -> (Ended,
     let address = format!("http://{}", server.address);
     let timeout = if cell.is_some() { "--request-timeout=1s" } else { "--request-timeout=30s" };
     let ended = end(kubectl_ds(&[command, &["--server", &address, timeout]].concat()), None);
+    server.stop();
     (ended, server.asked())
 }
 

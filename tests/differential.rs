@@ -32,6 +32,7 @@ struct Size {
     daemon_sets: usize,
     nodes_per_daemon_set: usize,
     rooms: usize,
+    preemptions: usize,
     upkeeps: usize,
     rollouts: usize,
     templates: usize,
@@ -42,6 +43,7 @@ const FRESH: Size = Size {
     daemon_sets: 5_000,
     nodes_per_daemon_set: 45,
     rooms: 20_000,
+    preemptions: 8_000,
     upkeeps: 10_000,
     rollouts: 15_000,
     templates: 6_000,
@@ -51,6 +53,7 @@ const RECORDED: Size = Size {
     daemon_sets: 500,
     nodes_per_daemon_set: 20,
     rooms: 1_000,
+    preemptions: 1_000,
     upkeeps: 1_000,
     rollouts: 1_000,
     templates: 400,
@@ -68,7 +71,7 @@ fn rules_decide_as_kubernetes_does() {
     say(&format!("KUBECTL_DS_SEED={seed} agrees with Kubernetes 1.37.2 on\n{mix}"));
     mix.assert_healthy();
     assert!(mix.total("eligibility") >= 200_000 && mix.total("room") + mix.total("upkeep") >= 20_000);
-    assert!(mix.total("templates") >= 5_000);
+    assert!(mix.total("templates") >= 5_000 && mix.total("preemption") >= 5_000);
 
     if env::var_os("KUBECTL_DS_RECORD").is_some() {
         let (pool, cases) = generate(&mut random, &RECORDED);
@@ -161,6 +164,7 @@ fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {
     let mut cases = Vec::new();
     cases.extend((0..size.daemon_sets).map(|_| generator::eligibility(random, size.nodes, size.nodes_per_daemon_set)));
     cases.extend((0..size.rooms).map(|_| generator::room(random)));
+    cases.extend((0..size.preemptions).map(|_| generator::preemption(random)));
     cases.extend((0..size.upkeeps).map(|_| generator::manage(random)));
     cases.extend((0..size.rollouts).map(|_| generator::rollout(random)));
     cases.extend((0..size.templates).map(|_| {

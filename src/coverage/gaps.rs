@@ -20,18 +20,30 @@ pub fn incomplete_for_timeline(snapshot: &Snapshot) -> Vec<Incomplete> {
     })
 }
 
+/// What the answer leaves open if a ConfigMap or Secret could not be read.
+const OLDER: &str = "whether pods are older is not known";
+
+/// Returns whether a gap hides one of the ConfigMaps and Secrets that pods use, by the kind and the namespace.
+fn hides_one_of(gap: &Gap, unknown: &BTreeSet<(&str, &str)>) -> bool {
+    let in_place = |namespace: &str| gap.namespace.as_deref().is_none_or(|gap| gap == namespace);
+    unknown.iter().any(|(kind, namespace)| *kind == gap.kind.api_names().1 && in_place(namespace))
+}
+
+/// Returns what could not be read of the ConfigMaps that pods use. That a dump has none is usual.
+pub fn incomplete_for_config_maps(snapshot: &Snapshot, unknown: &BTreeSet<(&str, &str)>) -> Vec<Incomplete> {
+    let matters =
+        |gap: &Gap| gap.kind == Kind::ConfigMaps && gap.cause != GapCause::NotInDump && hides_one_of(gap, unknown);
+    incomplete_with(snapshot, |gap| matters(gap).then_some(OLDER))
+}
+
 /// Returns what could not be read of ConfigMaps and Secrets that pods use, by the kind and the namespace, and what of pods.
 pub fn incomplete_for_config(snapshot: &Snapshot, unknown: &BTreeSet<(&str, &str)>) -> Vec<Incomplete> {
-    let matters = |gap: &Gap| {
-        let in_place = |namespace: &str| gap.namespace.as_deref().is_none_or(|gap| gap == namespace);
-        unknown.iter().any(|(kind, namespace)| *kind == gap.kind.api_names().1 && in_place(namespace))
-    };
     let is_in_dump = |gap: &Gap, found: &[ConfigObject]| gap.cause == GapCause::NotInDump && !found.is_empty();
     incomplete_with(snapshot, |gap| match gap.kind {
         // Which ones it lacks is told where they are used.
         Kind::ConfigMaps if is_in_dump(gap, &snapshot.config_maps) => None,
         Kind::Secrets if is_in_dump(gap, &snapshot.secrets) => None,
-        Kind::ConfigMaps | Kind::Secrets => matters(gap).then_some("whether pods are older is not known"),
+        Kind::ConfigMaps | Kind::Secrets => hides_one_of(gap, unknown).then_some(OLDER),
         // The DaemonSets' own pods were read.
         Kind::Pods if is_of_others(gap) => None,
         Kind::Pods => Some("which of them are older than what they use is not known"),
@@ -82,12 +94,12 @@ fn incomplete_in(snapshot: &Snapshot, namespace: &str, left_open: &[(Kind, &str)
 }
 
 /// Returns a sentence for everything that could not be read and that matters for pods of this spec that
-/// are yet to be made.
-pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec) -> Vec<Incomplete> {
+/// are yet to be made; `needs_priority` tells whether they lack room, so that it depends on their priority.
+pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec, needs_priority: bool) -> Vec<Incomplete> {
     let matters = |gap: &&Gap| match gap.kind {
         Kind::Events | Kind::ControllerRevisions => false,
         Kind::RuntimeClasses => spec.runtime_class_name.is_some(),
-        Kind::PriorityClasses => !spec.priority_class_name.is_empty(),
+        Kind::PriorityClasses => needs_priority || !spec.priority_class_name.is_empty(),
         _ => true,
     };
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
@@ -176,9 +188,8 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Events => "why pods were not created, scheduled or started may be unknown",
         // Whether there is none or it could not be read, the lease only ever adds to an answer.
         Kind::Leases => return None,
-        Kind::PodDisruptionBudgets | Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => {
-            return None;
-        }
+        Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => return None,
+        Kind::PodDisruptionBudgets => "what limits the preemption and eviction of pods is not known",
         Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",
         Kind::LimitRanges => "requests that a LimitRange would add are not counted",
         Kind::RuntimeClasses => "what a runtime class would add to pods is not counted",
@@ -348,7 +359,7 @@ mod tests {
             (json!({"runtimeClassName": "kata"}), Some("runtimeclasses")),
             (json!({"priorityClassName": "high"}), Some("priorityclasses")),
         ] {
-            let unread = incomplete_for_new_pods(&snapshot, &serde_json::from_value(spec).unwrap());
+            let unread = incomplete_for_new_pods(&snapshot, &serde_json::from_value(spec).unwrap(), false);
             assert_eq!(resources(&unread), always.into_iter().chain(more).collect::<Vec<_>>());
         }
     }

@@ -11,9 +11,12 @@ mod fisher;
 pub(crate) mod gaps;
 pub(crate) mod group;
 pub(crate) mod incidents;
+pub(crate) mod log_fold;
 mod node_class;
 mod node_map;
 pub mod options;
+#[cfg(feature = "live")]
+pub(crate) mod pending_preemption;
 mod removed_nodes;
 pub mod stale_config;
 mod tally;
@@ -25,6 +28,8 @@ pub(crate) mod what_if;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::containers::is_image_pull_failure;
+#[cfg(feature = "live")]
+pub(crate) use verdict::containers::telling_log;
 pub(crate) use verdict::create_events::{creation_refusal, is_refused_like_controller, refusal_reason};
 pub(crate) use verdict::create_failure::exceeds_quota;
 pub(crate) use verdict::daemon_set_context::strategy;

@@ -14,11 +14,12 @@ use crate::facts::revisions::name_of;
 use crate::model::config_object::{ConfigObject, ConfigUse, Use, uses};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
-use crate::model::pod::{ContainerState, Pod};
+use crate::model::pod::{ContainerState, ContainerStatus, Pod};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::count;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
+use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig, StaleConfigReport};
 
 /// Reports the pods of all DaemonSets of a snapshot that are older than what they use.
@@ -31,6 +32,19 @@ pub fn stale_config(snapshot: &Snapshot) -> StaleConfigReport {
         incomplete: gaps::incomplete_for_config(snapshot, &unknown.collect()),
         daemon_sets,
     }
+}
+
+/// Adds to the status of DaemonSets that were asked for by name which of their pods are older than what they use.
+pub fn add_stale_config(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
+    let mut unknown = BTreeSet::new();
+    let found = stale_config(snapshot).daemon_sets;
+    for found in &found {
+        let is_it = |one: &&mut RolloutStatus| (&one.namespace, &one.name) == (&found.namespace, &found.name);
+        let own = report.daemon_sets.iter_mut().filter(|one| one.api_version == "apps/v1");
+        own.filter(is_it).for_each(|rollout| rollout.stale_config = Some(found.clone()));
+        unknown.extend(found.unknown.iter().map(|object| (object.kind, &*found.namespace)));
+    }
+    report.incomplete.extend(gaps::incomplete_for_config_maps(snapshot, &unknown));
 }
 
 /// The pods that have started before an object was changed.
@@ -46,7 +60,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let of_live = uses(&facts.revisions.live);
     let mut of_revisions: BTreeMap<i64, BTreeSet<ConfigUse>> = BTreeMap::new();
     let (mut older, mut unknown): (BTreeMap<ConfigName, Older<'_>>, BTreeSet<ConfigName>) = Default::default();
-    let (mut looked_at, mut stale_pods, mut unknown_pods) = (0, 0, 0);
+    let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing) = (0, 0, 0, None);
     for pod in facts.pods().filter(|pod| !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty()) {
         looked_at += 1;
         let used = match facts.revisions.of_pod(pod) {
@@ -94,10 +108,11 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
             }
         }
         stale_pods += usize::from(is_stale);
+        failing = failing.or_else(|| (!is_stale && fails(pod)).then_some(pod));
     }
     let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
     let is_known = facts.pods_known && unknown.is_empty() && unknown_pods == 0;
-    let fix = (!older.is_empty()).then(|| restart(&facts, &of_live, stale_pods > 0));
+    let fix = (!older.is_empty()).then(|| restart(&facts, &of_live, stale_pods > 0, failing));
     let mut changed: Vec<ChangedObject> = older
         .into_iter()
         .map(|(object, Older { changed_at, by, pods })| ChangedObject {
@@ -123,7 +138,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
 }
 
 /// Returns the command that restarts the pods, or why there is none that is safe to paste.
-fn restart(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>, is_stale: bool) -> Fix {
+fn restart(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>, is_stale: bool, failing: Option<&Pod>) -> Fix {
     let daemon_set = facts.daemon_set;
     let namespace = &daemon_set.metadata.namespace;
     let is_missing = |used: &&ConfigUse| {
@@ -158,6 +173,12 @@ fn restart(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>, is_stale: bool) -> 
     if facts.still_refuses_pods() {
         return "do not restart the pods: the API server refuses new pods".into();
     }
+    // What was changed may be why.
+    if let Some(pod) = failing {
+        let name = &pod.metadata.name;
+        return format!("do not restart the pods before it is known why {name} fails, which has seen the change")
+            .into();
+    }
     let advice = match is_stale {
         true => "to restart the pods, following the update strategy",
         false => "if the process does not read changed files again, restart the pods",
@@ -184,6 +205,16 @@ fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
         _ => None,
     }
     .or_else(|| pod.metadata.creation_timestamp.get())
+}
+
+/// Returns whether a pod is not ready because a container does not start, or does not keep running.
+fn fails(pod: &Pod) -> bool {
+    let mut statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let does_not_start = |status: &ContainerStatus| {
+        let waiting = status.state.waiting.as_ref().map(|waiting| waiting.reason.as_str());
+        waiting.is_some_and(|reason| !matches!(reason, "" | "ContainerCreating" | "PodInitializing"))
+    };
+    !pod.is_ready() && (pod.restarts() > 0 || statuses.any(does_not_start))
 }
 
 #[cfg(test)]
@@ -365,6 +396,17 @@ mod tests {
             let fix = fix(world);
             assert!(fix.advice.contains(why) && fix.command.is_none(), "{why}: {fix:?}");
         }
+        // A pod that has started since fails, perhaps because of what was changed.
+        let status = |reason: &str| json!({"restartCount": 1, "state": {"waiting": {"reason": reason}}});
+        let with_new = |reason: &str| {
+            let world = files(using()).node("b", json!({}));
+            fix(world.unready_pod("agent-b", "b", status(reason), json!({"status": {"containerStatuses": [{"name": "agent", "restartCount": 0, "state": {"waiting": {"reason": reason}}}]}})))
+        };
+        for reason in ["CrashLoopBackOff", "CreateContainerConfigError"] {
+            let fix = with_new(reason);
+            assert!(fix.advice.contains("why agent-b fails") && fix.command.is_none(), "{fix:?}");
+        }
+        assert!(with_new("ContainerCreating").command.is_some());
         // What is optional may be missing.
         let optional = json!({"volumes": [{"name": "files", "configMap": {"name": "files", "optional": true}}]});
         assert!(fix(using().template(optional)).command.is_some());

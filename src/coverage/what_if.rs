@@ -11,6 +11,7 @@ use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{NodeRoom, port_conflicts};
+use super::verdict::preemption::{Simulation, fits_by_preemption, is_of_room, reported};
 use super::verdict::unscheduled_pod;
 use crate::facts::Facts;
 use crate::facts::index::Index;
@@ -21,7 +22,7 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 use crate::report::node_map::by_value;
 use crate::report::reason::ReasonCode;
-use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, PodChange, Preview, WhatIfReport};
+use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, NodePreemption, PodChange, Preview, WhatIfReport};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
@@ -51,7 +52,7 @@ pub fn what_if(
     let proposal = ProposedDaemonSet::new(&index, proposed, admission);
     let mut report = WhatIfReport {
         now: snapshot.now,
-        incomplete: gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec),
+        incomplete: Vec::new(),
         namespace: proposed.metadata.namespace.clone(),
         name: proposed.metadata.name.clone(),
         exists: proposal.live.is_some(),
@@ -67,6 +68,7 @@ pub fn what_if(
         missing: Vec::new(),
         gains: Vec::new(),
         loses: Vec::new(),
+        fits_by_preemption: Vec::new(),
         does_not_fit: Vec::new(),
         does_not_start: Vec::new(),
         not_eligible: Vec::new(),
@@ -74,8 +76,8 @@ pub fn what_if(
         nodes: Vec::new(),
     };
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
-    let (mut loses, mut does_not_fit, mut does_not_start) =
-        (FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
+    let (mut loses, mut does_not_fit, mut does_not_start, mut preempts) =
+        (FindingGroups::default(), FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
     let mut room_unknown = 0;
     let knows_pods = index.knows(Kind::Pods, &proposed.metadata.namespace);
     for (number, node) in index.nodes.iter().enumerate() {
@@ -91,17 +93,20 @@ pub fn what_if(
         // A pod that keeps running but would not be recreated can be lost too.
         let is_lost = runs_now || (stays && !then.should_continue_running);
         let refused = proposal.refused.clone().filter(|_| then.should_run);
-        let obstacle = match then.should_run && refused.is_none() {
-            true => proposal.obstacle(node, runs_now).map(Some),
-            false => Ok(None),
+        let (fits, obstacle, preemption) = match () {
+            () if refused.is_some() => (Some(false), None, None),
+            () if !then.should_run => (None, None, None),
+            () => match proposal.fit(node, runs_now) {
+                Some(Fit::Fits) => (Some(true), None, None),
+                Some(Fit::ByPreemption(finding, preemption)) => (Some(true), None, Some((finding, preemption))),
+                Some(Fit::Lacks(obstacle)) => (Some(false), Some(obstacle), None),
+                None => {
+                    room_unknown += 1;
+                    (None, None, None)
+                }
+            },
         };
-        let fits = match &obstacle {
-            _ if refused.is_some() => Some(false),
-            Ok(obstacle) => obstacle.as_ref().map(Option::is_none),
-            Err(RoomUnknown) => None,
-        };
-        room_unknown += usize::from(obstacle.is_err());
-        let obstacle = obstacle.ok().flatten().flatten();
+        let (by_preemption, preemption) = preemption.unzip();
         let (change, loss) = match (runs_now, then.should_run) {
             (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
             (true, true) => (PodChange::Keeps, None),
@@ -126,8 +131,9 @@ pub fn what_if(
             row.does_not_fit += usize::from(obstacle.is_some());
             row.does_not_start += usize::from(refused.is_some());
         }
-        let reason = refused.as_ref().or(obstacle.as_ref()).or(loss.as_ref()).map(Finding::reason);
-        report.nodes.push(NodeChange { name: name.clone(), change, fits, reason });
+        let reason = refused.as_ref().or(obstacle.as_ref()).or(by_preemption.as_ref()).or(loss.as_ref());
+        let reason = reason.map(Finding::reason);
+        report.nodes.push(NodeChange { name: name.clone(), change, fits, preemption, reason });
         match change {
             PodChange::Keeps => report.keeps.push(name.clone()),
             PodChange::Missing => report.missing.push(name.clone()),
@@ -135,9 +141,14 @@ pub fn what_if(
             PodChange::Loses => loses.extend(name, loss),
             PodChange::None => {}
         }
+        preempts.extend(name, by_preemption);
         does_not_fit.extend(name, obstacle);
         does_not_start.extend(name, refused);
     }
+    report.fits_by_preemption = preempts.into_report();
+    report.does_not_fit = does_not_fit.into_report();
+    let needs_priority = report.does_not_fit.iter().any(|group| is_of_room(group.code));
+    report.incomplete = gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec, needs_priority);
     if room_unknown > 0 && knows_pods {
         report.incomplete.push(Incomplete {
             resource: "pods".to_owned(),
@@ -167,13 +178,19 @@ pub fn what_if(
     let rows = by_value(rows).map(|(value, row)| ChangesByRow { value, ..row }).collect();
     report.by = by.map(|label| ChangesBy { label: label.to_owned(), rows });
     report.loses = loses.into_report();
-    report.does_not_fit = does_not_fit.into_report();
     report.does_not_start = does_not_start.into_report();
     report
 }
 
-/// Not all pods of a node were read.
-struct RoomUnknown;
+/// Whether a pod has room on a node.
+enum Fit {
+    /// It has.
+    Fits,
+    /// The scheduler preempts other pods for it.
+    ByPreemption(Finding, NodePreemption),
+    /// It has not, or something else keeps it from running there.
+    Lacks(Finding),
+}
 
 /// A proposed DaemonSet, and what it would replace.
 struct ProposedDaemonSet<'a> {
@@ -219,25 +236,34 @@ impl<'a> ProposedDaemonSet<'a> {
         Some(finding)
     }
 
-    /// Finds what would keep a pod from running on an eligible node.
-    fn obstacle(&self, node: &Node, runs_now: bool) -> Result<Option<Finding>, RoomUnknown> {
+    /// Tells whether a pod has room on an eligible node; `None` if not all pods of the node were read.
+    fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
         let injected = unscheduled_pod::injected_node_selector(
             self.index.snapshot,
             self.proposed,
             node,
             &self.new_pod.spec.node_selector,
         );
-        if injected.is_some() {
-            return Ok(injected);
+        if let Some(injected) = injected {
+            return Some(Fit::Lacks(injected));
         }
         let own =
             |pod: &Pod| self.live.as_ref().is_some_and(|live| daemon_pods::claim(live.daemon_set, pod).is_claimed());
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
-        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod)).ok_or(RoomUnknown)?;
+        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?;
         let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
-        Ok(ports.into_iter().chain(shortages).next())
+        let Some(obstacle) = ports.into_iter().chain(shortages).next() else { return Some(Fit::Fits) };
+        let is_priority_known = self.new_pod.spec.priority.is_some();
+        let simulation = is_priority_known.then(|| Simulation::new(self.index, &room, &self.new_pod, &self.requests));
+        Some(match simulation.flatten() {
+            None => Fit::Lacks(obstacle),
+            Some(simulation) => match simulation.victims() {
+                Some(victims) => Fit::ByPreemption(fits_by_preemption(victims), reported(victims)),
+                None => Fit::Lacks(simulation.told(obstacle, &self.index.snapshot.priority_classes)),
+            },
+        })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::preemption::Budgets;
 
 /// A snapshot with its indices.
 pub struct Index<'a> {
@@ -34,6 +35,7 @@ pub struct Index<'a> {
     bound: Sorted,
     nominated: Sorted,
     events: Sorted,
+    budgets: Budgets<'a>,
 }
 
 /// The positions of objects in the order of a key, once they are asked for. It borrows nothing, so that a DaemonSet as it would
@@ -88,7 +90,8 @@ impl<'a> Index<'a> {
             controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
         let (bound, nominated, events) = (Sorted::default(), Sorted::default(), Sorted::default());
-        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, bound, nominated, events }
+        let budgets = Budgets::new(&snapshot.pod_disruption_budgets);
+        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, bound, nominated, events, budgets }
     }
 
     /// Returns the DaemonSets, by namespace and name.
@@ -128,7 +131,7 @@ impl<'a> Index<'a> {
     pub(super) fn revisions(&self, daemon_set: &'a DaemonSet) -> Revisions<'a> {
         let in_namespace = self.controller_revisions.get(daemon_set.metadata.namespace.as_str());
         let in_namespace = in_namespace.into_iter().flatten().copied();
-        Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.now())
+        Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.snapshot)
     }
 
     /// Returns the pods that are bound to a node, ended ones among them.
@@ -140,6 +143,11 @@ impl<'a> Index<'a> {
     pub fn nominated_for(&self, node: &str) -> Vec<&'a Pod> {
         let key = |pod: &'a Pod| (pod.spec.node_name.as_str(), pod.status.nominated_node_name.as_str());
         self.nominated.find(&self.snapshot.pods, key, &("", node))
+    }
+
+    /// Returns the PodDisruptionBudgets, or `None` if not all of the cluster were read.
+    pub fn budgets(&self) -> Option<&Budgets<'a>> {
+        Some(&self.budgets).filter(|_| self.snapshot.budgets_complete)
     }
 
     /// Returns the events about an object, newest first; those about a former object of the same name
@@ -171,6 +179,20 @@ impl<'a> Index<'a> {
 /// On how many nodes at most all pods are read because a pod fails: if it fails on more, it is hardly because of them.
 const FEW: usize = 20;
 
+fn few(nodes: BTreeSet<String>) -> BTreeSet<String> {
+    Some(nodes).filter(|nodes| nodes.len() <= FEW).unwrap_or_default()
+}
+
+/// Returns the nodes of which it matters what keeps their pods from being evicted: those whose drain is stuck, if they are few.
+pub fn nodes_with_held_pods(snapshot: &Snapshot) -> BTreeSet<String> {
+    few(stuck_drains(snapshot).collect())
+}
+
+fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
+    let stuck = snapshot.nodes.iter().filter(|node| drain_is_stuck(node, snapshot.now));
+    stuck.map(|node| node.metadata.name.clone())
+}
+
 /// For how many seconds a pod may be starting before it counts as one that fails.
 pub(crate) const STARTUP: i64 = 60;
 
@@ -188,10 +210,7 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
         let is_up = || index.node(&pod.spec.node_name).is_some_and(is_up);
         !pod.is_ready() && !pod.metadata.is_terminating() && !is_young(pod) && is_up()
     };
-    let few = |nodes: BTreeSet<String>| Some(nodes).filter(|nodes| nodes.len() <= FEW).unwrap_or_default();
-    let stuck =
-        snapshot.nodes.iter().filter(|node| drain_is_stuck(node, snapshot.now)).map(|node| &*node.metadata.name);
-    let mut nodes = few(stuck.filter(|node| !snapshot.knows_all_pods_on(node)).map(str::to_owned).collect());
+    let mut nodes = few(stuck_drains(snapshot).filter(|node| !snapshot.knows_all_pods_on(node)).collect());
     for daemon_set in snapshot.daemon_sets_of_any_flavor() {
         let needed = |is: &dyn Fn(&Pod) -> bool| -> BTreeSet<String> {
             let found = index.pods_of(daemon_set).filter(|(_, pod)| is(pod)).map(|(node, _)| node);

@@ -6,6 +6,7 @@
 
 pub mod index;
 pub mod node_removal;
+pub mod ready_clock;
 pub mod revisions;
 #[cfg(test)]
 pub(crate) mod test_support;
@@ -24,6 +25,7 @@ use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::should_run::DaemonPod;
 use index::Index;
+use ready_clock::ready_clock;
 use revisions::Revisions;
 
 /// How many seconds past its duration a lease may be before its holder counts as down.
@@ -48,6 +50,7 @@ pub struct Facts<'a> {
     pub pods_known: bool,
     /// Whether the nodes could be read.
     pub nodes_known: bool,
+    ready_clock: Timestamp,
     creation_is_refused: OnceCell<bool>,
 }
 
@@ -86,6 +89,7 @@ impl<'a> Facts<'a> {
             daemon_pod,
             pods_known: index.knows(Kind::Pods, &daemon_set.metadata.namespace),
             nodes_known: !index.nodes.is_empty() || index.knows(Kind::Nodes, ""),
+            ready_clock: ready_clock(daemon_set, index.pods_of(daemon_set).map(|(_, pod)| pod), index.snapshot),
             creation_is_refused: OnceCell::new(),
         }
     }
@@ -111,9 +115,14 @@ impl<'a> Facts<'a> {
         self.index.now()
     }
 
+    /// Returns the time at which it is decided whether a pod has been ready for long enough.
+    pub fn ready_clock(&self) -> Timestamp {
+        self.ready_clock
+    }
+
     /// Returns whether a pod counts as available now.
     pub fn is_available(&self, pod: &Pod) -> bool {
-        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.now())
+        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.ready_clock)
     }
 
     /// Returns whether the controller counts a pod as updated, as far as the revisions are known.

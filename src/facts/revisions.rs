@@ -15,6 +15,8 @@ use crate::model::template::Template;
 use crate::report::history::{DaemonSetName, RevisionPods, SkippedRevision};
 use crate::scheduling::daemon_pods;
 
+use super::ready_clock::ready_clock;
+
 /// The revisions of one DaemonSet.
 #[derive(Debug)]
 pub struct Revisions<'a> {
@@ -103,7 +105,7 @@ pub enum NoTemplate {
 impl<'a> Revisions<'a> {
     /// Finds the revisions of a DaemonSet in a snapshot.
     pub fn of(daemon_set: &'a DaemonSet, snapshot: &'a Snapshot) -> Self {
-        Revisions::among(daemon_set, &snapshot.controller_revisions, &snapshot.pods, snapshot.now)
+        Revisions::among(daemon_set, &snapshot.controller_revisions, &snapshot.pods, snapshot)
     }
 
     /// Finds the revisions of a DaemonSet among objects that may be those of others.
@@ -114,7 +116,7 @@ impl<'a> Revisions<'a> {
         daemon_set: &'a DaemonSet,
         objects: impl IntoIterator<Item = &'a ControllerRevision>,
         pods: impl IntoIterator<Item = &'p Pod>,
-        now: Timestamp,
+        snapshot: &Snapshot,
     ) -> Self {
         let live = daemon_set.template();
         let (mut all, mut skipped) = (Vec::new(), Vec::new());
@@ -145,10 +147,11 @@ impl<'a> Revisions<'a> {
         }
         let mut nodes: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
         let mut failing: HashMap<&str, usize> = HashMap::new();
+        let ready_clock = ready_clock(daemon_set, pods.iter().copied(), snapshot);
         for pod in pods.iter().filter(|pod| !pod.metadata.is_terminating() && !pod.revision_hash().is_empty()) {
-            if daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, now) {
+            if daemon_pods::is_available(pod, daemon_set.spec.min_ready_seconds, ready_clock) {
                 nodes.entry(pod.revision_hash()).or_default().insert(daemon_pods::target_node(pod));
-            } else if fails(pod, now) {
+            } else if fails(pod, snapshot.now) {
                 *failing.entry(pod.revision_hash()).or_default() += 1;
             }
         }

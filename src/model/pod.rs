@@ -51,6 +51,8 @@ wire! {
         readiness_gates: Vec<PodReadinessGate> = 28,
         /// The runtime class.
         runtime_class_name: Option<String> = 29,
+        /// Whether the pod preempts others: `Never`, or `PreemptLowerPriority` (also if empty).
+        preemption_policy: String = 31,
         /// What the runtime itself needs, filled in by the API server.
         overhead: BTreeMap<String, Quantity> = 32,
         /// What keeps the pod from being scheduled.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A part of an object that equal parts of others can share their memory with: the pods of a DaemonSet have the same
 /// labels, owner and containers.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shared<T>(Arc<T>);
 
 impl<T: Clone + PartialEq> Shared<T> {

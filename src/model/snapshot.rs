@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::config_object::ConfigObject;
@@ -12,7 +12,7 @@ use super::event::Event;
 use super::metadata::ObjectMeta;
 use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
-use super::pod_disruption_budget::PodDisruptionBudget;
+use super::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
 use super::time::Time;
 use super::wire::null_is_default;
 use super::written::{Written, WrittenNode, WrittenObject};
@@ -22,6 +22,8 @@ use super::written::{Written, WrittenNode, WrittenObject};
 pub struct Snapshot {
     /// The time that ages are relative to.
     pub now: Timestamp,
+    /// By how much the clock of `now` is ahead of this machine's: either of them may be wrong.
+    pub clock_difference: SignedDuration,
     /// The requested DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
     /// The requested Advanced DaemonSets of OpenKruise. Only `rollout` looks at them.
@@ -49,8 +51,13 @@ pub struct Snapshot {
     pub priority_classes: Vec<PriorityClass>,
     /// Leases that components renew while they run.
     pub leases: Vec<Lease>,
-    /// PodDisruptionBudgets in the DaemonSets' namespaces; read only for changes of the update strategy.
+    /// PodDisruptionBudgets: those in the DaemonSets' namespaces for changes of the update strategy, and all of them if there are
+    /// `held_pods`, or a preemption is simulated.
     pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    /// Whether these are all that the cluster has.
+    pub budgets_complete: bool,
+    /// The pods on the nodes whose drain is stuck, with what may keep them from being evicted; not in dumps.
+    pub held_pods: Vec<HeldPod>,
     /// ConfigMaps that the DaemonSets use; read only to compare their changes with pods.
     pub config_maps: Vec<ConfigObject>,
     /// Secrets, as ConfigMaps.
@@ -128,7 +135,8 @@ pub enum Kind {
     /// OpenKruise's Advanced DaemonSets. Few clusters have them, so they are not in [`Kind::ALL`], and
     /// a dump without them is complete.
     AdvancedDaemonSets,
-    /// PodDisruptionBudgets. Only changes of the update strategy look at them, so a dump without them is complete.
+    /// PodDisruptionBudgets. Only changes of the update strategy and simulated preemptions look at them, so a dump without them is
+    /// complete.
     PodDisruptionBudgets,
     /// ConfigMaps, without their data. Only `coverage --stale-config` looks at them, so a dump without them is complete.
     ConfigMaps,
@@ -366,6 +374,9 @@ pub struct PriorityClass {
     pub value: i32,
     /// Whether pods without a priority class get it.
     pub global_default: bool,
+    /// Whether its pods preempt others, as in a pod's spec.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub preemption_policy: String,
 }
 
 /// A lease that a component renews while it runs.

@@ -7,7 +7,15 @@ use serde_json::{Map, Value};
 use super::metadata::ObjectMeta;
 use super::node::Node;
 use super::server_side_apply::{APPLY, BEFORE_FIRST_APPLY, known_manager, managed_fields, time_of};
+use super::shared::Shared;
 use super::time::Time;
+
+/// The fields of a node's spec that keep pods off it.
+const OF_INTEREST: [&str; 2] = ["taints", "unschedulable"];
+
+/// The labels that the node controller copies from others when a node is new (`labelReconcileInfo`,
+/// pkg/controller/nodelifecycle/node_lifecycle_controller.go, release 1.37.2). It owns them for good, and writes taints.
+const COPIED: [&str; 2] = ["beta.kubernetes.io/os", "beta.kubernetes.io/arch"];
 
 /// What one entry of `managedFields` keeps: the last time that its manager has changed the object, and which fields it owns.
 ///
@@ -24,8 +32,8 @@ pub struct Written {
     pub at: Timestamp,
     /// Whether it has applied the object: it then owns fields that it never changed, too.
     pub applied: bool,
-    /// The keys of its labels.
-    pub labels: Vec<String>,
+    /// The keys of its labels, which those of most nodes have alike.
+    pub labels: Shared<Vec<String>>,
     /// The names of its fields of the spec, such as `taints`.
     pub spec: Vec<String>,
 }
@@ -49,7 +57,7 @@ impl Written {
         }
         let manager = known_manager(manager).map(str::to_owned);
         let (labels, spec) = (names(&fields["f:metadata"]["f:labels"]), names(&fields["f:spec"]));
-        Some(Written { manager, at, applied, labels, spec })
+        Some(Written { manager, at, applied, labels: labels.into(), spec })
     }
 
     /// Returns whether one of its fields is that of the spec.
@@ -121,7 +129,14 @@ impl WrittenNode {
 
 /// Returns what is kept of many nodes.
 fn of_interest(mut written: Vec<Written>) -> Vec<Written> {
-    written.retain(|it| !it.labels.is_empty() || it.has("taints") || it.has("unschedulable"));
+    for it in &mut written {
+        if it.labels.iter().any(|label| COPIED.contains(&label.as_str())) {
+            it.labels.retain(|label| !COPIED.contains(&label.as_str()));
+        }
+        it.spec.retain(|field| OF_INTEREST.contains(&field.as_str()));
+        it.spec.shrink_to_fit();
+    }
+    written.retain(|it| !it.labels.is_empty() || !it.spec.is_empty());
     written.shrink_to_fit();
     written
 }
@@ -170,7 +185,22 @@ fn names(fields: &Value) -> Vec<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Written;
+    use super::{Written, WrittenNode};
+
+    #[test]
+    fn labels_that_the_node_controller_has_copied_are_not_among_those_that_it_may_have_changed() {
+        let labels = json!({"f:beta.kubernetes.io/arch": {}, "f:beta.kubernetes.io/os": {}});
+        let kept = |spec: Value| {
+            let fields = json!({"f:metadata": {"f:labels": labels}, "f:spec": spec});
+            let entry =
+                json!({"manager": "kube-controller-manager", "time": "2026-03-01T12:00:00Z", "fieldsV1": fields});
+            let node = json!({"metadata": {"name": "a", "managedFields": [entry]}});
+            let written = WrittenNode::from_object(node).unwrap().written.unwrap();
+            written.into_iter().map(|it| (it.labels.len(), it.spec)).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(json!({"f:podCIDR": {}})), []);
+        assert_eq!(kept(json!({"f:podCIDR": {}, "f:taints": {}})), [(0, vec!["taints".to_owned()])]);
+    }
 
     #[test]
     fn an_entry_tells_who_has_written_and_the_labels_and_fields_of_the_spec_that_it_owns() {

@@ -69,11 +69,15 @@ fn headline(report: &WhatIfReport, page: &mut Page<'_>) {
         true => format!("{name}: {then} of {nodes} would be eligible instead of {now}"),
     };
     let (refused, unfit) = (sum(&report.does_not_start), sum(&report.does_not_fit));
+    let preempting = sum(&report.fits_by_preemption);
     if refused > 0 {
         line += "; no pod would start";
     }
     if unfit > 0 {
         line += &format!("; on {unfit} of them a pod would not fit");
+    }
+    if preempting > 0 {
+        line += &format!("; on {preempting} of them it would preempt other pods");
     }
     if let Some(changes) = report.template_changes {
         line += match (changes, report.on_delete) {
@@ -102,6 +106,9 @@ fn all_groups(report: &WhatIfReport, page: &mut Page<'_>) {
     }
     if !report.does_not_start.is_empty() {
         groups("DOES NOT START", &report.does_not_start, page);
+    }
+    if !report.fits_by_preemption.is_empty() {
+        groups("PREEMPTS", &report.fits_by_preemption, page);
     }
     let is_unknown = |node: &&NodeChange| {
         node.fits.is_none() && matches!(node.change, PodChange::Gains | PodChange::Keeps | PodChange::Missing)
@@ -136,9 +143,11 @@ fn one_node(report: &WhatIfReport, node: &NodeChange, page: &mut Page<'_>) {
         (Some(false), _, PodChange::None) => "",
         (Some(false), true, _) => ", but it would not fit",
         (Some(false), false, _) => ", but it would not start",
+        (Some(true), ..) if node.preemption.is_some() => ", which",
         _ => "",
     };
-    let why = node.reason.as_ref().map(|reason| format!(": {}", reason.message)).unwrap_or_default();
+    let separator = if node.preemption.is_some() { " " } else { ": " };
+    let why = node.reason.as_ref().map(|reason| format!("{separator}{}", reason.message)).unwrap_or_default();
     page.paragraph(&format!("{} {verb} {}{but}{why}", node.name, name(report)), style::answer);
     node.reason.iter().for_each(|reason| page.what_to_do(&reason.fix, ""));
 }
@@ -159,7 +168,7 @@ fn rows(nodes: &[NodeChange], page: &mut Page<'_>) {
         .droppable(1),
     ];
     let mut rows: Vec<&NodeChange> = nodes.iter().collect();
-    rows.sort_by_key(|node| (node.fits != Some(false), node.change));
+    rows.sort_by_key(|node| (node.fits != Some(false), node.preemption.is_none(), node.change));
     table::write(&columns, &rows, page)
 }
 
@@ -175,6 +184,7 @@ fn change(change: PodChange) -> String {
 
 fn fits(node: &NodeChange) -> String {
     match (node.fits, node.change) {
+        (Some(true), _) if node.preemption.is_some() => style::moving("preempts".to_owned()),
         (Some(true), _) => "yes".to_owned(),
         (Some(false), _) => style::trouble("no".to_owned()),
         (None, PodChange::Gains | PodChange::Keeps | PodChange::Missing) => "?".to_owned(),

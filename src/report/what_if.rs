@@ -51,6 +51,8 @@ pub struct WhatIfReport {
     pub gains: Vec<String>,
     /// Nodes that would lose their pod, now or once it is deleted, by reason.
     pub loses: Vec<ReasonGroup>,
+    /// Nodes that would run a pod that fits because the scheduler preempts other pods for it.
+    pub fits_by_preemption: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
     /// Nodes that would run a pod that would not start even if it fits, by reason.
@@ -76,9 +78,12 @@ impl Report for WhatIfReport {
     const LIST: &'static str = "WhatIfReportList";
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        let WhatIfReport { warnings, loses, does_not_fit, does_not_start, not_eligible, nodes, .. } = self;
+        let WhatIfReport {
+            warnings, loses, fits_by_preemption, does_not_fit, does_not_start, not_eligible, nodes, ..
+        } = self;
         warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
-        let groups = loses.iter_mut().chain(does_not_fit).chain(does_not_start).chain(not_eligible);
+        let groups =
+            loses.iter_mut().chain(fits_by_preemption).chain(does_not_fit).chain(does_not_start).chain(not_eligible);
         groups.for_each(|group| visit(&mut group.fix));
         nodes.iter_mut().filter_map(|node| node.reason.as_mut()).for_each(|reason| visit(&mut reason.fix));
     }
@@ -107,10 +112,52 @@ pub struct NodeChange {
     pub name: String,
     /// What would happen to its pod.
     pub change: PodChange,
-    /// Whether the pod would start and the node has room for it; `null` if it would not run one, or if that is not known.
+    /// Whether the pod would start and the node has room for it, or the scheduler makes some by preemption; `null` if it would not
+    /// run one, or if that is not known.
     pub fits: Option<bool>,
-    /// Why the pod would not start or fit, or why the node would not run one.
+    /// The pods that the scheduler would preempt to make room; `null` if it need not, or if that would not help.
+    pub preemption: Option<NodePreemption>,
+    /// Why the pod would not start or fit, or fits only by preemption, or why the node would not run one.
     pub reason: Option<Reason>,
+}
+
+/// The pods of a node that the scheduler would preempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct NodePreemption {
+    /// Those that it would preempt for certain, the highest priority first.
+    pub pods: Vec<PreemptedPod>,
+    /// Pods of which it would preempt some: equally important ones, or all if the PodDisruptionBudgets are not known.
+    pub some_of: Vec<PreemptedSome>,
+}
+
+/// A pod that the scheduler would preempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PreemptedPod {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The priority.
+    pub priority: i32,
+    /// Whether that violates a PodDisruptionBudget; `null` if it is not known.
+    pub violates_disruption_budget: Option<bool>,
+}
+
+/// Pods of which the scheduler would preempt some.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PreemptedSome {
+    /// How many at least.
+    pub at_least: usize,
+    /// How many at most.
+    pub at_most: usize,
+    /// The pods.
+    pub pods: Vec<PreemptedPod>,
 }
 
 /// What would happen to the pod of a node.

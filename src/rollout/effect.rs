@@ -139,7 +139,7 @@ impl<'a> ControllerView<'_, 'a> {
     fn pace(&self, daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
         let pace = pace_of(daemon_set, desired)?;
         // A pod on a node that does not exist stops the update.
-        let Ok(step) = rolling_update(daemon_set, self.hash, &self.facts.node_pods, self.facts.now()) else {
+        let Ok(step) = rolling_update(daemon_set, self.hash, &self.facts.node_pods, self.facts.ready_clock()) else {
             return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         };
         // As long as the controller fails to create pods, it does not get to the rolling update.
@@ -168,7 +168,7 @@ impl<'a> ControllerView<'_, 'a> {
             return Vec::new();
         }
         let deleted = |daemon_set| {
-            let (nodes, now) = (&self.facts.node_pods, self.facts.now());
+            let (nodes, now) = (&self.facts.node_pods, self.facts.ready_clock());
             let upkeep = daemon_pods::manage(daemon_set, self.hash, nodes, |_| false, now);
             upkeep.delete.into_iter().map(|pod| (daemon_pods::target_node(pod), &pod.metadata.name))
         };

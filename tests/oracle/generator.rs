@@ -372,6 +372,118 @@ pub fn room(random: &mut Random) -> Value {
     json!({"room": {"pod": pod, "node": {"metadata": {"name": "n1"}, "status": {"allocatable": allocatable}}, "pods": pods}})
 }
 
+/// Makes a pod that is meant for a node, and a node that is nearly full of pods of various priorities, with budgets.
+pub fn preemption(random: &mut Random) -> Value {
+    const PRIORITIES: &[i64] = &[-10, 0, 0, 0, 5, 100, 1000];
+    let ties = random.percent(50);
+    let (mut taken, mut held) = (0, Vec::new());
+    let mut pod = |random: &mut Random, name: &str, bound: bool| {
+        let cpu = 100 * (1 + random.below(if ties { 2 } else { 12 }));
+        let mut requests = json!({"cpu": format!("{cpu}m")});
+        if random.percent(40) {
+            requests["memory"] = random.word(&["64Mi", "256Mi", "1Gi"]).into();
+        }
+        if random.percent(10) {
+            requests["example.com/gpu"] = random.word(&["1", "2"]).into();
+        }
+        let mut container = json!({"name": "c", "resources": {"requests": requests}});
+        // Two pods of a node never have the same host port: the scheduler would take it for free once either is gone.
+        let port = *random.pick(&[80, 8080, 9100]);
+        if random.percent(25) && (!bound || !held.contains(&port)) {
+            container["ports"] = json!([{"containerPort": 80, "hostPort": port}]);
+            if bound {
+                held.push(port);
+            }
+        }
+        let mut pod = json!({
+            "metadata": {"name": name, "uid": name, "namespace": random.word(&["x", "x", "y"]),
+                "labels": {"app": random.word(&["a", "b", "c"])}},
+            "spec": {"containers": [container], "priority": random.pick(PRIORITIES)},
+            "status": {},
+        });
+        if random.percent(10) {
+            pod["metadata"]["labels"] = json!({});
+        }
+        if random.percent(10) {
+            pod["spec"].as_object_mut().unwrap().remove("priority");
+        }
+        if random.percent(85) {
+            let second = if ties { random.below(2) } else { random.below(4000) };
+            pod["status"]["startTime"] = format!("2026-01-02T{:02}:{:02}:00Z", second / 60 % 24, second % 60).into();
+        }
+        if bound {
+            taken += cpu;
+            pod["spec"]["nodeName"] = "n1".into();
+        }
+        if random.percent(10) {
+            pod["metadata"]["deletionTimestamp"] = time(random).into();
+            let reason = random.word(&["PreemptionByScheduler", "PreemptionByScheduler", "EvictionByEvictionAPI"]);
+            let status = random.mostly(85, &["True"], &["False"]);
+            pod["status"]["conditions"] = json!([{"type": "DisruptionTarget", "status": status, "reason": reason}]);
+        }
+        pod
+    };
+    let count = if random.percent(15) { 13 + random.below(8) } else { 1 + random.below(9) };
+    let mut pods: Vec<Value> = (0..count).map(|number| pod(random, &format!("p{number}"), true)).collect();
+    for number in 0..random.below(3) * usize::from(random.percent(30)) {
+        let mut nominated = pod(random, &format!("q{number}"), false);
+        nominated["status"]["nominatedNodeName"] = random.mostly(90, &["n1"], &["n2"]).into();
+        pods.push(nominated);
+    }
+    for pod in &mut pods {
+        if random.percent(4) {
+            pod["status"]["phase"] = random.word(&["Succeeded", "Failed"]).into();
+        }
+    }
+    let mut preemptor = pod(random, "agent", false);
+    preemptor["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+    if random.percent(60) {
+        preemptor["spec"]["priority"] = (*random.pick(&[5, 100, 1000])).into();
+    }
+    if random.percent(12) {
+        preemptor["spec"]["preemptionPolicy"] = random.word(&["Never", "Never", "PreemptLowerPriority"]).into();
+    }
+    if random.percent(25) {
+        preemptor["status"]["nominatedNodeName"] = "n1".into();
+    }
+    if random.percent(4) {
+        preemptor["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100".into();
+    }
+    let memory = random.word(&["1Gi", "8Gi", "64Gi"]);
+    let mut allocatable =
+        json!({"cpu": format!("{}m", taken + 100 * random.below(4)), "memory": memory, "pods": "110"});
+    if random.percent(20) {
+        allocatable["pods"] = count.max(1).to_string().into();
+    }
+    if random.percent(50) {
+        allocatable["example.com/gpu"] = random.word(&["1", "2", "4"]).into();
+    }
+    let budgets: Vec<Value> = (0..random.below(4))
+        .map(|number| {
+            let selector = match random.below(10) {
+                0 => json!({}),
+                1 => json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b"]}]}),
+                2 => json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+                _ => json!({"matchLabels": {"app": random.word(&["a", "b", "c"])}}),
+            };
+            let mut budget = json!({
+                "metadata": {"name": format!("b{number}"), "namespace": random.word(&["x", "x", "y"])},
+                "spec": {"selector": selector},
+                "status": {"disruptionsAllowed": *random.pick(&[0, 0, 1, 2, 5])},
+            });
+            if random.percent(10) {
+                budget["spec"].as_object_mut().unwrap().remove("selector");
+            }
+            if random.percent(15) {
+                budget["status"]["disruptedPods"] = json!({format!("p{}", random.below(4)): time(random)});
+            }
+            budget
+        })
+        .collect();
+    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": allocatable}});
+    json!({"preemption": {"pod": preemptor, "node": node, "pods": pods, "budgets": budgets}})
+}
+
 /// Minutes are few, so that times are often equal; the present is 12:05.
 fn time(random: &mut Random) -> String {
     format!("2026-01-02T12:0{}:{}Z", random.below(6), random.word(&["00", "00", "30"]))

@@ -17,12 +17,14 @@ use jiff::Timestamp;
 use kubectl_ds::model::daemon_set::{DaemonSet, UpdateStrategy};
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{Pod, Toleration};
+use kubectl_ds::model::pod_disruption_budget::PodDisruptionBudget;
 use kubectl_ds::model::template::Template;
 use kubectl_ds::scheduling::daemon_pods::{
     Claim, NodeContext, NodePods, claim, is_available, is_deleted_terminal, is_updated, manage as upkeep,
     pods_should_be_on_node, target_node,
 };
 use kubectl_ds::scheduling::ports::{conflicts, host_ports};
+use kubectl_ds::scheduling::preemption::{self, Budgets, Contest, Victim};
 use kubectl_ds::scheduling::resources::{Amounts, NodeUsage, fits, pod_requests, template_requests};
 use kubectl_ds::scheduling::rolling_update::{Candidate, rolling_update, surge_count, unavailable_count};
 use kubectl_ds::scheduling::should_run::DaemonPod;
@@ -40,6 +42,8 @@ pub struct Answer {
     pub manage: Option<Manage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<Preemption>,
     /// A pod template as the API server keeps it; as [`answer`] gives it, in its normal form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Value>,
@@ -75,6 +79,58 @@ pub struct Insufficient {
     pub requested: i64,
     pub used: i64,
     pub allocatable: i64,
+}
+
+/// What becomes of a pod that is meant for one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Preemption {
+    pub outcome: String,
+    /// Theirs alone: whom the scheduler preempts, for several orders of what is equally important.
+    #[serde(default)]
+    pub attempts: Vec<Attempt>,
+    pub above: Option<i32>,
+    /// Ours alone: whom the scheduler preempts for certain, and of whom some.
+    #[serde(default)]
+    pub certain: Vec<Named>,
+    #[serde(default)]
+    pub choices: Vec<SomeOf>,
+}
+
+/// The names of pods that are preempted, and how many of them violate a budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub victims: Vec<String>,
+    pub violations: usize,
+}
+
+/// A pod that is preempted, and whether it violates a budget, if that is certain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Named {
+    pub name: String,
+    pub violates: Option<bool>,
+}
+
+/// Pods of which some are preempted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SomeOf {
+    pub at_least: usize,
+    pub at_most: usize,
+    pub of: Vec<Named>,
+}
+
+impl Preemption {
+    /// Tells whether an attempt is one that this prediction leaves open.
+    fn allows(&self, attempt: &Attempt) -> bool {
+        let is_victim = |pod: &&Named| attempt.victims.contains(&pod.name);
+        let chosen = |some: &SomeOf| some.of.iter().filter(is_victim).count();
+        let expected = self.certain.len() + self.choices.iter().map(chosen).sum::<usize>();
+        let all = || self.certain.iter().chain(self.choices.iter().flat_map(|some| &some.of));
+        let violating = |is: fn(Option<bool>) -> bool| all().filter(is_victim).filter(|pod| is(pod.violates)).count();
+        self.certain.iter().all(|pod| is_victim(&pod))
+            && self.choices.iter().all(|some| (some.at_least..=some.at_most).contains(&chosen(some)))
+            && attempt.victims.len() == expected
+            && (violating(|it| it == Some(true))..=violating(|it| it != Some(false))).contains(&attempt.violations)
+    }
 }
 
 /// What the controller does about the pods on a node.
@@ -170,6 +226,10 @@ impl Answer {
         if let (Some(ours), Some(theirs)) = (&self.rollout, &theirs.rollout) {
             return ours.manage.allows(&theirs.manage) && ours.update.allows(&theirs.update);
         }
+        if let (Some(ours), Some(theirs)) = (&self.preemption, &theirs.preemption) {
+            return (&ours.outcome, ours.above) == (&theirs.outcome, theirs.above)
+                && theirs.attempts.iter().all(|attempt| ours.allows(attempt));
+        }
         self == theirs
     }
 }
@@ -210,6 +270,9 @@ pub fn answer(case: &Value, pool: &[Node]) -> Result<Answer, serde_json::Error> 
     }
     if let Some(case) = case.get("rollout") {
         answer.rollout = Some(rollout(case)?);
+    }
+    if let Some(case) = case.get("preemption") {
+        answer.preemption = Some(preemption(case)?);
     }
     if let Some(case) = case.get("template") {
         answer.template = Some(Template::new(case["podTemplate"].clone()).normal());
@@ -272,6 +335,52 @@ fn room(case: &Value) -> Result<Room, serde_json::Error> {
         pods: pods.iter().map(pod_requests).collect(),
         targets: pods.iter().map(|pod| target_node(pod).map(str::to_owned)).collect(),
     })
+}
+
+fn preemption(case: &Value) -> Result<Preemption, serde_json::Error> {
+    let (pod, node) = (Pod::deserialize(&case["pod"])?, Node::deserialize(&case["node"])?);
+    let pods = Vec::<Pod>::deserialize(&case["pods"])?;
+    let budgets = Vec::<PodDisruptionBudget>::deserialize(&case["budgets"])?;
+    let has_place = |other: &&Pod| {
+        let is_nominated = other.status.nominated_node_name == node.metadata.name;
+        (!other.spec.node_name.is_empty() || is_nominated) && !other.is_terminal()
+    };
+    let others: Vec<&Pod> = pods.iter().filter(has_place).collect();
+    let contest = Contest::new(&pod, &pod_requests(&pod), &node, &others);
+    let mut answer = Preemption {
+        outcome: String::new(),
+        attempts: Vec::new(),
+        above: None,
+        certain: Vec::new(),
+        choices: Vec::new(),
+    };
+    if contest.fits() {
+        answer.outcome = "Fits".to_owned();
+        return Ok(answer);
+    }
+    let named =
+        |victim: &Victim<'_>| Named { name: victim.pod.metadata.name.clone(), violates: victim.violates_budget };
+    let outcome = contest.outcome(Some(&Budgets::new(&budgets)));
+    answer.outcome = match &outcome {
+        preemption::Preemption::Preempts(victims) => {
+            answer.certain = victims.certain.iter().map(named).collect();
+            let choices = victims.choices.iter().map(|choice| SomeOf {
+                at_least: choice.at_least,
+                at_most: choice.at_most,
+                of: choice.of.iter().map(named).collect(),
+            });
+            answer.choices = choices.collect();
+            "Preempts".to_owned()
+        }
+        other => format!("{other:?}"),
+    };
+    if matches!(
+        outcome,
+        preemption::Preemption::Never | preemption::Preemption::NoneLower | preemption::Preemption::NotHelpful
+    ) {
+        answer.above = contest.needs_priority_above();
+    }
+    Ok(answer)
 }
 
 fn manage(case: &Value) -> Result<Manage, serde_json::Error> {
@@ -387,6 +496,28 @@ impl Mix {
             self.count(resources[room.insufficient.len().min(2)]);
             self.count(if room.ports_fit { "ports: free" } else { "ports: taken" });
         }
+        if let Some(preemption) = &answer.preemption {
+            self.count(match preemption.outcome.as_str() {
+                "Fits" => "preemption: fits",
+                "Preempts" => "preemption: preempts",
+                "NoneLower" => "preemption: none is lower",
+                "NotHelpful" => "preemption: does not help",
+                "Never" => "preemption: never",
+                _ => "preemption: waits",
+            });
+            if let [first, rest @ ..] = preemption.attempts.as_slice() {
+                self.count(match first.victims.len() {
+                    1 => "victims: one",
+                    _ => "victims: several",
+                });
+                let is_same = rest.iter().all(|attempt| attempt.victims == first.victims);
+                self.count(if is_same { "order: the same victims" } else { "order: other victims" });
+                self.count(if first.violations > 0 { "budgets: violated" } else { "budgets: kept" });
+            }
+            if !matches!(preemption.outcome.as_str(), "Fits" | "Preempts" | "Waits") {
+                self.count(if preemption.above.is_some() { "above: a priority" } else { "above: none" });
+            }
+        }
         if let Some(template) = &answer.template {
             self.add_template(template);
         }
@@ -472,6 +603,20 @@ impl Mix {
             ("room: lacks several resources", 0.05),
             ("ports: free", 0.1),
             ("ports: taken", 0.1),
+            ("preemption: fits", 0.03),
+            ("preemption: preempts", 0.3),
+            ("preemption: none is lower", 0.05),
+            ("preemption: does not help", 0.05),
+            ("preemption: never", 0.03),
+            ("preemption: waits", 0.01),
+            ("victims: one", 0.2),
+            ("victims: several", 0.1),
+            ("order: the same victims", 0.3),
+            ("order: other victims", 0.03),
+            ("budgets: violated", 0.05),
+            ("budgets: kept", 0.2),
+            ("above: a priority", 0.2),
+            ("above: none", 0.1),
             ("upkeep: creates", 0.05),
             ("upkeep: leaves all", 0.1),
             ("upkeep: deletes", 0.1),

@@ -20,6 +20,10 @@ fn asking(cpu: &str) -> Value {
     json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": cpu}}}]}})
 }
 
+fn of_priority(priority: i32, cpu: &str) -> Value {
+    json!({"spec": {"priority": priority, "containers": asking(cpu)["spec"]["containers"]}})
+}
+
 fn on_port(port: u32) -> Value {
     json!({"spec": {"containers": [{"name": "agent", "ports": [{"hostPort": port, "containerPort": 80, "protocol": "TCP"}]}]}})
 }
@@ -174,11 +178,53 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "lesser_pods_make_room",
-            pending("Insufficient cpu", json!({"status": {"nominatedNodeName": "n"}}))
-                .other_pod("other-0", "n", json!({}))
-                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("12:00:20")}})),
+            pending("Insufficient cpu", json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "n"}}))
+                .other_pod("other-0", "n", json!({"metadata": {"deletionTimestamp": at("12:00:20")}}))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("12:00:20")}, "status": {
+                    "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}})),
             (Pending, R::WaitingForPreemption),
-            &["default/other-a"],
+            &["has nominated the node", "waits for default/other-a (priority 0) to terminate"],
+            "",
+        ),
+        case(
+            "lesser_pod_will_be_preempted",
+            pending("Insufficient cpu", of_priority(100, "600m")).other_pod("other-a", "n", asking("3900m")),
+            (Pending, R::InsufficientResource),
+            &["the scheduler will preempt default/other-a (priority 0) for the pod"],
+            "",
+        ),
+        case(
+            "one_of_equally_important_pods_will_be_preempted",
+            pending("Insufficient cpu", of_priority(100, "600m"))
+                .other_pod("other-a", "n", asking("1900m"))
+                .other_pod("other-b", "n", asking("1900m")),
+            (Pending, R::InsufficientResource),
+            &["will preempt 1 of default/other-a or default/other-b (priority 0) for the pod"],
+            "",
+        ),
+        case(
+            "equal_priority_never_preempts",
+            pending("Insufficient cpu", of_priority(100, "600m")).other_pod("other-a", "n", of_priority(100, "3900m")),
+            (Pending, R::InsufficientResource),
+            &["stays Pending: no pod on the node has a lower priority (equal priority never preempts)"],
+            "",
+        ),
+        case(
+            "preemption_does_not_make_room",
+            pending("Insufficient cpu", of_priority(100, "600m"))
+                .other_pod("other-a", "n", of_priority(1000, "3600m"))
+                .other_pod("other-b", "n", asking("300m")),
+            (Pending, R::InsufficientResource),
+            &["stays Pending: preempting the pods of lower priority would not make room"],
+            "",
+        ),
+        case(
+            "pod_that_may_not_preempt",
+            pending("Insufficient cpu", json!({"spec": {"preemptionPolicy": "Never", "priority": 100,
+                "containers": asking("600m")["spec"]["containers"]}}))
+                .other_pod("other-a", "n", asking("3900m")),
+            (Pending, R::InsufficientResource),
+            &["stays Pending: its preemptionPolicy is Never"],
             "",
         ),
         case(

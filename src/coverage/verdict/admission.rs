@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::preemption::system_priority;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::quantity::Quantity;
-use crate::model::snapshot::{LimitRange, RuntimeClass, Snapshot};
+use crate::model::snapshot::{LimitRange, PriorityClass, RuntimeClass, Snapshot};
 
 /// Returns the pod that a DaemonSet would get, as far as is known, without a name and a node.
 pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
@@ -18,20 +19,28 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
     if let Some(class) = runtime_class(snapshot, &spec) {
         apply_runtime_class(&mut spec, class);
     }
-    spec.priority = priority(snapshot, &spec.priority_class_name);
+    let class = priority_class(snapshot, &spec.priority_class_name);
+    spec.priority = match class {
+        Some(class) => {
+            spec.preemption_policy.clone_from(&class.preemption_policy);
+            Some(class.value)
+        }
+        // Every cluster has priority classes: none at all means that they were not read.
+        None if snapshot.priority_classes.is_empty() => system_priority(&spec.priority_class_name),
+        None => spec.priority_class_name.is_empty().then_some(0),
+    };
     Pod { spec: spec.with_pod_level_defaults().unwrap_or(spec), ..Pod::default() }
 }
 
-/// Returns the priority of a class, or if none is named that of all other pods; `None` if the class is not known.
+/// Returns the priority class of that name, or if none is named that of all other pods.
 ///
-/// Ported from `admitPod`, plugin/pkg/admission/priority/admission.go, release 1.37.2.
-fn priority(snapshot: &Snapshot, class: &str) -> Option<i32> {
+/// Ported from `admitPod` and `getDefaultPriorityClass`, plugin/pkg/admission/priority/admission.go, release 1.37.2.
+fn priority_class<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a PriorityClass> {
     let classes = &snapshot.priority_classes;
-    if class.is_empty() {
-        let default = classes.iter().filter(|class| class.global_default).map(|class| class.value).min();
-        return Some(default.unwrap_or(0));
+    if name.is_empty() {
+        return classes.iter().filter(|class| class.global_default).min_by_key(|class| class.value);
     }
-    classes.iter().find(|known| known.metadata.name == class).map(|class| class.value)
+    classes.iter().find(|class| class.metadata.name == name)
 }
 
 /// Returns the runtime class that a pod spec names, if it is known.

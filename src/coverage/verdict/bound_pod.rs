@@ -137,7 +137,7 @@ fn failed_at(pod: &Pod) -> Option<Timestamp> {
 fn not_yet_available(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let required = subject.daemon_set.spec.min_ready_seconds;
     let since = pod.condition("Ready")?.last_transition_time.get()?;
-    let ready = seconds_between(since, subject.index.now());
+    let ready = seconds_between(since, subject.ready_clock());
     if ready >= required {
         return None;
     }

@@ -1,5 +1,7 @@
 //! Which container keeps a pod from being ready, and why.
 
+use jiff::Timestamp;
+
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_pod, edit, logs};
 use super::sentence::Sentence;
@@ -220,11 +222,7 @@ fn missing_object(message: &str) -> Option<(&'static str, &str)> {
 
 /// Returns the termination that is a container's current problem: it waits for a restart, is terminated, or was
 /// restarted a short while ago and is not ready again.
-fn current_termination<'a>(
-    subject: &Subject,
-    role: Role,
-    status: &'a ContainerStatus,
-) -> Option<&'a ContainerStateTerminated> {
+fn current_termination(now: Timestamp, role: Role, status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
     if let Some(waiting) = &status.state.waiting {
         let waits_for_restart = status.restart_count > 0 && waiting.message.is_empty() && !status.is_being_created();
         let back_off = waiting.reason == "CrashLoopBackOff" || waits_for_restart;
@@ -235,12 +233,12 @@ fn current_termination<'a>(
     }
     let end = status.last_state.terminated.as_ref().filter(|_| !status.ready)?;
     let at = end.finished_at.get()?;
-    (seconds_between(at, subject.index.now()) < RECENT_END).then_some(end)
+    (seconds_between(at, now) < RECENT_END).then_some(end)
 }
 
 /// Finds a container that was OOMKilled.
 fn oom_killed(subject: &Subject, role: Role, container: &Container, status: &ContainerStatus) -> Option<Finding> {
-    current_termination(subject, role, status).filter(|end| end.reason == "OOMKilled")?;
+    current_termination(subject.index.now(), role, status).filter(|end| end.reason == "OOMKilled")?;
     let (limit, advice) = match container.resources.limits.get("memory") {
         Some(limit) => (format!("memory limit {limit}"), "raise the memory limit, or find out what uses the memory"),
         None => (
@@ -261,9 +259,8 @@ fn crash_looping(
     container: &Container,
     status: &ContainerStatus,
 ) -> Option<Finding> {
-    let back_off = status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff");
-    let end = current_termination(subject, role, status);
-    if !back_off && end.is_none() {
+    let end = current_termination(subject.index.now(), role, status);
+    if !is_backing_off(status) && end.is_none() {
         return None;
     }
     // Containers of a DaemonSet always restart.
@@ -287,6 +284,30 @@ fn crash_looping(
         false => "read the log",
     };
     Some(Finding::new(ReasonCode::CrashLooping, message, advice).with_command(command))
+}
+
+fn is_backing_off(status: &ContainerStatus) -> bool {
+    status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff")
+}
+
+/// Returns the container whose log tells most about a pod, and whether that of its previous run does: the first that crashes, or
+/// else keeps the pod from being ready, or else is no init container. With `only`, that container; `None` if the pod has none of
+/// that name.
+pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Option<(&'a str, bool)> {
+    let containers = || walk(pod).filter(|(_, container, _)| only.is_none_or(|only| only == container.name));
+    let crashed = containers().find_map(|(role, container, status)| {
+        let status = status?;
+        let is_crash = is_backing_off(status) || current_termination(now, role, status).is_some();
+        is_crash.then(|| (container.name.as_str(), status.state.terminated.is_none()))
+    });
+    let is_unready = |(role, _, status): &(Role, _, Option<&ContainerStatus>)| {
+        status.is_some_and(|status| has_started(status) && !status.ready && !(*role == Role::Init && is_done(status)))
+    };
+    let name = |(_, container, _): (Role, &'a Container, _)| (container.name.as_str(), false);
+    crashed
+        .or_else(|| containers().find(is_unready).map(name))
+        .or_else(|| containers().find(|(role, ..)| *role == Role::Container).map(name))
+        .or_else(|| containers().next().map(name))
 }
 
 /// Returns the last line of a termination message, which may be the end of the log.
@@ -387,7 +408,7 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
 mod tests {
     use serde_json::{Value, from_value, json};
 
-    use super::{all_started, last_words, none_started};
+    use super::{all_started, last_words, none_started, telling_log};
     use crate::coverage::test_support::{at, world};
     use crate::model::pod::{ContainerStateTerminated, Pod};
     use crate::report::reason::{Reason, ReasonCode};
@@ -430,6 +451,41 @@ mod tests {
         ] {
             let codes: Vec<ReasonCode> = reasons(status.clone()).iter().map(|reason| reason.code).collect();
             assert_eq!(codes, [code], "{status}");
+        }
+    }
+
+    #[test]
+    fn the_log_of_the_container_that_is_at_fault_tells_most() {
+        let now = at("12:00:00").parse().unwrap();
+        let crashing = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let running = json!({"ready": true, "state": {"running": {}}});
+        let unready = json!({"state": {"running": {}}});
+        let ended = json!({"state": {"terminated": {"exitCode": 1}}});
+        let done = json!({"state": {"terminated": {"exitCode": 0}}});
+        for (init, main, side, expected) in [
+            (&done, &running, &running, ("main", false)),
+            (&done, &running, &crashing, ("side", true)),
+            (&done, &unready, &crashing, ("side", true)),
+            (&done, &running, &unready, ("side", false)),
+            (&done, &running, &ended, ("side", false)),
+            (&crashing, &json!({}), &json!({}), ("init", true)),
+            (&unready, &json!({}), &json!({}), ("init", false)),
+            (&json!({}), &json!({}), &json!({}), ("main", false)),
+        ] {
+            let named = |name: &str, status: &Value| {
+                let mut status = status.clone();
+                status["name"] = json!(name);
+                status
+            };
+            let pod = json!({
+                "spec": {"initContainers": [{"name": "init"}], "containers": [{"name": "main"}, {"name": "side"}]},
+                "status": {"initContainerStatuses": [named("init", init)],
+                    "containerStatuses": [named("main", main), named("side", side)]},
+            });
+            let pod: Pod = from_value(pod).unwrap();
+            assert_eq!(telling_log(&pod, None, now), Some(expected), "{pod:?}");
+            assert_eq!(telling_log(&pod, Some("absent"), now), None);
+            assert_eq!(telling_log(&pod, Some(expected.0), now), Some(expected));
         }
     }
 

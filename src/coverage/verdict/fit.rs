@@ -14,7 +14,7 @@ use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::ports::{conflicts, host_ports};
 use crate::scheduling::resources::{
-    Amounts, Insufficient, NodeUsage, fits, format_amount, pod_requests, template_requests,
+    Amounts, Insufficient, NodeUsage, amount, fits, format_amount, pod_requests, template_requests,
 };
 
 /// The pods that use resources of a node: bound, or nominated for it, and neither succeeded nor failed.
@@ -24,6 +24,8 @@ pub struct NodeRoom<'a> {
     /// The pods.
     pub pods: Vec<&'a Pod>,
     usage: NodeUsage,
+    /// What the RuntimeClass of the pod adds to its requests.
+    overhead: Amounts,
 }
 
 impl<'a> NodeRoom<'a> {
@@ -46,7 +48,8 @@ impl<'a> NodeRoom<'a> {
         let all = index.bound_to(name).into_iter().chain(nominated);
         let pods: Vec<&Pod> = all.filter(|pod| !pod.is_terminal() && !leaves(pod)).collect();
         let usage = NodeUsage::of(pods.iter().copied());
-        Some(NodeRoom { node, pods, usage })
+        let overhead = pod.spec.overhead.iter().map(|(name, quantity)| (name.clone(), amount(name, quantity)));
+        Some(NodeRoom { node, pods, usage, overhead: overhead.collect() })
     }
 
     /// Returns the sum of the requests for a resource.
@@ -61,7 +64,7 @@ impl<'a> NodeRoom<'a> {
             .map(|shortage| {
                 let finding = match shortage.resource.as_str() {
                     "pods" => too_many_pods(&shortage),
-                    _ if shortage.never_fits() => never_fits(self.node, &shortage),
+                    _ if shortage.never_fits() => self.never_fits(&shortage),
                     _ => self.insufficient_resource(&shortage),
                 };
                 (shortage.resource, finding)
@@ -92,6 +95,32 @@ impl<'a> NodeRoom<'a> {
             message,
             format!("lower the {resource} request, or free {resource} on the node"),
         )
+    }
+
+    /// Finds that a pod requests more than the node has. What is to be lowered is the request without the overhead.
+    fn never_fits(&self, shortage: &Insufficient) -> Finding {
+        let Insufficient { resource, requested, allocatable, .. } = shortage;
+        let overhead = self.overhead.get(resource).copied().unwrap_or(0);
+        let mut message = Sentence::from("requests ").amount(resource, *requested).words(format!(" {resource}"));
+        if overhead > 0 {
+            message = message.words(", ").amount(resource, overhead).words(" of it overhead of its RuntimeClass");
+        }
+        let message = message.words("; node allocatable: ").amount(resource, *allocatable);
+        let exclude =
+            Sentence::from("exclude nodes such as ").example(&self.node.metadata.name).words(" with a nodeSelector");
+        // Beside the other pods if there is room, else on a node that is empty.
+        let most = [shortage.free(), *allocatable].into_iter().map(|room| room.saturating_sub(overhead));
+        let advice = match { most }.find(|most| *most > 0) {
+            None if *allocatable == 0 => {
+                Sentence::from(format!("check why the node offers no {resource}, or ")).then(exclude)
+            }
+            None => Sentence::from("use a RuntimeClass with less overhead, or ").then(exclude),
+            Some(most) => Sentence::from(format!("lower the {resource} request to "))
+                .amount(resource, most)
+                .words(" at most, or ")
+                .then(exclude),
+        };
+        Finding::new(ReasonCode::NeverFits, message, advice)
     }
 
     /// Returns the pod with the largest request for a resource.
@@ -159,25 +188,6 @@ pub fn port_conflicts(pods: &[&Pod], spec: &PodSpec, surges: bool, kin: impl Fn(
         .collect()
 }
 
-/// Finds that a pod requests more than the node has.
-fn never_fits(node: &Node, shortage: &Insufficient) -> Finding {
-    let Insufficient { resource, requested, allocatable, .. } = shortage;
-    let message = Sentence::from("requests ")
-        .amount(resource, *requested)
-        .words(format!(" {resource}; node allocatable: "))
-        .amount(resource, *allocatable);
-    let exclude = Sentence::from("exclude nodes such as ").example(&node.metadata.name).words(" with a nodeSelector");
-    let advice = if *allocatable == 0 {
-        Sentence::from(format!("check why the node offers no {resource}, or ")).then(exclude)
-    } else {
-        Sentence::from(format!("lower the {resource} request to "))
-            .amount(resource, *allocatable)
-            .words(" at most, or ")
-            .then(exclude)
-    };
-    Finding::new(ReasonCode::NeverFits, message, advice)
-}
-
 /// Finds that the node has its maximum number of pods.
 fn too_many_pods(shortage: &Insufficient) -> Finding {
     let message =
@@ -242,16 +252,29 @@ mod tests {
 
     #[test]
     fn a_request_is_to_be_lowered_only_to_what_the_node_has() {
-        let advice = |resource: &str, requested: &str| {
-            let container = json!({"name": "agent", "resources": {"requests": {resource: requested}}});
-            let pod = json!({"spec": {"containers": [container]}});
-            let reason =
-                world().node("n", json!({})).pending_pod("agent-x", "n", "", pod).only_node().reasons.remove(1);
+        let found = |resource: &str, requested: &str, overhead: &str, others: &str| {
+            let container = |amount: &str| json!({"name": "agent", "resources": {"requests": {resource: amount}}});
+            let pod = json!({"spec": {"containers": [container(requested)], "overhead": {resource: overhead}}});
+            let other = json!({"spec": {"containers": [container(others)]}});
+            let world = world().node("n", json!({})).other_pod("other", "n", other);
+            let reason = world.pending_pod("agent-x", "n", "", pod).only_node().reasons.remove(1);
             assert_eq!(reason.code, ReasonCode::NeverFits);
-            reason.fix.advice
+            (reason.message, reason.fix.advice)
         };
-        assert!(advice("cpu", "6").contains(" 4 "), "{}", advice("cpu", "6"));
-        assert!(!advice("example.com/gpu", "1").contains(" 0 "), "{}", advice("example.com/gpu", "1"));
+        for (requested, overhead, others, most) in [
+            ("6", "0", "0", "lower the cpu request to 4 at most"),
+            ("6", "0", "100m", "lower the cpu request to 3900m at most"),
+            ("6", "0", "4", "lower the cpu request to 4 at most"),
+            ("3", "1500m", "0", "lower the cpu request to 2500m at most"),
+            ("3", "1500m", "500m", "lower the cpu request to 2 at most"),
+            ("1", "4", "0", "use a RuntimeClass with less overhead"),
+        ] {
+            let (message, advice) = found("cpu", requested, overhead, others);
+            assert!(advice.contains(most), "{requested} {overhead} {others}: {advice}");
+            assert_eq!(message.contains("overhead of its RuntimeClass"), overhead != "0", "{message}");
+        }
+        let (_, advice) = found("example.com/gpu", "1", "0", "0");
+        assert!(!advice.contains(" 0 "), "{advice}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod node_health;
 pub mod node_plugin;
 pub mod node_removal;
 pub mod pod_story;
+pub mod preemption;
 pub mod scheduler_message;
 pub mod sentence;
 pub mod terminating;
@@ -148,13 +149,20 @@ fn pod_on_ineligible_node(subject: &Subject, pod: &Pod, why: &[Finding]) -> Find
     if subject.daemon_set.metadata.is_terminating() {
         message = message.words(" (not while the DaemonSet itself is being deleted)");
     }
+    Finding::new(ReasonCode::PodOnIneligibleNode, message, until_it_is_deleted(subject))
+}
+
+/// Returns what to do about a pod that the controller is to delete.
+fn until_it_is_deleted(subject: &Subject) -> Sentence {
+    if let Some(deleting) = subject.concerns.iter().find(|concern| concern.code == ReasonCode::DaemonSetDeleting) {
+        return deleting.advice.clone();
+    }
     let down = daemon_set_findings::controller_seems_down(subject.index.snapshot).is_some();
-    let advice = if down || !subject.concerns.is_empty() {
+    Sentence::from(if down || !subject.concerns.is_empty() {
         "the controller does not act: check kube-controller-manager"
     } else {
         "wait; if the pod remains, check kube-controller-manager"
-    };
-    Finding::new(ReasonCode::PodOnIneligibleNode, message, advice)
+    })
 }
 
 /// Judges a node that should run a pod.
@@ -282,8 +290,11 @@ fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
     if let Some(created) = surplus.metadata.creation_timestamp.get() {
         message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
     }
-    let message = message.words("; the controller keeps the oldest bound one and deletes the others");
-    Some(Finding::new(ReasonCode::DuplicatePod, message, "wait; if the pod remains, check kube-controller-manager"))
+    let message = message.words(match subject.daemon_set.metadata.is_terminating() {
+        true => "; the controller deletes no pods while the DaemonSet itself is being deleted",
+        false => "; the controller keeps the oldest bound one and deletes the others",
+    });
+    Some(Finding::new(ReasonCode::DuplicatePod, message, until_it_is_deleted(subject)))
 }
 
 #[cfg(test)]
@@ -292,6 +303,22 @@ mod tests {
 
     use crate::coverage::test_support::{World, at, world};
     use crate::report::reason::ReasonCode;
+
+    #[test]
+    fn nobody_waits_for_the_controller_of_a_daemon_set_that_is_being_deleted() {
+        let of = |metadata: Value| {
+            let world = world().node("n", json!({})).daemon_set(json!({"metadata": metadata}));
+            let younger = json!({"metadata": {"creationTimestamp": at("11:59:00")}});
+            let node = world.pod("agent-x", "n", json!({})).pod("agent-y", "n", younger).only_node();
+            let found = node.reasons.into_iter().find(|reason| reason.code == ReasonCode::DuplicatePod).unwrap();
+            (found.message, found.fix.advice)
+        };
+        let (message, advice) = of(json!({}));
+        assert!(message.contains("deletes the others") && advice.starts_with("wait; if the pod remains"), "{advice}");
+        let (message, advice) = of(json!({"deletionTimestamp": at("11:50:00"), "finalizers": ["example.com/hold"]}));
+        assert!(message.ends_with("while the DaemonSet itself is being deleted"), "{message}");
+        assert!(advice.contains("finalizer example.com/hold") && !advice.contains("wait"), "{advice}");
+    }
 
     fn codes(world: World) -> Vec<ReasonCode> {
         world.only_node().reasons.iter().map(|reason| reason.code).collect()

@@ -1,11 +1,16 @@
 //! Nodes that an autoscaler is removing, and what holds up those whose removal does not get on.
 
+use std::collections::BTreeMap;
+
 use super::finding::{Finding, describe_node};
 use super::sentence::Sentence;
 use crate::facts::index::Index;
 use crate::facts::node_removal::{began_at, is_stuck};
+use crate::model::metadata::{ObjectMeta, OwnerReference};
 use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
+use crate::model::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
@@ -34,7 +39,8 @@ pub fn finding(index: &Index<'_>, node: &Node, taint: &Taint) -> Finding {
     let advice = "check what blocks the drain: a PodDisruptionBudget, the annotation karpenter.sh/do-not-disrupt or \
                   cluster-autoscaler.kubernetes.io/safe-to-evict of a pod, or a finalizer; and the log of the autoscaler; \
                   if it has given the node up or is no longer installed, remove the taint";
-    let finding = Finding::new(ReasonCode::NodeRemovalStuck, left_on(index, node, message), advice);
+    let message = held_on(index, node, left_on(index, node, message));
+    let finding = Finding::new(ReasonCode::NodeRemovalStuck, message, advice);
     Finding { likely_mistake: true, ..finding.with_command(describe_node(node)) }
 }
 
@@ -46,14 +52,56 @@ pub fn with_finalizers(sentence: Sentence, finalizers: &[String]) -> Sentence {
     }
 }
 
+/// Returns whether a drain leaves a pod: those of DaemonSets, static ones, and those that have ended.
+fn stays(pod: &Pod) -> bool {
+    let is_left = |owner: &OwnerReference| matches!(&*owner.kind, "DaemonSet" | "Node");
+    pod.is_terminal() || pod.metadata.controller().is_some_and(is_left)
+}
+
+/// Adds what keeps the pods of a node from being evicted, as far as it was read.
+fn held_on(index: &Index<'_>, node: &Node, mut sentence: Sentence) -> Sentence {
+    let Snapshot { held_pods, pod_disruption_budgets, gaps, .. } = index.snapshot;
+    let is_held = |held: &&HeldPod| {
+        held.pod.spec.node_name == node.metadata.name && !stays(&held.pod) && !held.pod.metadata.is_terminating()
+    };
+    let held: Vec<&HeldPod> = held_pods.iter().filter(is_held).collect();
+    let full_name = |metadata: &ObjectMeta| format!("{}/{}", metadata.namespace, metadata.name);
+    let mut annotated: BTreeMap<&str, Vec<&HeldPod>> = BTreeMap::new();
+    for pod in &held {
+        if let Some(annotation) = &pod.annotation {
+            annotated.entry(annotation).or_default().push(pod);
+        }
+    }
+    for (annotation, pods) in annotated {
+        let number = i64::try_from(pods.len()).unwrap_or(i64::MAX);
+        sentence = sentence.words(format!("; pods with {annotation}: ")).number(number).words(", such as ");
+        sentence = sentence.example(full_name(&pods[0].pod.metadata));
+    }
+    let budgets = pod_disruption_budgets.iter().filter(|budget| held.iter().any(|pod| budget.keeps(pod)));
+    let budgets: Vec<&PodDisruptionBudget> = budgets.collect();
+    if let Some(first) = budgets.first() {
+        let number = i64::try_from(budgets.len()).unwrap_or(i64::MAX);
+        sentence = sentence.words("; PodDisruptionBudgets that allow no eviction: ").number(number).words(", such as ");
+        sentence = sentence.example(full_name(&first.metadata));
+    }
+    // A dump is complete without them.
+    let unread = gaps.iter().filter(|gap| gap.kind == Kind::PodDisruptionBudgets).find_map(|gap| match &gap.cause {
+        GapCause::Forbidden(permission) => Some(format!("{permission} is forbidden")),
+        GapCause::Failed(problem) => Some(problem.clone()),
+        _ => None,
+    });
+    match unread {
+        Some(why) => sentence.words("; what keeps them from being evicted is not known (").value(why).words(")"),
+        None => sentence,
+    }
+}
+
 /// Adds the pods that a drain has yet to evict or that do not terminate, if all pods of the node are known.
 fn left_on(index: &Index<'_>, node: &Node, sentence: Sentence) -> Sentence {
     if !index.snapshot.knows_all_pods_on(&node.metadata.name) {
         return sentence;
     }
-    // A drain leaves pods of DaemonSets and static ones.
-    let stays = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| matches!(&*owner.kind, "DaemonSet" | "Node"));
-    let left = index.bound_to(&node.metadata.name).into_iter().filter(|pod| !pod.is_terminal() && !stays(pod));
+    let left = index.bound_to(&node.metadata.name).into_iter().filter(|pod| !stays(pod));
     let (terminating, kept): (Vec<&Pod>, Vec<&Pod>) = left.partition(|pod| pod.metadata.is_terminating());
     [("; pods not evicted: ", kept), ("; pods still terminating: ", terminating)].into_iter().fold(
         sentence,
@@ -72,10 +120,11 @@ fn left_on(index: &Index<'_>, node: &Node, sentence: Sentence) -> Sentence {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::{Value, from_value, json};
 
-    use crate::coverage::test_support::{World, at, world};
-    use crate::model::snapshot::PodsComplete;
+    use crate::coverage::test_support::{World, at, merge, world};
+    use crate::model::pod_disruption_budget::HeldPod;
+    use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete};
     use crate::report::coverage::DaemonSetCoverage;
     use crate::report::reason::ReasonCode;
 
@@ -154,5 +203,56 @@ mod tests {
         partly.snapshot.pods_complete = PodsComplete::On([].into());
         let message = told(partly);
         assert!(message.ends_with("disrupted)"), "{message}");
+    }
+
+    #[test]
+    fn what_keeps_pods_from_being_evicted_is_named_as_far_as_it_was_read() {
+        let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule", "timeAdded": at("11:00:00")});
+        let held = |name: &str, annotations: Value, more: Value| {
+            let ready = json!([{"type": "Ready", "status": "True"}]);
+            let mut pod = json!({"metadata": {"name": name, "namespace": "shop", "labels": {"app": name}, "annotations": annotations},
+                "spec": {"nodeName": "n"}, "status": {"phase": "Running", "conditions": ready}});
+            merge(&mut pod, more);
+            HeldPod::from_object(pod).unwrap()
+        };
+        let budget = |app: &str, allowed: i64| {
+            from_value(json!({"metadata": {"name": format!("{app}-budget"), "namespace": "shop", "generation": 1},
+                "spec": {"selector": {"matchLabels": {"app": app}}},
+                "status": {"observedGeneration": 1, "disruptionsAllowed": allowed}}))
+            .unwrap()
+        };
+        let told = |pods: Vec<HeldPod>, budgets: &[(&str, i64)], gap: Option<GapCause>| {
+            let mut world = world().node("n", json!({"spec": {"taints": [taint.clone()]}}));
+            world.snapshot.held_pods = pods;
+            world.snapshot.pod_disruption_budgets =
+                budgets.iter().map(|(app, allowed)| budget(app, *allowed)).collect();
+            let gap = gap.map(|cause| Gap { kind: Kind::PodDisruptionBudgets, namespace: None, cause });
+            world.snapshot.gaps.extend(gap);
+            let coverage = world.coverage();
+            let message = coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0].message.clone();
+            message.split_once("disrupted)").unwrap().1.to_owned()
+        };
+        let karpenter = json!({"karpenter.sh/do-not-disrupt": "true"});
+        let job = || held("job", karpenter.clone(), json!({}));
+        let web = |more: Value| held("web", json!({"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}), more);
+        assert_eq!(told(vec![job()], &[], None), "; pods with karpenter.sh/do-not-disrupt=true: 1, such as shop/job");
+        let safe = held("db", json!({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}), json!({}));
+        let named = "; pods with cluster-autoscaler.kubernetes.io/safe-to-evict=false: 1, such as shop/db";
+        assert_eq!(told(vec![safe], &[], None), named);
+        let named = "; PodDisruptionBudgets that allow no eviction: 1, such as shop/web-budget";
+        assert_eq!(told(vec![web(json!({}))], &[("other", 0), ("web", 0)], None), named);
+        assert_eq!(told(vec![web(json!({}))], &[("web", 1)], None), "");
+        // The API server may evict a pod that is not ready; one that is being deleted is told already, and one of a DaemonSet stays.
+        let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let deleted = json!({"metadata": {"deletionTimestamp": at("11:30:00")}});
+        let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]}});
+        for more in [unready, deleted, owner] {
+            assert_eq!(told(vec![web(more)], &[("web", 0)], None), "");
+        }
+        let forbidden = GapCause::Forbidden("list poddisruptionbudgets.policy".to_owned());
+        let unknown =
+            "; what keeps them from being evicted is not known (list poddisruptionbudgets.policy is forbidden)";
+        assert_eq!(told(vec![web(json!({}))], &[], Some(forbidden)), unknown);
+        assert_eq!(told(vec![], &[], Some(GapCause::NotInDump)), "");
     }
 }

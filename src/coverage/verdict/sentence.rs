@@ -29,6 +29,8 @@ enum SentencePart {
     Age { low: i64, high: i64 },
     /// A number, lowest and highest.
     Number { low: i64, high: i64 },
+    /// A number of which the highest one counts, and words that belong to it.
+    Greatest { number: i64, words: String },
     /// A name that is of one node only, and what replaces it for several.
     Name { one: Option<String>, many: String },
     /// Values that are listed if they differ; the first few, and how many more there are.
@@ -79,6 +81,11 @@ impl Sentence {
     /// Adds a number.
     pub fn number(self, number: i64) -> Self {
         self.with(SentencePart::Number { low: number, high: number })
+    }
+
+    /// Adds a number of which the highest one counts for several nodes, and words that belong to it.
+    pub fn greatest(self, number: i64, words: impl Into<String>) -> Self {
+        self.with(SentencePart::Greatest { number, words: words.into() })
     }
 
     /// Adds a name, which the second one replaces for several nodes.
@@ -142,6 +149,12 @@ impl SentencePart {
                 *low = (*low).min(*other_low);
                 *high = (*high).max(*other_high);
             }
+            (SentencePart::Greatest { number, words }, SentencePart::Greatest { number: other, words: others })
+                if other > number =>
+            {
+                *number = *other;
+                words.clone_from(others);
+            }
             (SentencePart::Name { one, .. }, SentencePart::Name { one: other, .. }) if one != other => *one = None,
             (SentencePart::Values { shown, more }, SentencePart::Values { shown: other, .. }) => {
                 for value in other {
@@ -182,6 +195,7 @@ impl std::fmt::Display for Sentence {
                 }
                 SentencePart::Age { low, high } => write_range(formatter, &format_age(*low), &format_age(*high))?,
                 SentencePart::Number { low, high } => write_range(formatter, &low.to_string(), &high.to_string())?,
+                SentencePart::Greatest { number, words } => write!(formatter, "{number}{words}")?,
                 SentencePart::Name { one, many } => formatter.write_str(one.as_ref().unwrap_or(many))?,
                 SentencePart::Values { shown, more } => write_values(formatter, shown, *more)?,
                 SentencePart::Example(value) => formatter.write_str(value)?,
@@ -232,6 +246,12 @@ mod tests {
             |free| Sentence::from("requests ").amount("cpu", 600).words("; ").amount("cpu", free).words(" free");
         assert_eq!(merged([sentence(410), sentence(100), sentence(250)]), "requests 600m; 100m to 410m free");
         assert_eq!(merged([sentence(410), sentence(410)]), "requests 600m; 410m free");
+    }
+
+    #[test]
+    fn the_highest_number_counts_with_its_words() {
+        let sentence = |number, words: &str| Sentence::from("above ").greatest(number, words);
+        assert_eq!(merged([sentence(1, " (a)"), sentence(5, " (b)"), sentence(3, " (c)")]), "above 5 (b)");
     }
 
     #[test]

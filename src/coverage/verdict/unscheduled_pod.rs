@@ -8,9 +8,9 @@ use super::admission;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, port_conflicts};
+use super::preemption::{Simulation, names};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
-use super::workload::full_name;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -19,6 +19,7 @@ use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::pod_requests;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::tolerates;
@@ -74,10 +75,21 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| room.pods.clone());
     let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
     let others: Vec<&Pod> = others.into_iter().filter(|pod| !pod.is_terminal()).collect();
-    findings.extend(port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin));
-    if let Some(room) = room {
-        findings.extend(room.shortages(&pod_requests(pod)).into_iter().map(|(_, finding)| finding));
-    }
+    let conflicts = port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin);
+    let Some(room) = room else {
+        findings.extend(conflicts);
+        return findings;
+    };
+    let requests = pod_requests(pod);
+    let shortages = room.shortages(&requests).into_iter().map(|(_, finding)| finding);
+    let lacking = conflicts.into_iter().chain(shortages);
+    // Preemption does not help a pod that does not tolerate the node, or does not match it.
+    let simulation = findings.is_empty().then(|| Simulation::new(subject.index, &room, pod, &requests)).flatten();
+    let told = |finding: Finding| match &simulation {
+        Some(simulation) => simulation.told_of_pending(finding),
+        None => finding,
+    };
+    findings.extend(lacking.map(told));
     findings
 }
 
@@ -138,15 +150,15 @@ fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
     if pod.status.nominated_node_name != node.metadata.name {
         return None;
     }
-    let bound = subject.index.bound_to(&node.metadata.name);
-    let victim = bound.iter().find(|other| other.metadata.is_terminating() && !other.is_terminal());
-    let message = match victim {
-        Some(victim) => Sentence::from("waiting for ")
-            .name(full_name(victim), "lower-priority pods")
-            .words(" to terminate, which the scheduler preempts for the pod"),
-        None => {
-            Sentence::from("waiting for lower-priority pods to terminate, which the scheduler preempts for the pod")
-        }
+    let message = Sentence::from("the scheduler has nominated the node for the pod, and waits for ");
+    let is_victim =
+        |other: &&Pod| is_terminating_by_preemption(other) && !other.is_terminal() && priority(other) < priority(pod);
+    let victims = subject.index.bound_to(&node.metadata.name).into_iter().filter(is_victim);
+    let certain: Vec<Victim<'_>> = victims.map(|pod| Victim { pod, violates_budget: None }).collect();
+    let message = if certain.is_empty() {
+        message.words("the pods that it preempts to terminate")
+    } else {
+        message.value(names(&Victims { certain, choices: Vec::new() })).words(" to terminate, which it preempts")
     };
     Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait for their grace period"))
 }
@@ -265,7 +277,7 @@ fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &Last
 /// Finds what the scheduler reports, if the node or its other pods are not known.
 fn not_recomputed(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport, advice: &str) -> Finding {
     let hint = match last.message.preemption {
-        Preemption::NoVictims => "; preemption would not help: no lower-priority pods on the node",
+        Preemption::NoVictims => "; the pod stays Pending: no pod on the node has a lower priority",
         _ => "",
     };
     let unread = if subject.nodes_known { "the node's other pods" } else { "the node" };

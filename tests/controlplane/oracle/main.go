@@ -9,6 +9,7 @@
 //	{"room":        {"pod": …, "node": …, "pods": […]}}
 //	{"manage":      {"daemonSet": …, "node": …, "pods": […], "hash": …, "inBackoff": …, "now": …}}
 //	{"rollout":     {"daemonSet": …, "nodes": […], "pods": […], "hash": …, "inBackoff": […], "now": …}}
+//	{"preemption":  {"pod": …, "node": …, "pods": […], "budgets": […]}}
 //	{"template":    {"podTemplate": …}}
 //	{"schema":      {}}                              the types that a pod template is made of
 package main
@@ -31,6 +32,7 @@ type line struct {
 	Room        *roomCase        `json:"room,omitempty"`
 	Manage      *manageCase      `json:"manage,omitempty"`
 	Rollout     *rolloutCase     `json:"rollout,omitempty"`
+	Preemption  *preemptionCase  `json:"preemption,omitempty"`
 	Template    *templateCase    `json:"template,omitempty"`
 	Schema      *struct{}        `json:"schema,omitempty"`
 }
@@ -40,6 +42,7 @@ type answer struct {
 	Room        *roomAnswer        `json:"room,omitempty"`
 	Manage      *manageAnswer      `json:"manage,omitempty"`
 	Rollout     *rolloutAnswer     `json:"rollout,omitempty"`
+	Preemption  *preemptionAnswer  `json:"preemption,omitempty"`
 	Template    json.RawMessage    `json:"template,omitempty"`
 	Schema      schema             `json:"schema,omitempty"`
 	Error       string             `json:"error,omitempty"`
@@ -124,6 +127,8 @@ func solve(text []byte, pool []*v1.Node, manager *manager) (result answer) {
 		result.Manage, err = task.Manage.solve(manager)
 	case task.Rollout != nil:
 		result.Rollout, err = task.Rollout.solve(manager)
+	case task.Preemption != nil:
+		result.Preemption, err = task.Preemption.solve()
 	case task.Template != nil:
 		result.Template, err = task.Template.solve()
 	case task.Schema != nil:

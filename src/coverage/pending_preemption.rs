@@ -1,0 +1,24 @@
+//! Whether an answer depends on PodDisruptionBudgets: the scheduler would preempt others for a pod that waits.
+
+use super::verdict::fit::NodeRoom;
+use super::verdict::preemption::Simulation;
+use crate::facts::index::Index;
+use crate::model::pod::Pod;
+use crate::model::snapshot::Snapshot;
+use crate::scheduling::preemption::NEVER;
+use crate::scheduling::resources::pod_requests;
+
+/// Returns whether the scheduler would preempt others for a pod of a DaemonSet that is not bound.
+pub fn preempts(snapshot: &Snapshot) -> bool {
+    let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal() && pod.spec.preemption_policy != NEVER;
+    if !snapshot.pods.iter().any(waits) {
+        return false;
+    }
+    let index = Index::new(snapshot);
+    let preempts = |node: &str, pod: &Pod| {
+        let room = NodeRoom::of(&index, index.node(node)?, pod)?;
+        Some(Simulation::new(&index, &room, pod, &pod_requests(pod))?.victims().is_some())
+    };
+    let mut pods = index.daemon_sets().into_iter().flat_map(|daemon_set| index.pods_of(daemon_set));
+    pods.any(|(node, pod)| waits(pod) && preempts(node, pod) == Some(true))
+}

@@ -1,0 +1,303 @@
+//! What the scheduler does for a pod for which its node has no room: it may preempt other pods.
+
+use super::finding::Finding;
+use super::fit::NodeRoom;
+use super::sentence::Sentence;
+use super::workload::full_name;
+use crate::facts::index::Index;
+use crate::model::pod::Pod;
+use crate::model::snapshot::PriorityClass;
+use crate::report::reason::ReasonCode;
+use crate::report::what_if::{NodePreemption, PreemptedPod, PreemptedSome};
+use crate::scheduling::preemption::{Contest, NEVER, Preemption, Victim, Victims, priority};
+use crate::scheduling::resources::Amounts;
+
+/// How many pods are named.
+const NAMED: usize = 3;
+
+/// The classes that every cluster has, and their values.
+///
+/// `SystemPriorityClasses`, pkg/apis/scheduling/v1/helpers.go, release 1.37.2.
+const SYSTEM_CLASSES: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", HIGHEST_PRIORITY)];
+
+/// The highest priority that a class of a user has: `HighestUserDefinablePriority`, pkg/apis/scheduling/types.go, release 1.37.2.
+const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
+
+/// The highest priority that a class has.
+const HIGHEST_PRIORITY: i32 = 2_000_001_000;
+
+/// Returns the value of a class that every cluster has.
+pub fn system_priority(class: &str) -> Option<i32> {
+    SYSTEM_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value)
+}
+
+/// A simulated preemption for a pod that has no room on a node.
+pub struct Simulation<'a> {
+    contest: Contest<'a>,
+    outcome: Preemption<'a>,
+}
+
+impl<'a> Simulation<'a> {
+    /// Simulates the preemption for a pod with these requests, unless it has room.
+    pub fn new(index: &'a Index<'_>, room: &NodeRoom<'a>, pod: &'a Pod, requests: &Amounts) -> Option<Self> {
+        let contest = Contest::new(pod, requests, room.node, &room.pods);
+        if contest.fits() {
+            return None;
+        }
+        let outcome = contest.outcome(index.budgets());
+        Some(Simulation { contest, outcome })
+    }
+
+    /// Returns the pods that the scheduler preempts, if that makes room.
+    pub fn victims(&self) -> Option<&Victims<'a>> {
+        match &self.outcome {
+            Preemption::Preempts(victims) => Some(victims),
+            _ => None,
+        }
+    }
+
+    /// Tells in the finding of a pending pod without room what the scheduler will do about it. The classes are not read for those.
+    pub fn told_of_pending(&self, finding: Finding) -> Finding {
+        let Some(victims) = self.victims().filter(|_| is_of_room(finding.code)) else {
+            return self.told(finding, &[]);
+        };
+        let message =
+            finding.message.words("; the scheduler will preempt ").value(names(victims)).words(" for the pod");
+        Finding { message, advice: "wait: the scheduler tries the pod again within 5 minutes".into(), ..finding }
+    }
+
+    /// Tells in the finding of a pod without room why the scheduler does not preempt others for it, and from which priority on it
+    /// would.
+    pub fn told(&self, finding: Finding, classes: &[PriorityClass]) -> Finding {
+        if !is_of_room(finding.code) {
+            return finding;
+        }
+        let why = match self.outcome {
+            Preemption::Preempts(_) | Preemption::Waits => return finding,
+            Preemption::NotHelpful => "preempting the pods of lower priority would not make room",
+            Preemption::NoneLower if self.contest.has_equal() => {
+                "no pod on the node has a lower priority (equal priority never preempts)"
+            }
+            Preemption::NoneLower => "no pod on the node has a lower priority",
+            Preemption::Never => "its preemptionPolicy is Never",
+        };
+        let message = finding.message.words("; the pod stays Pending: ").words(why);
+        let advice = match self.contest.needs_priority_above() {
+            Some(above) if above < HIGHEST_PRIORITY => {
+                let class = lowest_class(classes, above).map(|class| format!(" (priorityClassName {class})"));
+                let give = match self.outcome {
+                    Preemption::Never => {
+                        ", or give the DaemonSet a class without preemptionPolicy Never and a priority above "
+                    }
+                    _ => ", or give the DaemonSet a priority above ",
+                };
+                finding.advice.words(give).greatest(i64::from(above), class.unwrap_or_default())
+            }
+            _ => finding.advice,
+        };
+        Finding { message, advice, ..finding }
+    }
+}
+
+/// Returns whether a reason is about what other pods could make room for.
+pub fn is_of_room(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::HostPortConflict | ReasonCode::InsufficientResource | ReasonCode::TooManyPods)
+}
+
+/// Finds that a pod that does not exist yet has room if others are preempted.
+pub fn fits_by_preemption(victims: &Victims<'_>) -> Finding {
+    let message = Sentence::from("fits if it preempts ").value(names(victims));
+    let advice = "no action needed; to keep those pods, lower what the pod requests, or its priority";
+    Finding::new(ReasonCode::WaitingForPreemption, message, advice)
+}
+
+/// Returns the pods that are preempted as a report has them.
+pub fn reported(victims: &Victims<'_>) -> NodePreemption {
+    let pod = |victim: &Victim<'_>| PreemptedPod {
+        namespace: victim.pod.metadata.namespace.clone(),
+        name: victim.pod.metadata.name.clone(),
+        priority: priority(victim.pod),
+        violates_disruption_budget: victim.violates_budget,
+    };
+    NodePreemption {
+        pods: victims.certain.iter().map(pod).collect(),
+        some_of: victims
+            .choices
+            .iter()
+            .map(|choice| PreemptedSome {
+                at_least: choice.at_least,
+                at_most: choice.at_most,
+                pods: choice.of.iter().map(pod).collect(),
+            })
+            .collect(),
+    }
+}
+
+/// Returns the class with the lowest value above a priority whose pods preempt others. Those of the system are only for what no other
+/// class can do.
+fn lowest_class(classes: &[PriorityClass], above: i32) -> Option<String> {
+    let known = classes.iter().filter(|class| class.preemption_policy != NEVER);
+    let known = known.map(|PriorityClass { metadata, value, .. }| (metadata.name.as_str(), *value));
+    let others = known.filter(|(name, _)| system_priority(name).is_none());
+    let classes = others.chain(SYSTEM_CLASSES.into_iter().filter(|_| above >= HIGHEST_USER_PRIORITY));
+    let lowest = classes.filter(|(_, value)| *value > above).min_by_key(|(name, value)| (*value, *name));
+    lowest.map(|(name, _)| name.to_owned())
+}
+
+/// Names the pods that are preempted, such as `shop/web-1 (priority 0)` and `1 of shop/web-1 or shop/web-2 (priority 0)`.
+pub fn names(victims: &Victims<'_>) -> String {
+    let is_alike = |a: &Victim<'_>, b: &Victim<'_>| {
+        (priority(a.pod), a.violates_budget == Some(true)) == (priority(b.pod), b.violates_budget == Some(true))
+    };
+    let certain = victims.certain.chunk_by(is_alike).map(|alike| listed(alike, "and"));
+    let choices = victims.choices.iter().map(|choice| {
+        let count = match (choice.at_least, choice.at_most) {
+            (0, _) => "perhaps some".to_owned(),
+            (least, most) if least == most => least.to_string(),
+            (1, most) if most == choice.of.len() => "some".to_owned(),
+            (least, most) => format!("{least} to {most}"),
+        };
+        let alike: Vec<String> = choice.of.chunk_by(is_alike).map(|alike| listed(alike, "or")).collect();
+        format!("{count} of {}", alike.join(", "))
+    });
+    certain.chain(choices).collect::<Vec<_>>().join(", ")
+}
+
+/// Lists pods of the same priority.
+fn listed(alike: &[Victim<'_>], conjunction: &str) -> String {
+    let mut names: Vec<String> = alike.iter().take(NAMED).map(|victim| full_name(victim.pod)).collect();
+    if let more @ 1.. = alike.len().saturating_sub(NAMED) {
+        names.push(format!("{more} more"));
+    }
+    let last = names.pop().unwrap_or_default();
+    let names = if names.is_empty() { last } else { format!("{} {conjunction} {last}", names.join(", ")) };
+    let first = alike.first();
+    let priority = first.map_or(0, |victim| priority(victim.pod));
+    let violates = first.is_some_and(|victim| victim.violates_budget == Some(true));
+    let violates = if violates { ", against a PodDisruptionBudget" } else { "" };
+    format!("{names} (priority {priority}{violates})")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::coverage::test_support::{World, world};
+    use crate::coverage::what_if::what_if;
+    use crate::model::snapshot::Snapshot;
+    use crate::report::reason::ReasonCode;
+    use crate::report::what_if::{Preview, WhatIfReport};
+
+    fn asking(cpu: &str, priority: i32) -> Value {
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"priority": priority,
+            "containers": [{"name": "web", "resources": {"requests": {"cpu": cpu}}}]}})
+    }
+
+    /// Returns what becomes of a DaemonSet of a class beside these pods.
+    fn preview(class: &str, cluster: World, change: impl Fn(&mut Snapshot)) -> WhatIfReport {
+        let container = json!([{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": "2"}}}]);
+        let template = json!({"priorityClassName": class, "containers": container});
+        let proposed = world().template(template).finish().daemon_sets.remove(0);
+        let mut snapshot = cluster.finish();
+        snapshot.daemon_sets.clear();
+        for (name, value, policy) in
+            [("polite", 100, "Never"), ("low", 10, ""), ("high", 1000, ""), ("system-node-critical", 2_000_001_000, "")]
+        {
+            let class = json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": policy});
+            snapshot.priority_classes.push(serde_json::from_value(class).unwrap());
+        }
+        snapshot.budgets_complete = true;
+        change(&mut snapshot);
+        what_if(&snapshot, &proposed, Preview::Create, None, None)
+    }
+
+    fn beside(pods: &[(&str, &str, i32)]) -> World {
+        let node = world().node("n", json!({}));
+        pods.iter().fold(node, |world, (name, cpu, priority)| world.other_pod(name, "n", asking(cpu, *priority)))
+    }
+
+    #[test]
+    fn a_node_on_which_others_are_preempted_counts_as_one_that_fits() {
+        let report = preview("high", beside(&[("web", "3", 0), ("db", "1", 1000)]), |_| {});
+        assert!(report.passes() && report.does_not_fit.is_empty(), "{report:?}");
+        assert_eq!(report.gains, ["n"]);
+        assert_eq!(report.fits_by_preemption[0].message, "fits if it preempts default/web (priority 0)");
+        let node = &report.nodes[0];
+        assert_eq!((node.fits, node.reason.as_ref().unwrap().code), (Some(true), ReasonCode::WaitingForPreemption));
+        let preemption = node.preemption.as_ref().unwrap();
+        let pods: Vec<_> = preemption.pods.iter().map(|pod| (&*pod.name, pod.priority)).collect();
+        assert_eq!((pods, preemption.pods[0].violates_disruption_budget), (vec![("web", 0)], Some(false)));
+        assert!(preemption.some_of.is_empty() && report.incomplete.is_empty());
+    }
+
+    #[test]
+    fn the_advice_is_the_lowest_priority_that_makes_room() {
+        for (class, pods, says, advice) in [
+            ("low", &[("web", "3", 10)][..], "(equal priority never preempts)", "above 10 (priorityClassName high)"),
+            (
+                "low",
+                &[("web", "3", 1000)],
+                "no pod on the node has a lower priority",
+                "give the DaemonSet a priority above 1000",
+            ),
+            ("low", &[("a", "1", 0), ("b", "2500m", 500)], "would not make room", "above 500 (priorityClassName high)"),
+            (
+                "polite",
+                &[("web", "3", 0)],
+                "its preemptionPolicy is Never",
+                "without preemptionPolicy Never and a priority above 99 (priorityClassName high)",
+            ),
+            (
+                "low",
+                &[("web", "3", 2_000_000_000)],
+                "has a lower priority",
+                "2000000000 (priorityClassName system-node-critical)",
+            ),
+            ("high", &[("web", "3", 2_000_001_000)], "no pod on the node has a lower priority", "free cpu on the node"),
+        ] {
+            let report = preview(class, beside(pods), |_| {});
+            let group = &report.does_not_fit[0];
+            assert!(!report.passes() && group.message.contains(says), "{}", group.message);
+            assert!(group.fix.advice.ends_with(advice), "{}", group.fix.advice);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_claimed() {
+        // Without the classes, only those that every cluster has have a priority.
+        let full = || beside(&[("web", "3", 0)]);
+        for (class, fits) in [("", false), ("high", false), ("system-node-critical", true)] {
+            let report = preview(class, full(), |snapshot| snapshot.priority_classes.clear());
+            assert_eq!(report.does_not_fit.is_empty(), fits, "{class}");
+            assert!(fits || !report.does_not_fit[0].message.contains("Pending"));
+        }
+        // Without the budgets, only the only possible victim is certain.
+        let report = preview("high", full(), |snapshot| snapshot.budgets_complete = false);
+        let preemption = report.nodes[0].preemption.as_ref().unwrap();
+        assert_eq!((preemption.pods[0].violates_disruption_budget, preemption.some_of.len()), (None, 0));
+        let report =
+            preview("high", beside(&[("a", "2", 0), ("b", "2", 10)]), |snapshot| snapshot.budgets_complete = false);
+        let preemption = report.nodes[0].preemption.as_ref().unwrap();
+        assert_eq!((preemption.pods.len(), preemption.some_of[0].at_least, preemption.some_of[0].at_most), (0, 1, 1));
+    }
+
+    #[test]
+    fn many_victims_are_counted_and_those_against_a_budget_are_marked() {
+        let pods: Vec<(String, i32)> = (0..8).map(|number| (format!("web-{number}"), number % 2)).collect();
+        let pods: Vec<(&str, &str, i32)> = pods.iter().map(|(name, priority)| (&**name, "500m", *priority)).collect();
+        let report = preview("high", beside(&pods), |_| {});
+        assert_eq!(
+            report.fits_by_preemption[0].message,
+            "fits if it preempts default/web-0, default/web-2, default/web-4 and 1 more (priority 0)"
+        );
+        let budget = |snapshot: &mut Snapshot| {
+            let selector = json!({"matchLabels": {"app": "web"}});
+            let budget = json!({"metadata": {"namespace": "default"}, "spec": {"selector": selector}});
+            snapshot.pod_disruption_budgets.push(serde_json::from_value(budget).unwrap());
+        };
+        let report = preview("high", beside(&[("web", "3", 0)]), budget);
+        let message = &report.fits_by_preemption[0].message;
+        assert!(message.ends_with("default/web (priority 0, against a PodDisruptionBudget)"), "{message}");
+    }
+}

@@ -1,0 +1,56 @@
+//! By which clock pods have been ready for long enough.
+//!
+//! `minReadySeconds` is counted from a time that the kubelet wrote to a time that a server tells. That a proxy's date is an hour
+//! ahead makes no pod available, nor that it is behind one unavailable.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::model::daemon_set::DaemonSet;
+use crate::model::pod::Pod;
+use crate::model::server_side_apply::managed_fields;
+use crate::model::snapshot::Snapshot;
+
+/// Returns the time to which `minReadySeconds` is counted for the pods of a DaemonSet.
+///
+/// If the clock of the snapshot and this machine's differ, that is the time by the one that is behind; or a later one, if the
+/// controller, which has a clock of its own, counts pods as available that are not by that time.
+pub fn ready_clock<'p>(
+    daemon_set: &DaemonSet,
+    pods: impl IntoIterator<Item = &'p Pod>,
+    snapshot: &Snapshot,
+) -> Timestamp {
+    let (now, difference) = (snapshot.now, snapshot.clock_difference);
+    let min_ready = SignedDuration::from_secs(daemon_set.spec.min_ready_seconds);
+    if difference.is_zero() || min_ready.is_zero() {
+        return now;
+    }
+    let earliest = now.checked_sub(difference.max(SignedDuration::ZERO)).unwrap_or(Timestamp::MIN);
+    counted(daemon_set, pods, min_ready).map_or(earliest, |counted| counted.max(earliest))
+}
+
+/// Returns the time by which as many pods are available as the controller counts, the oldest ones; none counts whose
+/// `minReadySeconds` ended after the controller wrote its status, which may count the pod before it.
+fn counted<'p>(
+    daemon_set: &DaemonSet,
+    pods: impl IntoIterator<Item = &'p Pod>,
+    min_ready: SignedDuration,
+) -> Option<Timestamp> {
+    let written = status_written_at(daemon_set)?;
+    let since = |pod: &Pod| {
+        let ready = pod.condition("Ready").filter(|_| pod.is_ready())?.last_transition_time.get()?;
+        // A kubelet's clock may be behind: no pod is ready before it is created.
+        let stated = pod.metadata.creation_timestamp.get().map_or(ready, |created| created.max(ready));
+        Some((ready, written.duration_since(stated) >= min_ready))
+    };
+    let mut oldest_first: Vec<(Timestamp, bool)> = pods.into_iter().filter_map(since).collect();
+    oldest_first.sort_unstable();
+    let available = usize::try_from(daemon_set.status.number_available).unwrap_or(0);
+    let counted = oldest_first.into_iter().take(available).filter(|(_, is_counted)| *is_counted);
+    counted.map(|(ready, _)| ready).max()?.checked_add(min_ready).ok()
+}
+
+/// Returns when the controller last changed the status, by the API server's clock.
+pub(crate) fn status_written_at(daemon_set: &DaemonSet) -> Option<Timestamp> {
+    let of_status = managed_fields(&daemon_set.object).iter().filter(|entry| entry["subresource"] == "status");
+    of_status.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
+}

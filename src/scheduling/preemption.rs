@@ -1,0 +1,350 @@
+//! Preemption: which pods of lower priority the scheduler deletes to make room for a pod that does not fit.
+//!
+//! A pod of a DaemonSet is meant for one node, which is the only candidate. The filters that are simulated are those of
+//! [`fits`](super::resources::fits) and [`conflicts`](super::ports::conflicts): a pod that fits still does with fewer pods on the node. Of two
+//! pods on a node with the same host port, which the scheduler never puts there, the port is free once both are gone;
+//! upstream, once one is. Groups of pods (feature gate GenericWorkload, off by default) are not known here.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::ports::{conflicts, host_ports};
+use super::resources::{Amounts, amount, pod_requests};
+use crate::model::node::Node;
+use crate::model::pod::{ContainerPort, Pod};
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
+use crate::model::quantity::Quantity;
+
+/// What becomes of a pod that has no room on its node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Preemption<'a> {
+    /// The scheduler preempts other pods for it.
+    Preempts(Victims<'a>),
+    /// Pods that the scheduler has preempted for it have not left the node yet.
+    Waits,
+    /// It would not have room without the pods of lower priority either.
+    NotHelpful,
+    /// No pod of the node has a lower priority.
+    NoneLower,
+    /// Its preemption policy is `Never`.
+    Never,
+}
+
+/// The pods that are preempted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Victims<'a> {
+    /// Those that are preempted for certain, the most important one first.
+    pub certain: Vec<Victim<'a>>,
+    /// Equally important pods of which some are preempted. Upstream sorts them with an unstable algorithm.
+    pub choices: Vec<Choice<'a>>,
+}
+
+impl<'a> Victims<'a> {
+    /// Returns every pod that may be preempted.
+    pub fn possible(&self) -> impl Iterator<Item = &Victim<'a>> {
+        self.certain.iter().chain(self.choices.iter().flat_map(|choice| &choice.of))
+    }
+}
+
+/// Some of several pods.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice<'a> {
+    /// How many of them are preempted at least.
+    pub at_least: usize,
+    /// How many of them are preempted at most.
+    pub at_most: usize,
+    /// The pods.
+    pub of: Vec<Victim<'a>>,
+}
+
+/// A pod that is preempted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Victim<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// Whether that violates a PodDisruptionBudget, if it is known.
+    pub violates_budget: Option<bool>,
+}
+
+/// Returns a pod's priority.
+///
+/// Ported from `PodPriority`, k8s.io/component-helpers/scheduling/corev1/helpers.go, release 1.37.2.
+pub fn priority(pod: &Pod) -> i32 {
+    pod.spec.priority.unwrap_or(0)
+}
+
+/// Returns whether a pod is being deleted because the scheduler has preempted it.
+///
+/// Ported from `PodTerminatingByPreemption`, pkg/scheduler/framework/preemption/util.go, release 1.37.2.
+pub fn is_terminating_by_preemption(pod: &Pod) -> bool {
+    let is_preempted = |pod: &Pod| {
+        pod.condition("DisruptionTarget")
+            .is_some_and(|condition| condition.status == "True" && condition.reason == "PreemptionByScheduler")
+    };
+    pod.metadata.is_terminating() && is_preempted(pod)
+}
+
+/// PodDisruptionBudgets, by namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Budgets<'a>(BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>);
+
+impl<'a> Budgets<'a> {
+    /// Sorts budgets by namespace.
+    pub fn new(budgets: &'a [PodDisruptionBudget]) -> Self {
+        let mut by_namespace: BTreeMap<&str, Vec<&PodDisruptionBudget>> = BTreeMap::new();
+        for budget in budgets {
+            by_namespace.entry(&budget.metadata.namespace).or_default().push(budget);
+        }
+        Budgets(by_namespace)
+    }
+
+    /// Returns the budgets that count the preemption of a pod.
+    fn of(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
+        let labels = &pod.metadata.labels;
+        let counts = |budget: &&&PodDisruptionBudget| {
+            // Unlike an eviction, preemption takes an empty selector for one that selects nothing.
+            let selector = budget.spec.selector.as_ref().filter(|selector| !selector.is_empty());
+            selector.is_some_and(|selector| selector.matches(labels))
+                && !budget.status.disrupted_pods.contains_key(&pod.metadata.name)
+        };
+        let in_namespace = self.0.get(pod.metadata.namespace.as_str()).filter(|_| !labels.is_empty());
+        in_namespace.into_iter().flatten().filter(counts).copied().collect()
+    }
+}
+
+/// A pod that has or will have its place on a node, by what of it another pod could use.
+#[derive(Debug)]
+struct Occupant<'a> {
+    pod: &'a Pod,
+    takes: Vec<i64>,
+    conflicts: bool,
+}
+
+impl Occupant<'_> {
+    /// Returns what tells more important pods from less important ones; those come first.
+    ///
+    /// Ported from `MoreImportantVictim`, pkg/scheduler/framework/preemption/util.go, and `GetPodStartTime`,
+    /// pkg/scheduler/util/utils.go, release 1.37.2, where a pod that has not started counts as started just now.
+    fn importance(&self) -> impl Ord + use<> {
+        let started = self.pod.status.start_time;
+        (Reverse(priority(self.pod)), started.get().is_none(), started)
+    }
+
+    fn needs_as_much_as(&self, other: &Self) -> bool {
+        (&self.takes, self.conflicts) == (&other.takes, other.conflicts)
+    }
+}
+
+/// What a node has left for a pod.
+#[derive(Debug, Clone)]
+struct Room {
+    free: Vec<i64>,
+    pod_slots: i64,
+    conflicts: usize,
+}
+
+impl Room {
+    fn add(&mut self, occupant: &Occupant<'_>) {
+        self.free.iter_mut().zip(&occupant.takes).for_each(|(free, takes)| *free = free.saturating_sub(*takes));
+        self.pod_slots -= 1;
+        self.conflicts += usize::from(occupant.conflicts);
+    }
+
+    fn with<'a>(&self, occupants: impl IntoIterator<Item = &'a Occupant<'a>>) -> Self {
+        let mut room = self.clone();
+        occupants.into_iter().for_each(|occupant| room.add(occupant));
+        room
+    }
+}
+
+/// A pod that has no room on a node, and the pods that have.
+#[derive(Debug)]
+pub struct Contest<'a> {
+    pod: &'a Pod,
+    node: &'a Node,
+    requests: Vec<i64>,
+    /// The node without any pod.
+    empty: Room,
+    bound: Vec<Occupant<'a>>,
+    nominated: Vec<Occupant<'a>>,
+}
+
+impl<'a> Contest<'a> {
+    /// Sets a pod with these requests against the others: all that are bound to the node or nominated for it, and have not ended.
+    pub fn new(pod: &'a Pod, requests: &Amounts, node: &'a Node, others: &[&'a Pod]) -> Self {
+        let requests: Vec<(&str, i64)> =
+            requests.iter().filter(|(_, amount)| **amount > 0).map(|(name, amount)| (name.as_str(), *amount)).collect();
+        let allocatable = |resource: &str| node.status.allocatable.get(resource);
+        let free = requests.iter().map(|(name, _)| allocatable(name).map_or(0, |quantity| amount(name, quantity)));
+        let empty =
+            Room { free: free.collect(), pod_slots: allocatable("pods").map_or(0, Quantity::value), conflicts: 0 };
+        let ports: Vec<&ContainerPort> = host_ports(&pod.spec).collect();
+        let occupant = |pod: &&'a Pod| {
+            let amounts = pod_requests(pod);
+            let takes = requests.iter().map(|(name, _)| amounts.get(*name).copied().unwrap_or(0)).collect();
+            let conflicts = ports.iter().any(|wanted| host_ports(&pod.spec).any(|held| conflicts(wanted, held)));
+            Occupant { pod, takes, conflicts }
+        };
+        let others = others.iter().filter(|other| other.metadata.uid != pod.metadata.uid);
+        let (bound, nominated) = others.map(occupant).partition(|other| !other.pod.spec.node_name.is_empty());
+        let requests = requests.iter().map(|(_, amount)| *amount).collect();
+        Contest { pod, node, requests, empty, bound, nominated }
+    }
+
+    /// Returns whether the pod has room as it is.
+    pub fn fits(&self) -> bool {
+        self.fits_in(&self.as_it_is())
+    }
+
+    fn as_it_is(&self) -> Room {
+        let nominated = self.nominated.iter().filter(|other| priority(other.pod) >= priority(self.pod));
+        self.empty.with(self.bound.iter().chain(nominated))
+    }
+
+    /// Returns what becomes of the pod, which does not fit; `budgets` is absent if they are not known.
+    ///
+    /// Ported from `Evaluator.evaluate` and `DryRunPreemption`, pkg/scheduler/framework/preemption/preemption.go, and
+    /// `PodEligibleToPreemptOthers` and `SelectVictimsOnNode`,
+    /// pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, release 1.37.2.
+    pub fn outcome(&self, budgets: Option<&Budgets<'_>>) -> Preemption<'a> {
+        let own = priority(self.pod);
+        let lower = |other: &&Occupant<'_>| priority(other.pod) < own;
+        // What the node can never have: `UnschedulableAndUnresolvable` of the filter NodeResourcesFit, which ports come before.
+        let is_unresolvable = self.as_it_is().conflicts == 0
+            && self.requests.iter().zip(&self.empty.free).any(|(requested, allocatable)| requested > allocatable);
+        let nominated = &self.pod.status.nominated_node_name;
+        if self.pod.spec.preemption_policy == NEVER {
+            Preemption::Never
+        } else if *nominated == self.node.metadata.name
+            && !is_unresolvable
+            && self.bound.iter().filter(lower).any(|other| is_terminating_by_preemption(other.pod))
+        {
+            Preemption::Waits
+        } else if is_unresolvable {
+            Preemption::NotHelpful
+        } else if !self.bound.iter().any(|other| lower(&other)) {
+            Preemption::NoneLower
+        } else if !self.fits_in(&self.without_lower(own)) {
+            Preemption::NotHelpful
+        } else {
+            Preemption::Preempts(self.victims(budgets))
+        }
+    }
+
+    /// Returns the priority above which the pod would have room, if it may preempt; `None` if no priority is high enough.
+    pub fn needs_priority_above(&self) -> Option<i32> {
+        let own = priority(self.pod);
+        let mut below: Vec<i32> = self.bound.iter().chain(&self.nominated).map(|other| priority(other.pod)).collect();
+        below.retain(|other| *other > own);
+        below.push(own);
+        if self.pod.spec.preemption_policy == NEVER {
+            // Its own priority may do.
+            below.extend(own.checked_sub(1));
+        }
+        below.sort_unstable();
+        below.dedup();
+        below.into_iter().find(|below| self.fits_in(&self.without_lower(below.saturating_add(1))))
+    }
+
+    /// Returns whether a pod on the node has the same priority.
+    pub fn has_equal(&self) -> bool {
+        self.bound.iter().any(|other| priority(other.pod) == priority(self.pod))
+    }
+
+    fn fits_in(&self, room: &Room) -> bool {
+        let has = |(requested, free): (&i64, &i64)| requested <= free;
+        room.pod_slots > 0 && room.conflicts == 0 && self.requests.iter().zip(&room.free).all(has)
+    }
+
+    /// Returns what the node has left without the pods of a lower priority. Nominated pods with one do not count, as in
+    /// `addGENominatedPods`, pkg/scheduler/framework/runtime/framework.go, release 1.37.2.
+    fn without_lower(&self, than: i32) -> Room {
+        self.empty.with(self.bound.iter().chain(&self.nominated).filter(|other| priority(other.pod) >= than))
+    }
+
+    /// Selects the victims: starting with the most important pod of lower priority, those stay beside which the pod fits.
+    ///
+    /// Which of equally important pods stays depends on an order that is not known. So for each group of those two rooms
+    /// are kept: with the pods that stay for certain, and with all that may.
+    fn victims(&self, budgets: Option<&Budgets<'_>>) -> Victims<'a> {
+        let own = priority(self.pod);
+        let lower: Vec<&Occupant<'a>> = self.bound.iter().filter(|other| priority(other.pod) < own).collect();
+        let violations = violations(&lower, budgets);
+        // Those that violate a budget are the first that may stay.
+        let is_order_known = violations.iter().all(Option::is_some);
+        let rank = |(other, violates): &(&Occupant<'a>, Option<bool>)| (Reverse(*violates), other.importance());
+        let mut lower: Vec<(&Occupant<'a>, Option<bool>)> = lower.into_iter().zip(violations).collect();
+        lower.sort_by_key(rank);
+        let mut victims = Victims::default();
+        let (mut least, mut most) = (self.without_lower(own), self.without_lower(own));
+        for group in lower.chunk_by(|a, b| !is_order_known || rank(a) == rank(b)) {
+            let victim = |(other, violates): &(&Occupant<'a>, Option<bool>)| Victim {
+                pod: other.pod,
+                violates_budget: *violates,
+            };
+            let (rest, gone): (Vec<_>, Vec<_>) =
+                group.iter().copied().partition(|(other, _)| self.fits_in(&least.with([*other])));
+            victims.certain.extend(gone.iter().map(victim));
+            let all = |room: &Room| room.with(rest.iter().map(|(other, _)| *other));
+            if rest.is_empty() || self.fits_in(&all(&most)) {
+                (least, most) = (all(&least), all(&most));
+                continue;
+            }
+            let of: Vec<Victim<'a>> = rest.iter().map(victim).collect();
+            if rest.windows(2).all(|pair| pair[0].0.needs_as_much_as(pair[1].0)) {
+                // Whichever stay, as many do, and they leave as much room.
+                let staying = |room: &Room| {
+                    let mut room = room.clone();
+                    let stays = |(other, _): &&(&Occupant<'a>, Option<bool>)| {
+                        let with = room.with([*other]);
+                        let fits = self.fits_in(&with);
+                        if fits {
+                            room = with;
+                        }
+                        fits
+                    };
+                    (rest.iter().take_while(stays).count(), room)
+                };
+                let ((stay_at_most, with_least), (stay_at_least, with_most)) = (staying(&least), staying(&most));
+                (least, most) = (with_least, with_most);
+                victims.choices.push(Choice {
+                    at_least: of.len() - stay_at_most,
+                    at_most: of.len() - stay_at_least,
+                    of,
+                });
+            } else {
+                let at_least = usize::from(!self.fits_in(&all(&least)));
+                victims.choices.push(Choice { at_least, at_most: of.len(), of });
+                most = all(&most);
+            }
+        }
+        victims.certain.sort_by_key(|victim| Reverse(priority(victim.pod)));
+        victims
+    }
+}
+
+/// The preemption policy of a pod that preempts no other.
+pub const NEVER: &str = "Never";
+
+/// Returns whether the preemption of each of these pods violates a budget, if that is known: it may depend on the order of
+/// equally important pods, and if several budgets select a pod, on the order of these, which is that of a Go map.
+///
+/// Ported from `FilterVictimsWithPDBViolation`, pkg/scheduler/framework/preemption/util.go, release 1.37.2.
+fn violations(pods: &[&Occupant<'_>], budgets: Option<&Budgets<'_>>) -> Vec<Option<bool>> {
+    let Some(budgets) = budgets else { return vec![None; pods.len()] };
+    let counted: Vec<Vec<&PodDisruptionBudget>> = pods.iter().map(|other| budgets.of(other.pod)).collect();
+    let violates = |number: usize, budget: &PodDisruptionBudget| {
+        let mine = pods[number].importance();
+        let is_counted = |other: usize| counted[other].iter().any(|one| std::ptr::eq(*one, budget));
+        let others = || (0..pods.len()).filter(|other| *other != number && is_counted(*other));
+        let before = others().filter(|other| counted[*other].len() == 1 && pods[*other].importance() < mine).count();
+        let perhaps_before = others().filter(|other| pods[*other].importance() <= mine).count();
+        let exceeds = |count: usize| i64::try_from(count).is_ok_and(|count| count >= budget.status.disruptions_allowed);
+        Some(exceeds(before)).filter(|exceeds_for_certain| *exceeds_for_certain == exceeds(perhaps_before))
+    };
+    let combined = |number: usize| {
+        let each: Vec<Option<bool>> = counted[number].iter().map(|budget| violates(number, budget)).collect();
+        if each.contains(&Some(true)) { Some(true) } else { each.iter().all(Option::is_some).then_some(false) }
+    };
+    (0..pods.len()).map(combined).collect()
+}

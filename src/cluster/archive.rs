@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Read};
+use std::path::Path;
 
 use super::error::ClusterError;
 use super::file::{Contents, is_dump_name};
@@ -20,24 +21,40 @@ const DESCRIPTION_LIMIT: u64 = 1 << 20;
 ///
 /// Fails if the archive is truncated or broken, or unpacks to too much.
 pub(super) fn add_tar(contents: &mut Contents, name: &str, reader: impl Read) -> Result<(), ClusterError> {
+    each_file(name, reader, |path, file| {
+        if is_dump_name(path) {
+            contents.add_file(Text::new(&format!("{name}: {}", path.display()), file), path);
+        }
+        match contents.length > UNPACKED_LIMIT {
+            true => Err(ClusterError::file(name, "unpacks to more than 16 GiB")
+                .hint("unpack it, and give its parts in a directory")),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Calls a function with each file of a tar archive, which need not read it.
+///
+/// # Errors
+///
+/// Fails if the archive is truncated or broken, and as the function does.
+pub(super) fn each_file(
+    name: &str,
+    reader: impl Read,
+    mut visit: impl FnMut(&Path, &mut dyn Read) -> Result<(), ClusterError>,
+) -> Result<(), ClusterError> {
     let broken = |error: io::Error| broken(name, &error);
     let (position, limit) = (Cell::new(0), Cell::new(DESCRIPTION_LIMIT));
     let mut archive = tar::Archive::new(Blocks { reader, trailing: 0, position: &position, limit: &limit });
     for entry in archive.entries().map_err(broken)? {
-        let entry = entry.map_err(broken)?;
+        let mut entry = entry.map_err(broken)?;
         // Of sparse files, which are not read, the size is not that of their data.
         let is_sparse = entry.header().entry_type().is_gnu_sparse();
         let size = if is_sparse { entry.header().entry_size().map_err(broken)? } else { entry.size() };
         limit.set(position.get().saturating_add(size).saturating_add(DESCRIPTION_LIMIT));
         if entry.header().entry_type().is_file() {
             let path = entry.path().map_err(broken)?.into_owned();
-            if is_dump_name(&path) {
-                contents.add_file(Text::new(&format!("{name}: {}", path.display()), entry), &path);
-                if contents.length > UNPACKED_LIMIT {
-                    return Err(ClusterError::file(name, "unpacks to more than 16 GiB")
-                        .hint("unpack it, and give its parts in a directory"));
-                }
-            }
+            visit(&path, &mut entry)?;
         }
     }
     limit.set(u64::MAX);

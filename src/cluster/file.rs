@@ -10,20 +10,24 @@ use jiff::Timestamp;
 use super::archive;
 use super::dump_reader;
 use super::error::ClusterError;
+#[cfg(feature = "live")]
+use super::log::LogOf;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
 use super::suggestions;
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
-use super::{CoverageScope, Query, Wanted};
+use super::{Config, CoverageScope, Query, Wanted};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use crate::report::count;
+#[cfg(feature = "live")]
+use crate::report::fix::{Command, Fix};
 
 /// The path that names the dump inside the program.
 pub const DEMO: &str = "demo";
 
 /// A cluster with some problems, recorded from a real control plane by the end-to-end tests.
-const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
+pub(super) const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 
 /// What to do about DaemonSets of extensions/v1beta1 and the like.
 const ASK_FOR_CURRENT_VERSION: &str =
@@ -98,8 +102,8 @@ impl Contents {
     }
 }
 
-/// Finds the files of a directory that are JSON or YAML by name, in a steady order.
-fn files_of(directory: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+/// Finds the files of a directory that are wanted by their path, in a steady order.
+pub(super) fn files_of(directory: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>, ClusterError> {
     let unreadable = |error: &std::io::Error| text::io_error(&directory.display().to_string(), error);
     let mut entries = Vec::new();
     for entry in fs::read_dir(directory).map_err(|error| unreadable(&error))? {
@@ -111,8 +115,8 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, ClusterError> {
         let path = entry.path();
         // Links to directories are not followed, so that a cycle of them ends.
         if entry.file_type().is_ok_and(|type_| type_.is_dir()) {
-            files.extend(files_of(&path)?);
-        } else if is_dump_name(&path) && path.is_file() {
+            files.extend(files_of(&path, is_wanted)?);
+        } else if is_wanted(&path) && path.is_file() {
             files.push(path);
         }
     }
@@ -190,8 +194,9 @@ impl Dump {
         needs_all_pods_on: impl Fn(&Snapshot) -> BTreeSet<String>,
     ) -> Result<Reading, ClusterError> {
         let complete = match &query.wanted {
-            Wanted::Everything | Wanted::Coverage(CoverageScope { config: true, .. }) => Complete::All,
+            Wanted::Everything => Complete::All,
             Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
+            Wanted::Coverage(CoverageScope { config: Config::ConfigMaps | Config::All, .. }) => Complete::Config,
             Wanted::RecentChanges => Complete::Written,
             Wanted::Coverage(_) | Wanted::History(_) | Wanted::Change => Complete::None,
         };
@@ -208,6 +213,7 @@ impl Dump {
         let (has_other_daemon_sets, found) = (objects.has_other_daemon_sets, found_kinds(&objects));
         let has_budgets = objects.kinds.contains(&Kind::PodDisruptionBudgets);
         let mut snapshot = self.snapshot(objects, &mut warnings);
+        let has_budgets = has_budgets || snapshot.budgets_complete;
         let existing: Vec<ObjectMeta> =
             snapshot.daemon_sets_of_any_flavor().map(|daemon_set| daemon_set.metadata.clone()).collect();
         let has_gap = snapshot.daemon_sets.is_empty() && snapshot.gaps.contains(&NO_DAEMON_SETS);
@@ -238,7 +244,6 @@ impl Dump {
             snapshot.controller_revisions.retain(|revision| revision.metadata.namespace == *namespace);
             snapshot.events.retain(|event| event.metadata.namespace == *namespace);
             snapshot.limit_ranges.retain(|range| range.metadata.namespace == *namespace);
-            snapshot.pod_disruption_budgets.retain(|budget| budget.metadata.namespace == *namespace);
             snapshot.config_maps.retain(|object| object.metadata.namespace == *namespace);
             snapshot.secrets.retain(|object| object.metadata.namespace == *namespace);
         }
@@ -251,7 +256,7 @@ impl Dump {
             }
             snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
         }
-        if matches!(query.wanted, Wanted::Coverage(CoverageScope { config: true, .. })) {
+        if matches!(query.wanted, Wanted::Coverage(CoverageScope { config: Config::ConfigMaps | Config::All, .. })) {
             // What a dump does not have may exist.
             let kinds = [Kind::ConfigMaps, Kind::Secrets];
             snapshot.gaps.extend(kinds.map(|kind| Gap { kind, namespace: None, cause: GapCause::NotInDump }));
@@ -281,7 +286,7 @@ impl Dump {
         } else if self.path == DEMO {
             contents.add_input(self.name(), Input::new(self.name(), DEMO_BYTES)?)?;
         } else if path.is_dir() {
-            for file in files_of(path)? {
+            for file in files_of(path, &is_dump_name)? {
                 contents.add_file(Text::open(&file), &file);
             }
         } else {
@@ -336,6 +341,7 @@ impl Dump {
     /// Makes a snapshot of everything that was read but foreign pods.
     fn snapshot(&self, objects: Objects, warnings: &mut Vec<String>) -> Snapshot {
         let pods_complete = pods_complete(&objects);
+        let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
         let newest = taken_at.max(objects.newest_time);
@@ -349,11 +355,23 @@ impl Dump {
             // Without any time there is no age to count either.
             now: self.now.or(taken_at).or(objects.newest_time).unwrap_or_default(),
             pods_complete,
+            budgets_complete,
             gaps,
             ..objects.snapshot
         };
         left_out.remove_from(&mut snapshot);
         snapshot
+    }
+
+    /// Makes the error for a log that the dump does not have.
+    #[cfg(feature = "live")]
+    pub(crate) fn has_no_log(&self, of: &LogOf) -> ClusterError {
+        let LogOf { namespace, pod, container, previous } = of;
+        let command = Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container);
+        let command = if *previous { command.switch("--previous") } else { command }.name(pod);
+        ClusterError::file(self.name(), format!("has no log of container {container} of pod {namespace}/{pod}"))
+            .hint("`kubectl cluster-info dump`, must-gathers and support bundles have logs")
+            .hint(Fix::new("to read it from the cluster of the current context", command))
     }
 
     /// Makes the error for a change that is to be made to a dump.
@@ -506,6 +524,16 @@ fn pods_complete(objects: &Objects) -> PodsComplete {
         PodsComplete::Everywhere
     } else {
         PodsComplete::On(nodes)
+    }
+}
+
+/// Tells whether a dump has all PodDisruptionBudgets of the cluster: it says so, or it has those of a dump that has all pods.
+fn has_all_budgets(objects: &Objects, pods_complete: &PodsComplete) -> bool {
+    let budgets = Kind::PodDisruptionBudgets;
+    let is_listed = || objects.kinds.contains(&budgets) && !objects.truncated.contains(&budgets);
+    match objects.headers.as_slice() {
+        [] => *pods_complete == PodsComplete::Everywhere && is_listed(),
+        headers => headers.iter().any(|header| header.kinds().any(|kind| kind == budgets)),
     }
 }
 

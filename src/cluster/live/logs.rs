@@ -1,0 +1,87 @@
+//! Reads the logs of containers, which the API server hands on from the kubelets.
+
+use super::Live;
+use super::list::{escape, object};
+use super::request::Response;
+use crate::cluster::error::ClusterError;
+use crate::cluster::log::{Log, LogLimits, LogOf, LogTail};
+
+/// What kubectl accepts of a log: the errors are JSON.
+const ACCEPT: &str = "application/json, */*";
+
+/// How long a log that is followed may be silent, in seconds: a year.
+const SILENCE: u32 = 365 * 24 * 60 * 60;
+
+/// The most bytes of a line that is followed; a longer one is shown in pieces.
+const MAX_LINE: usize = 1 << 16;
+
+impl Live {
+    /// Reads the end of a log. That of the current run is read if the container was not restarted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the pod does not exist any more, its log cannot be read, or the server refuses.
+    pub(crate) async fn log(&self, of: &LogOf, limits: LogLimits) -> Result<Log, ClusterError> {
+        let (mut answer, previous) = match self.open_log(of, of.previous, limits, false).await {
+            Err(ClusterError::Api { code: 400, .. }) if of.previous => {
+                (self.open_log(of, false, limits, false).await?, false)
+            }
+            answer => (answer?, of.previous),
+        };
+        let mut tail = LogTail::new(limits);
+        while let Some(bytes) = answer.next().await? {
+            tail.push(&bytes);
+        }
+        Ok(tail.finish(previous))
+    }
+
+    /// Follows the log of the current run, and calls a function with each line, until the container ends or the function fails.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Live::log`] does, or as the function does.
+    pub(crate) async fn follow_log<E: From<ClusterError>>(
+        &self,
+        of: &LogOf,
+        limits: LogLimits,
+        mut line: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut answer = self.open_log(of, false, limits, true).await?;
+        let mut rest = Vec::new();
+        while let Some(bytes) = answer.next().await? {
+            rest.extend_from_slice(&bytes);
+            let mut begin = 0;
+            while let Some(length) =
+                memchr::memchr(b'\n', &rest[begin..]).or((rest.len() - begin > MAX_LINE).then_some(MAX_LINE))
+            {
+                line(&String::from_utf8_lossy(&rest[begin..begin + length]))?;
+                begin = (begin + length + 1).min(rest.len());
+            }
+            rest.drain(..begin);
+        }
+        if rest.is_empty() { Ok(()) } else { line(&String::from_utf8_lossy(&rest)) }
+    }
+
+    async fn open_log(
+        &self,
+        of: &LogOf,
+        previous: bool,
+        limits: LogLimits,
+        follow: bool,
+    ) -> Result<Response<'_>, ClusterError> {
+        let LogOf { namespace, pod, container, .. } = of;
+        let path = object("v1", Some(namespace), "pods", pod);
+        let mut path = format!("{path}/log?container={}&previous={previous}&follow={follow}", escape(container));
+        if limits.lines < usize::MAX {
+            // One more tells whether there are more.
+            path += &format!("&tailLines={}", limits.lines + usize::from(!follow));
+        }
+        if let Some(since) = limits.since {
+            path += &format!("&sinceSeconds={}", since.as_secs().max(1));
+        }
+        match follow {
+            true => self.transport.watch("get pods/log", &path, ACCEPT, SILENCE).await,
+            false => self.transport.get("get pods/log", &path, ACCEPT).await,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The node that a command is about, by its name or by a pod on it, and the pod that a DaemonSet has there.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+
+use super::Failure;
+use super::history::only_one;
+use super::parse::parse_node;
+use super::session::Session;
+use crate::cluster::{CoverageScope, Query, Source, Wanted};
+use crate::coverage::options::{Detail, Options};
+use crate::coverage::walk::coverage;
+use crate::error::CommandError;
+use crate::io::Io;
+use crate::model::snapshot::Snapshot;
+use crate::report::agent_pod::PodReport;
+use crate::report::coverage::{NodeState, PodSummary};
+use crate::report::fix::{Command, Fix};
+
+/// Flags that choose a node.
+#[derive(Debug, Clone, Args)]
+#[group(multiple = false)]
+pub(super) struct PlaceArgs {
+    /// The node
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// The node of this pod, such as shop/web-1; without a namespace, a pod in that of the DaemonSet
+    #[arg(long, value_name = "[NAMESPACE/]POD")]
+    beside: Option<String>,
+}
+
+/// A node that is chosen by a user.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Node(String),
+    /// That of a pod, which may be in another namespace.
+    Beside {
+        namespace: Option<String>,
+        pod: String,
+    },
+}
+
+impl PlaceArgs {
+    /// Makes sense of the flags; `None` if none is given.
+    ///
+    /// # Errors
+    ///
+    /// Fails if something other than a node or a pod is named.
+    pub(super) fn resolve(self) -> Result<Option<Place>, CommandError> {
+        let PlaceArgs { node, beside } = self;
+        if let Some(node) = node {
+            return Ok(Some(Place::Node(parse_node(&node)?)));
+        }
+        let Some(beside) = beside else { return Ok(None) };
+        let (namespace, pod) = match beside.split_once('/') {
+            None => (None, beside.as_str()),
+            Some(("po" | "pod" | "pods", pod)) => (None, pod),
+            Some((namespace, pod)) => (Some(namespace.to_owned()), pod),
+        };
+        if pod.is_empty() || pod.contains('/') || namespace.as_ref().is_some_and(String::is_empty) {
+            let error = CommandError::usage(format!("{beside:?} does not name a pod"));
+            return Err(error.hint("give POD or NAMESPACE/POD"));
+        }
+        Ok(Some(Place::Beside { namespace, pod: pod.to_owned() }))
+    }
+}
+
+impl Place {
+    /// Reads a DaemonSet and its pods on the node, whose name is returned, too.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the DaemonSet, the node or the pod that it is chosen by cannot be read.
+    pub(super) async fn read(
+        self,
+        session: &Session,
+        names: Vec<String>,
+        io: &mut Io<'_>,
+    ) -> Result<(Snapshot, String), Failure> {
+        let node = match (self, &session.source) {
+            (Place::Node(node), _) => node,
+            (Place::Beside { namespace, pod }, Source::Live(live)) => {
+                let namespace = namespace.or_else(|| session.namespace.clone());
+                let namespace = namespace.unwrap_or_else(|| session.default_namespace.clone());
+                let found = live.pod(&namespace, &pod).await?;
+                node_of(&namespace, &pod, found.map(|found| found.spec.node_name))?
+            }
+            (Place::Beside { namespace, pod }, Source::File(_)) => {
+                // One reading has all, since standard input can be read only once.
+                let query = Query { names, wanted: Wanted::Everything, ..Query::default() };
+                let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+                let namespace = namespace.or_else(|| session.namespace.clone());
+                let own = || snapshot.daemon_sets.first().map(|daemon_set| daemon_set.metadata.namespace.clone());
+                let namespace = namespace.or_else(own).unwrap_or_default();
+                let is_meant = |name: &str, other: &str| (name, other) == (pod.as_str(), namespace.as_str());
+                let found =
+                    snapshot.pods.iter().find(|found| is_meant(&found.metadata.name, &found.metadata.namespace));
+                let node = node_of(&namespace, &pod, found.map(|found| found.spec.node_name.clone()))?;
+                return Ok((snapshot, node));
+            }
+        };
+        let scope = CoverageScope { node: Some(node.clone()), ..CoverageScope::default() };
+        let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
+        Ok((session.read(query, io, |_| BTreeSet::from([node.clone()])).await?, node))
+    }
+}
+
+/// Returns the node of a pod, as far as it exists and has one.
+fn node_of(namespace: &str, pod: &str, node: Option<String>) -> Result<String, CommandError> {
+    let problem = match node {
+        Some(node) if !node.is_empty() => return Ok(node),
+        Some(_) => "is not scheduled to a node yet",
+        None => "not found",
+    };
+    let list = Command::kubectl(&["get", "pods"]).namespace(namespace).flag("-o", "wide");
+    Err(CommandError::new(format!("pod {namespace}/{pod} {problem}"))
+        .hint(Fix::new("to list the pods and their nodes", list)))
+}
+
+/// Returns the pod that the one DaemonSet of a snapshot has on a node: of two, the one that works.
+///
+/// # Errors
+///
+/// Fails if there is no pod, with the reason, and if the snapshot has no or several DaemonSets.
+pub(super) fn pod_on(snapshot: &Snapshot, node: &str, session: &Session) -> Result<PodReport, CommandError> {
+    session.check_unknown_names(snapshot)?;
+    let name = only_one(snapshot, "this command")?.daemon_set.metadata.clone();
+    let options = Options { detail: Detail::Nodes, node: Some(node.to_owned()), ..Options::default() };
+    let mut report = coverage(snapshot, &options);
+    let rows = report.daemon_sets.iter_mut().flat_map(|daemon_set| std::mem::take(&mut daemon_set.nodes));
+    let row = rows.into_iter().find(|row| row.name == node);
+    let rank = |pod: &PodSummary| (pod.terminating, !pod.bound, !pod.available, !pod.ready);
+    if let Some(pod) = row.as_ref().and_then(|row| row.pods.iter().min_by_key(|pod| rank(pod))) {
+        let (namespace, daemon_set) = (name.namespace, name.name);
+        return Ok(PodReport { namespace, daemon_set, node: node.to_owned(), pod: pod.clone() });
+    }
+    let what = format!("pod of {}/{} on node {node}", name.namespace, name.name);
+    let Some(row) = row.filter(|row| row.state != NodeState::Unknown) else {
+        let error = CommandError::new(format!("whether there is a {what} is not known"));
+        return Err(report.incomplete.into_iter().map(|gap| gap.message).fold(error, CommandError::hint));
+    };
+    Err(match row.reasons.into_iter().next() {
+        Some(reason) => CommandError::new(format!("no {what}: {}", reason.message)).hint(reason.fix),
+        None => CommandError::new(format!("no {what}")),
+    })
+}

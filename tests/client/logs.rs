@@ -1,0 +1,244 @@
+//! `logs` against a server whose pods log what a test wants: which logs are requested, what is shown of them, and its bounds.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use kubectl_ds::model::pod::Pod;
+use serde_json::{from_value, json};
+
+use super::server::{Asked, Reply, Server};
+use super::{absent, cluster, node, protobuf_list, refusal};
+use crate::screens::{Ended, end, kubectl_ds};
+
+/// A pod of the DaemonSet `agent` whose container crashes after an init container has completed.
+fn crashing(number: usize) -> Pod {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "uid-of-agent", "controller": true});
+    from_value(json!({
+        "metadata": {"name": format!("agent-{number}"), "namespace": "team", "uid": format!("uid-{number}"),
+            "labels": {"app": "agent"}, "ownerReferences": [owner]},
+        "spec": {"nodeName": format!("n{number}"), "initContainers": [{"name": "setup"}],
+            "containers": [{"name": "proxy"}, {"name": "main"}]},
+        "status": {"phase": "Running",
+            "initContainerStatuses": [{"name": "setup", "state": {"terminated": {"exitCode": 0}}}],
+            "containerStatuses": [{"name": "proxy", "ready": true, "state": {"running": {}}},
+                {"name": "main", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]},
+    }))
+    .unwrap()
+}
+
+/// Starts a cluster with crashing pods, which answers a request for the log of one of them, by its number.
+fn serve(pods: usize, log: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'static) -> Server {
+    Server::start(move |asked: &Asked| {
+        let of = asked.path().strip_prefix("/api/v1/namespaces/team/pods/agent-");
+        if let Some(number) = of.and_then(|of| of.strip_suffix("/log")) {
+            return log(asked, number.parse().unwrap());
+        }
+        match asked.path() {
+            "/api/v1/nodes" => {
+                protobuf_list("NodeList", &(0..pods).map(|at| node(&format!("n{at}"))).collect::<Vec<_>>(), "")
+            }
+            "/api/v1/pods" | "/api/v1/namespaces/team/pods" => {
+                protobuf_list("PodList", &(0..pods).map(crashing).collect::<Vec<_>>(), "")
+            }
+            _ => cluster(asked),
+        }
+    })
+}
+
+fn text(lines: impl Into<String>) -> Reply {
+    Reply::of(200, "text/plain", lines.into())
+}
+
+fn arguments(server: &Server, arguments: &[&str]) -> Vec<String> {
+    let own = ["logs", "agent", "-n", "team", "--server"].map(str::to_owned);
+    own.into_iter()
+        .chain([format!("http://{}", server.address)])
+        .chain(arguments.iter().map(|it| (*it).to_owned()))
+        .collect()
+}
+
+fn run(server: &Server, given: &[&str]) -> Ended {
+    end(kubectl_ds(&arguments(server, given)), None)
+}
+
+/// Returns the queries of the requests for logs.
+fn requested(server: &Server) -> Vec<String> {
+    let logs = server.asked().into_iter().filter(|asked| asked.path().ends_with("/log"));
+    logs.map(|asked| asked.target.split_once('?').unwrap().1.to_owned()).collect()
+}
+
+#[test]
+fn equal_lines_are_shown_once_with_their_nodes_and_the_odd_ones_after() {
+    let server = serve(6, |_, number| {
+        let odd = if number == 4 { "disk is full\n" } else { "" };
+        text(format!("10:00:0{number} start on n{number}\n{odd}Error: scap_init failed after {number} ms\n"))
+    });
+    let ended = run(&server, &["--reason", "CrashLooping"]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    let expected = "on 6 nodes: n0, n1, n2, n3, n4, n5\n    10:00:00 start on n0\n    Error: scap_init failed after 0 ms\n\n\
+        only on n4\n    disk is full\n";
+    // Which of the equal lines is shown depends on which log was read first.
+    let shown: String = ended.out.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let expected: String = expected.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(shown, expected);
+    let queries = requested(&server);
+    assert_eq!(queries.len(), 6);
+    assert!(
+        queries.iter().all(|query| query == "container=main&previous=true&follow=false&tailLines=21"),
+        "{queries:?}"
+    );
+}
+
+#[test]
+fn the_log_of_one_pod_is_shown_as_it_is_but_steers_no_terminal() {
+    let server =
+        serve(1, |_, _| text("\u{1b}[31mred\u{1b}[0m\r\n\u{1b}]0;title\u{7}\n\u{1b}[2Jgone\n\nagain\nagain\n"));
+    let ended = run(&server, &["--node", "n0", "-c", "proxy", "--since", "5m", "--tail", "7"]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    assert_eq!(ended.out, "red\n\\u{1b}]0;title\\u{7}\n\\u{1b}[2Jgone\n\nagain\nagain\n");
+    assert_eq!(requested(&server), ["container=proxy&previous=false&follow=false&tailLines=8&sinceSeconds=300"]);
+    run(&server, &["--node", "n0"]);
+    assert_eq!(requested(&server)[1], "container=main&previous=true&follow=false&tailLines=60001");
+}
+
+#[test]
+fn without_a_previous_run_the_current_one_is_read() {
+    let server = serve(1, |asked, _| match asked.target.contains("previous=true") {
+        true => refusal(400, "BadRequest", "previous terminated container \"main\" in pod \"agent-0\" not found"),
+        false => text("current\n"),
+    });
+    let ended = run(&server, &["--node", "n0", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&report["logs"][0]["previous"], &report["blocks"][0]["lines"]), (&json!(false), &json!(["current"])));
+}
+
+#[test]
+fn a_pod_that_went_away_is_told_and_the_others_are_shown() {
+    let server = serve(3, |asked, number| match number {
+        1 => absent(asked.path().strip_suffix("/log").unwrap()),
+        _ => text("boom\n"),
+    });
+    let ended = run(&server, &["--state", "Starting", "--state", "NotReady"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "on 2 nodes: n0, n2\n    boom\n"));
+    assert!(ended.err.starts_with("warning: the log of pod agent-1 on n1 could not be read: "), "{}", ended.err);
+}
+
+#[test]
+fn a_missing_permission_is_an_error_that_names_it() {
+    let server = serve(3, |_, number| {
+        let message = format!("pods \"agent-{number}\" is forbidden: User \"jane\" cannot get resource \"pods/log\"");
+        refusal(403, "Forbidden", &message)
+    });
+    let ended = run(&server, &["--reason", "CrashLooping"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    assert!(ended.err.starts_with("Error from server (Forbidden): pods \"agent-"), "{}", ended.err);
+    assert!(ended.err.contains("\"pods/log\"") && ended.err.contains("auth can-i --list"), "{}", ended.err);
+}
+
+#[test]
+fn no_more_than_eight_logs_are_read_at_a_time() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, noted) = (now.clone(), most.clone());
+    let server = serve(30, move |_, _| {
+        noted.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(30));
+        counted.fetch_sub(1, Ordering::SeqCst);
+        text("boom\n")
+    });
+    assert_eq!(run(&server, &["--reason", "CrashLooping"]).code, Some(0));
+    let most = most.load(Ordering::SeqCst);
+    assert!((4..=8).contains(&most), "{most}");
+}
+
+/// Returns the most memory that a process had, in kilobytes.
+#[cfg(target_os = "linux")]
+fn peak(pid: u32) -> Option<usize> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().split(' ').next()?.parse().ok()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn forty_pods_that_log_much_take_less_than_60_mb() {
+    // Every line is another one, and they are short, which takes most memory.
+    let word = |mut number: usize| {
+        let letters = std::iter::repeat_with(|| {
+            number /= 26;
+            char::from(b'a' + u8::try_from(number % 26).unwrap())
+        });
+        letters.take(6).collect::<String>()
+    };
+    for width in [10, 300] {
+        let server = serve(40, move |_, number| {
+            let line = |at: usize| format!("{:>width$}\n", word((number * 1_000_000 + at) * 26));
+            text((0..4_000_000 / width).map(line).collect::<String>())
+        });
+        let mut command = kubectl_ds(&arguments(&server, &["--reason", "CrashLooping", "--tail", "-1"]));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        let most = Arc::new(Mutex::new(0));
+        let noted = most.clone();
+        let watch = thread::spawn(move || {
+            while let Some(now) = peak(pid) {
+                *noted.lock().unwrap() = now;
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().count();
+        let output = child.wait_with_output().unwrap();
+        watch.join().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(err.contains("of 40 long logs only the end is shown"), "{err}");
+        let most = *most.lock().unwrap() / 1024;
+        assert!(lines > 20_000 && most < 60, "{lines} lines, {most} MB");
+    }
+}
+
+#[test]
+fn what_is_followed_comes_with_its_node_until_the_pods_end() {
+    let (reply, sender) = Reply::open("text/plain");
+    let server = serve(2, move |_, number| if number == 0 { text("from the first\n") } else { reply.clone() });
+    let mut command = kubectl_ds(&arguments(&server, &["--reason", "CrashLooping", "-f"]));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "n0 from the first");
+    for piece in ["o", "ne\ntwo\nthr"] {
+        sender.send(piece.as_bytes().to_vec()).unwrap();
+    }
+    assert_eq!(lines.next().unwrap().unwrap(), "n1 one");
+    assert_eq!(lines.next().unwrap().unwrap(), "n1 two");
+    drop(sender);
+    assert_eq!(lines.next().unwrap().unwrap(), "n1 thr");
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(err, "warning: the log of pod agent-0 on n0 ended\nwarning: the log of pod agent-1 on n1 ended\n");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(requested(&server).iter().all(|query| query == "container=main&previous=false&follow=true&tailLines=20"));
+}
+
+#[test]
+fn a_closed_pipe_ends_what_is_followed() {
+    let (reply, sender) = Reply::open("text/plain");
+    let server = serve(1, move |_, _| reply.clone());
+    let mut command = kubectl_ds(&arguments(&server, &["--node", "n0", "--follow"]));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    sender.send(b"line\n".to_vec()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn too_many_logs_are_not_followed() {
+    let server = serve(51, |_, _| text(""));
+    let ended = run(&server, &["--reason", "CrashLooping", "-f"]);
+    assert_eq!((ended.code, requested(&server).len()), (Some(2), 0));
+    assert!(ended.err.starts_with("error: 51 logs match, and no more than 50 can be followed\n"), "{}", ended.err);
+}

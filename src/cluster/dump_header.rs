@@ -66,6 +66,7 @@ impl Header {
             kinds: Kind::ALL
                 .into_iter()
                 .filter(|kind| !missing(*kind))
+                .chain(snapshot.budgets_complete.then_some(Kind::PodDisruptionBudgets))
                 .map(|kind| kind.resource().to_owned())
                 .collect(),
             counts: counts(snapshot).map(|(kind, count)| (kind.resource().to_owned(), count)).collect(),

@@ -5,12 +5,16 @@
 
 mod archive;
 mod dump_header;
+#[cfg(feature = "live")]
+mod dump_logs;
 mod dump_reader;
 pub mod error;
 pub mod file;
 mod json_document;
 #[cfg(feature = "live")]
 pub mod live;
+#[cfg(feature = "live")]
+pub(crate) mod log;
 mod log_section;
 pub mod manifest;
 mod manifest_validation;
@@ -41,6 +45,8 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+#[cfg(feature = "live")]
+use crate::model::pod_disruption_budget::HeldPod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass, UnknownName};
@@ -100,8 +106,20 @@ pub struct CoverageScope {
     pub node_selector: LabelSelector,
     /// Whether to read LimitRanges, runtime classes and priority classes, to simulate new pods.
     pub admission: bool,
-    /// Whether to read the metadata of the ConfigMaps and Secrets that templates use, and when containers started.
-    pub config: bool,
+    /// Of which objects that templates use to read the metadata, and with that when containers have started.
+    pub config: Config,
+}
+
+/// Of which objects that templates use the metadata is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Config {
+    /// Of none.
+    #[default]
+    None,
+    /// Of ConfigMaps: audit logs show each read of a Secret.
+    ConfigMaps,
+    /// Of ConfigMaps and Secrets.
+    All,
 }
 
 /// Of which DaemonSets pods are read.
@@ -226,6 +244,13 @@ objects!(DaemonSet ControllerRevision Node Pod Event LimitRange RuntimeClass Pri
 
 #[cfg(feature = "live")]
 objects!(WrittenObject);
+
+#[cfg(feature = "live")]
+impl Object for HeldPod {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.pod.metadata
+    }
+}
 
 #[cfg(feature = "live")]
 impl Object for WrittenNode {

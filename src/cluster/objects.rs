@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::Object;
 use super::dump_header::Header;
 use super::newest_time::NewestTime;
-use super::projection::{SharedParts, foreign_pod, keep_node, own_pod, takes_room};
+use super::projection::{SharedKeys, SharedParts, foreign_pod, keep_node, own_pod, takes_room};
 use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
@@ -52,6 +52,8 @@ pub(super) enum Complete {
     Node(String),
     /// None, but who has changed a node is kept.
     Written,
+    /// Those of DaemonSets, with the ConfigMaps and Secrets that they may use.
+    Config,
     /// All of them, for another dump.
     All,
 }
@@ -61,7 +63,7 @@ impl Complete {
         match self {
             Complete::None | Complete::Written => false,
             Complete::Node(name) => name == node,
-            Complete::All => true,
+            Complete::Config | Complete::All => true,
         }
     }
 }
@@ -91,6 +93,8 @@ pub(super) struct Objects {
     /// The bound pods of other controllers.
     pub(super) foreign_pods: PackedPods,
     pub(super) shared: SharedParts,
+    /// As `shared`, of who has written nodes.
+    pub(super) shared_keys: SharedKeys,
     /// The kinds of which there was an object, or a list without one.
     pub(super) kinds: BTreeSet<Kind>,
     /// The kinds of the lists that broke off in a file of a directory or archive.
@@ -198,7 +202,9 @@ impl Objects {
                 let node = match self.complete {
                     Complete::Written => {
                         let node = WrittenNode::from_object(Value::deserialize(deserializer)?);
-                        self.snapshot.note_writes(node.map_err(D::Error::custom)?)
+                        let mut node = node.map_err(D::Error::custom)?;
+                        self.shared_keys.share(&mut node);
+                        self.snapshot.note_writes(node)
                     }
                     _ => Node::deserialize(deserializer)?,
                 };
@@ -243,7 +249,7 @@ impl Objects {
                     self.count_other(Type { api_version, kind });
                     return Ok(());
                 }
-                if self.complete != Complete::All {
+                if !matches!(self.complete, Complete::Config | Complete::All) {
                     Ok(object.metadata.namespace)
                 } else if kind == Kind::Secrets {
                     self.keep(object, |kept| &mut kept.secrets)

@@ -8,6 +8,7 @@ use crate::model::metadata::{ObjectMeta, OwnerReference};
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
 use crate::model::shared::Shared;
+use crate::model::written::WrittenNode;
 
 /// The conditions of a ready pod that add nothing to its readiness.
 const STEPS: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"];
@@ -127,24 +128,49 @@ impl SharedParts {
     }
 }
 
+/// The labels of nodes that field managers own, by their keys: most nodes have the same.
+#[derive(Debug, Default)]
+pub(super) struct SharedKeys(BTreeMap<Vec<String>, Shared<Vec<String>>>);
+
+impl SharedKeys {
+    /// Lets what is kept of who has written a node share the keys with an earlier node.
+    pub(super) fn share(&mut self, node: &mut WrittenNode) {
+        for labels in node.written.iter_mut().flatten().map(|written| &mut written.labels) {
+            match self.0.get(&**labels) {
+                Some(known) => labels.share(known),
+                None => drop(self.0.insert(labels.to_vec(), labels.clone())),
+            }
+        }
+    }
+}
+
 /// Tells whether a pod takes room on a node, or will.
 pub(super) fn takes_room(pod: &Pod) -> bool {
     let is_bound = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
     is_bound && !pod.is_terminal()
 }
 
-/// Drops the fields of a foreign pod that are needed neither to compute the free resources of its node nor to tell whether it
-/// is ready, or what holds it if it is being deleted.
+/// Drops the fields of a foreign pod that are needed neither to compute the free resources of its node and whom the scheduler
+/// preempts there, nor to tell whether it is ready, or what holds it if it is being deleted.
 pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
     drop_equal_allocations(&mut pod);
     let Pod { metadata, spec, status } = pod;
     let ObjectMeta {
-        name, namespace, uid, owner_references, deletion_timestamp, creation_timestamp, finalizers, ..
+        name,
+        namespace,
+        uid,
+        labels,
+        owner_references,
+        deletion_timestamp,
+        creation_timestamp,
+        finalizers,
+        ..
     } = metadata;
     let metadata = ObjectMeta {
         name,
         namespace,
         uid,
+        labels,
         creation_timestamp,
         deletion_timestamp,
         finalizers: if deletion_timestamp.get().is_some() { finalizers } else { Default::default() },
@@ -154,6 +180,7 @@ pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
     let PodStatus {
         phase,
         conditions,
+        start_time,
         mut container_statuses,
         mut init_container_statuses,
         nominated_node_name,
@@ -171,8 +198,13 @@ pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
         conditions: conditions
             .into_iter()
             // An in-place resize is reported in conditions. A pod is taken for ready unless its condition says otherwise.
-            .filter(|one| one.type_.starts_with("PodResize") || (one.type_ == "Ready" && one.status != "True"))
+            .filter(|one| {
+                one.type_.starts_with("PodResize")
+                    || (one.type_ == "Ready" && one.status != "True")
+                    || (one.type_ == "DisruptionTarget" && deletion_timestamp.get().is_some())
+            })
             .collect(),
+        start_time,
         container_statuses,
         init_container_statuses,
         nominated_node_name,

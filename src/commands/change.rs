@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun};
-use super::hold_trial::{check_end_of_hold, held_at};
+use super::hold_trial::{check_end_of_hold, held_at, tried_template};
 use super::not_applied::{NotApplied, applied_or_not, not_observed, not_read, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output::{self, Output};
@@ -40,7 +40,7 @@ use crate::report::plan::{Backoff, ChangeOutcome, ChangePlan, ChangeStage, LeftB
 use crate::report::{count, count_and};
 use crate::rollout::apply::{Application, Kept, Server, StepRefusal, is_undone};
 use crate::rollout::concurrent_edit::managers;
-use crate::rollout::new_pods::trial_of_current;
+use crate::rollout::new_pods::{trial_of, trial_of_current};
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::proposal::Planned;
 use crate::rollout::retry::is_as_retried;
@@ -83,6 +83,33 @@ pub(super) trait Verb {
     ///
     /// Fails if there is nothing to change it to, or if that would do harm.
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError>;
+
+    /// Returns what admission makes of the template of a rollback, and the hash of its revision, if the API server was asked about a
+    /// pod of that revision: pods are created of what admission makes of it. `None` if that is the same, or not known.
+    async fn template_of_admission(
+        &self,
+        snapshot: &Snapshot,
+        daemon_set: &DaemonSet,
+        session: &Session,
+        io: &mut Io<'_>,
+    ) -> Option<(String, Template)> {
+        if snapshot.admissions.is_empty() {
+            return None;
+        }
+        let index = Index::new(snapshot);
+        let before = Situation::new(&index, daemon_set);
+        let Planned { plan, .. } = self.plan(&before).ok()?;
+        let Action::Undo { to_revision } = plan.action else { return None };
+        let target = before.revisions.number(to_revision)?;
+        let (hash, template) = (target.object.hash(), target.template.as_ref().ok()?);
+        snapshot.is_admitted(daemon_set, hash)?;
+        let interrupt = io.interrupt.clone();
+        let tried = tried_template(plan.steps.first()?, daemon_set, session.source.live().ok()?, interrupt.requested());
+        let stored = show_progress(tried, &session.progress, io).await?;
+        // They come again with the change.
+        session.source.live().ok()?.take_warnings();
+        (!stored.same_meaning(template)).then(|| (hash.to_owned(), stored))
+    }
 }
 
 impl<V: Verb> RunCommand for V {
@@ -109,6 +136,14 @@ impl<V: Verb> RunCommand for V {
             let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
             let plan = Plan::pause(daemon_set, snapshot.now);
             (snapshot.now, _) = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
+        }
+        let daemon_set = only_one(&snapshot, &named.name)?;
+        if asks && let Some((hash, stored)) = self.template_of_admission(&snapshot, daemon_set, &session, io).await {
+            let uid = daemon_set.metadata.uid.clone();
+            snapshot.admissions.retain(|it| it.daemon_set_uid != uid || it.hash != hash);
+            let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, &hash, &stored);
+            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
+            snapshot.admissions.extend(asked);
         }
         let daemon_set = only_one(&snapshot, &named.name)?;
         let index = Index::new(&snapshot);

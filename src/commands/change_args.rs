@@ -63,6 +63,21 @@ impl ChangeArgs {
         Ok(named)
     }
 
+    /// Refuses the flags about waiting, for a command after which nothing tells that the controller has acted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one of them was given.
+    pub(super) fn check_nothing_is_awaited(&self) -> Result<(), CommandError> {
+        let flag = match (self.no_wait, self.timeout) {
+            (true, _) => "--no-wait",
+            (false, Some(_)) => "--timeout",
+            (false, None) => return Ok(()),
+        };
+        let message = format!("{flag} has no effect: the command does not wait for the controller");
+        Err(CommandError::usage(message).hint("to follow what it does then, add --watch"))
+    }
+
     /// Returns how long to wait for the controller; `None` if not waiting.
     pub(super) fn patience(&self) -> Option<Duration> {
         // The server's answer has the object already.

@@ -9,10 +9,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::output::{self, Output, OutputParser};
-use super::session::{GlobalArgs, show_progress};
+use super::session::{GlobalArgs, Session, show_progress};
 use super::watch::{Display, Rejection, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
-use crate::cluster::live::Watch;
 use crate::cluster::{Flavors, Query, Wanted};
 use crate::connection::parse_duration;
 use crate::encode::sanitize::sanitize;
@@ -61,7 +60,6 @@ impl RunCommand for ChangesArgs {
             check_watch(&target, output.as_ref())?;
         }
         let session = target.open(io).await?;
-        let query = Query { flavors: Flavors::Any, wanted: Wanted::RecentChanges, ..Query::default() };
         let view = target.view_for(output.as_ref(), io);
         let show = |report: &mut ChangesReport, out: &mut dyn Write| -> Result<(), Failure> {
             if !output::print_data(output.as_ref(), report, &view, out)? {
@@ -74,26 +72,30 @@ impl RunCommand for ChangesArgs {
         // A duration that reaches back further than time can be told leaves nothing out.
         let since = |now: Timestamp| since.and_then(|since| now.checked_sub(since).ok());
         if watch {
-            let watch = show_progress(session.watch(query), &session.progress, io).await?;
             let display = if output == Some(Output::Json) { Display::Json } else { Display::Lines };
-            return follow(watch, &display, since, show, &view, io, out).await;
+            return follow(&session, display, since, show, &view, io, out).await;
         }
-        let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+        let snapshot = session.read(query(), io, |_| BTreeSet::new()).await?;
         show(&mut recent_changes(&snapshot, since(snapshot.now)), out)?;
         Ok(Exit::Success)
     }
 }
 
+fn query() -> Query {
+    Query { flavors: Flavors::Any, wanted: Wanted::RecentChanges, ..Query::default() }
+}
+
 /// Shows what has changed, then what changes, until the command is interrupted.
 async fn follow(
-    mut watch: Watch<'_>,
-    display: &Display,
+    session: &Session,
+    mut display: Display,
     since: impl Fn(Timestamp) -> Option<Timestamp>,
     show: impl Fn(&mut ChangesReport, &mut dyn Write) -> Result<(), Failure>,
     view: &View,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
+    let mut watch = show_progress(session.watch(query()), &session.progress, io).await?;
     let since = since(watch.snapshot().await.now);
     let (mut changes, mut rejection, mut warned, mut is_first) =
         (FollowedChanges::default(), Rejection::default(), Vec::new(), true);
@@ -101,6 +103,7 @@ async fn follow(
         let looked = Instant::now();
         watch.snapshot().await;
         rejection.check(&watch)?;
+        display.print_warnings(session, io)?;
         let mut report = changes.update(watch.snapshot().await, since);
         let mut notices = notices(&watch);
         match display {

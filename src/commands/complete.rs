@@ -109,6 +109,8 @@ pub(super) async fn run_for_shell(
 enum Value {
     DaemonSet,
     Node,
+    /// A pod of any controller, as `NAMESPACE/NAME`.
+    Pod,
     Namespace,
     NodeLabel,
     Revision,
@@ -123,6 +125,7 @@ impl Value {
         Some(match argument {
             "name" | "names" => Value::DaemonSet,
             "node" => Value::Node,
+            "beside" => Value::Pod,
             "namespace" => Value::Namespace,
             "by" => Value::NodeLabel,
             "to_revision" | "revision" => Value::Revision,
@@ -146,6 +149,9 @@ impl Value {
     fn is_valid(self, text: &str) -> bool {
         match self {
             Value::DaemonSet | Value::Node => is_dns_subdomain(text),
+            Value::Pod => {
+                text.split_once('/').is_some_and(|(space, name)| is_dns_label(space) && is_dns_subdomain(name))
+            }
             Value::Namespace => is_dns_label(text),
             Value::NodeLabel => is_label_key(text),
             Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => {
@@ -171,7 +177,8 @@ async fn command_with_values(line: &[OsString], index: usize, io: &Io<'_>) -> (C
         Some(Value::File) => return (with_completer(|_, typed| PathCompleter::any().complete(typed)), wanted),
         Some(value) => {
             let words = line.get(..index).unwrap_or_default();
-            let found = tokio::time::timeout(PATIENCE, values(value, words, io)).await;
+            let typed = line.get(index).map(|word| word.to_string_lossy()).unwrap_or_default();
+            let found = tokio::time::timeout(PATIENCE, values(value, words, &typed, io)).await;
             let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
             found.retain(|text, _| value.is_valid(text));
             found
@@ -203,8 +210,13 @@ fn with_completer(
     super::command().mut_args(add).mut_subcommands(move |subcommand| subcommand.mut_args(for_subcommands.clone()))
 }
 
-/// Reads values, with a description each, for a command line of which `words` are typed.
-async fn values(value: Value, words: &[OsString], io: &Io<'_>) -> Result<BTreeMap<String, String>, Failure> {
+/// Reads values, with a description each, for a command line of which `words` are typed, and a part of the value.
+async fn values(
+    value: Value,
+    words: &[OsString],
+    typed: &str,
+    io: &Io<'_>,
+) -> Result<BTreeMap<String, String>, Failure> {
     let none = BTreeMap::new();
     let parsed = super::command().ignore_errors(true).try_get_matches_from(words);
     let Some((matches, flags)) = parsed.ok().and_then(|matches| {
@@ -248,6 +260,11 @@ async fn values(value: Value, words: &[OsString], io: &Io<'_>) -> Result<BTreeMa
                     rows.into_iter().map(|(name, [available, desired])| (name, counts(&available, &desired))).collect()
                 }
                 Value::Node => with_status(of(Nameable::Nodes).await?).collect(),
+                Value::Pod => {
+                    let (before, _) = typed.split_once('/').unwrap_or_default();
+                    let namespace = before.rsplit('=').next().filter(|namespace| !namespace.is_empty());
+                    undescribed(live.pod_names(namespace).await?)
+                }
                 Value::Namespace => with_status(of(Nameable::Namespaces).await?).collect(),
                 Value::NodeLabel => undescribed(live.node_label_keys().await?),
                 Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => none,
@@ -293,6 +310,10 @@ fn of_snapshot(value: Value, snapshot: &Snapshot) -> BTreeMap<String, String> {
             })
             .collect(),
         Value::Node => snapshot.nodes.iter().map(|node| named(&node.metadata)).collect(),
+        Value::Pod => {
+            let pods = snapshot.pods.iter().map(|pod| &pod.metadata);
+            pods.map(|pod| (format!("{}/{}", pod.namespace, pod.name), String::new())).collect()
+        }
         Value::Namespace => {
             let namespaces = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
             namespaces.map(|namespace| (namespace, String::new())).collect()

@@ -6,16 +6,18 @@ use std::io::Write;
 use clap::Args;
 
 use super::gate;
+use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::output::{self, Output, OutputParser};
-use super::parse::{check_label_key, node_states, parse_names, parse_node, parse_selector, reason_codes};
+use super::parse::{check_label_key, parse_names, parse_node};
 use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
 use super::what_if::{self, WhatIf};
 use super::{Failure, RunCommand};
 use crate::cluster::manifest::Apply;
-use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
+use crate::cluster::{Config, CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::CoverageFilter;
 use crate::coverage::options::{Detail, Options};
+use crate::coverage::pending_preemption::preempts;
 use crate::coverage::stale_config::stale_config;
 use crate::coverage::walk::coverage;
 use crate::error::{CommandError, Exit};
@@ -23,14 +25,11 @@ use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::page::Page;
-use crate::report::coverage::{CoverageReport, NodeState};
-use crate::report::fix::{Command, Fix};
+use crate::report::coverage::CoverageReport;
 use crate::report::node_map::ZONE;
-use crate::report::reason::ReasonCode;
 use crate::rollout::history::changes_between;
 
 /// Show which nodes lack an available pod, why, and what to do
@@ -69,20 +68,13 @@ pub struct CoverageArgs {
     /// Show a row per node, those in trouble first
     #[arg(long)]
     nodes: bool,
-    /// Only nodes with this primary reason, such as CrashLooping, and DaemonSets with such nodes; may be repeated
-    #[arg(long, value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
-    reason: Vec<ReasonCode>,
-    /// Only nodes in this state, such as Pending, in a row each; may be repeated
-    #[arg(long, value_name = "STATE", ignore_case = true, value_parser = node_states(), conflicts_with = "by")]
-    state: Vec<NodeState>,
+    #[command(flatten)]
+    choice: NodeChoiceArgs,
     /// Only nodes and DaemonSets that need attention
     #[arg(long)]
     problems: bool,
-    /// Only nodes with these labels
-    #[arg(long, value_name = "SELECTOR")]
-    node_selector: Option<String>,
     /// Show the counts by the value of this node label, such as topology.kubernetes.io/zone
-    #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
+    #[arg(long, value_name = "LABEL", conflicts_with_all = ["nodes", "state"])]
     by: Option<String>,
     /// Show a map of the nodes: a glyph for each, grouped by the label of --by, or by zone
     #[arg(long, conflicts_with_all = ["node", "nodes", "filename", "state"])]
@@ -115,13 +107,6 @@ pub struct CoverageArgs {
     output: Option<Output>,
 }
 
-/// A selector of nodes, and how it was written.
-#[derive(Clone)]
-pub(super) struct NodeSelection {
-    pub(super) selector: LabelSelector,
-    text: String,
-}
-
 /// Which DaemonSets and nodes are looked at, and how they are shown.
 struct CoverageQuestion {
     names: Vec<String>,
@@ -146,10 +131,8 @@ impl RunCommand for CoverageArgs {
             names,
             node,
             nodes,
-            reason,
-            state,
+            choice,
             problems,
-            node_selector,
             by,
             map,
             filename,
@@ -163,14 +146,11 @@ impl RunCommand for CoverageArgs {
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         check_label_key(by.as_ref())?;
-        let node_selector = NodeSelection {
-            selector: parse_selector("--node-selector", node_selector.as_deref())?,
-            text: node_selector.unwrap_or_default(),
-        };
+        let NodeChoice { reasons, states, node_selector } = choice.resolve()?;
         if target.are_several() {
             let one = [
                 (node.is_some(), "--node"),
-                (nodes || !state.is_empty(), "a row per node"),
+                (nodes || !states.is_empty(), "a row per node"),
                 (by.is_some(), "--by"),
                 (map, "--map"),
                 (!filename.is_empty(), "--filename"),
@@ -179,7 +159,7 @@ impl RunCommand for CoverageArgs {
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
                 return Err(several::refuse(flag));
             }
-            let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
+            let filter = CoverageFilter { reasons, problems, ..CoverageFilter::default() };
             let question =
                 CoverageQuestion { names, node, by, map: None, nodes, node_selector, filter, output, exit_code };
             let ask = async |mut target: Target, io: &mut Io<'_>| {
@@ -204,9 +184,9 @@ impl RunCommand for CoverageArgs {
                 node,
                 map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
                 by: by.filter(|_| !map),
-                nodes: nodes || !state.is_empty(),
+                nodes: nodes || !states.is_empty(),
                 node_selector,
-                filter: CoverageFilter { reasons: reason, states: state, problems },
+                filter: CoverageFilter { reasons, states, problems },
                 output,
                 exit_code,
             };
@@ -249,6 +229,9 @@ impl CoverageQuestion {
             None => nodes_needing_all_pods(snapshot),
         };
         let mut snapshot = session.read(query, io, needs_all_pods_on).await?;
+        if !snapshot.budgets_complete && preempts(&snapshot) {
+            session.read_budgets(&mut snapshot, io).await?;
+        }
         session.note_admissions(&mut snapshot, io).await;
         check_selected(&snapshot, node_selector)?;
         check_grouping(&snapshot, by.as_deref(), map.as_deref())?;
@@ -309,7 +292,7 @@ async fn run_stale_config(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
-    let scope = CoverageScope { config: true, ..CoverageScope::default() };
+    let scope = CoverageScope { config: Config::All, ..CoverageScope::default() };
     let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
     let session = target.open(io).await?;
     let view = target.view_for(output, io);
@@ -391,20 +374,4 @@ pub(super) fn check_label(snapshot: &Snapshot, label: &str) -> Result<(), Comman
         [] => error.hint(labels()),
         near => error.hint(format!("similar labels: {}", near.join(", "))),
     })
-}
-
-/// Checks that a node selector matches nodes, so that no answer is about no node at all.
-pub(super) fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelection) -> Result<(), CommandError> {
-    if node_selector.selector.is_empty() || !snapshot.nodes.is_empty() {
-        return Ok(());
-    }
-    if snapshot.gap(Kind::Nodes, "").is_some() {
-        return Err(CommandError::new("the nodes could not be read, so --node-selector cannot be applied"));
-    }
-    Err(CommandError::new(format!("no nodes match the selector {:?}", node_selector.text)).hint(labels()))
-}
-
-/// Returns how to list the labels of nodes.
-fn labels() -> Fix {
-    Fix::new("to list the labels", Command::kubectl(&["get", "nodes", "--show-labels"]))
 }

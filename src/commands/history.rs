@@ -295,7 +295,7 @@ impl Sides {
 }
 
 /// Returns the revisions of the one DaemonSet that was found.
-fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, CommandError> {
+pub(super) fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, CommandError> {
     let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {
         [daemon_set] => Ok(Revisions::of(daemon_set, snapshot)),

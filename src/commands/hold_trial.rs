@@ -94,6 +94,25 @@ pub(super) async fn check_end_of_hold(
     }
 }
 
+/// Tries out a patch, and returns the template that the DaemonSet would have; `None` if that is not known.
+pub(super) async fn tried_template(
+    step: &Step,
+    before: &DaemonSet,
+    live: &Live,
+    interrupted: impl Future<Output = ()>,
+) -> Option<Template> {
+    let server = ApiServer { live, is_dry_run: true };
+    let tried = tokio::select! {
+        biased;
+        tried = apply(&server, step, before, true) => tried,
+        () = interrupted => return None,
+    };
+    match tried {
+        Application::Applied(object) | Application::Kept(_, object) => template(&object),
+        _ => None,
+    }
+}
+
 async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, CommandError> {
     let server = ApiServer { live, is_dry_run: true };
     let title = name_of(before).title();

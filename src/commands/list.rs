@@ -245,6 +245,7 @@ async fn follow(
         let looked = Instant::now();
         watch.snapshot().await;
         rejection.check(&watch)?;
+        display.print_warnings(session, io)?;
         let snapshot = watch.snapshot().await;
         let now = snapshot.now;
         let mut report = choice.report(snapshot);

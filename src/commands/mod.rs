@@ -11,12 +11,15 @@ mod child;
 mod complete;
 mod completion;
 mod coverage;
+mod exec;
 mod explain;
 mod gate;
 mod help;
 mod history;
 mod hold_trial;
 mod list;
+mod logs;
+mod node_choice;
 mod not_applied;
 mod out_after_change;
 mod output;
@@ -29,6 +32,8 @@ mod partition_progress;
 mod partition_requests;
 mod partition_run;
 mod pause;
+mod place;
+mod pod;
 mod program;
 mod refusal;
 mod restart;
@@ -106,6 +111,9 @@ enum Subcommands {
     Partition(partition_args::PartitionArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
+    Logs(logs::LogsArgs),
+    Pod(pod::PodArgs),
+    Exec(exec::ExecArgs),
     Snapshot(snapshot::SnapshotArgs),
     Explain(explain::ExplainArgs),
     Completion(completion::CompletionArgs),
@@ -284,6 +292,9 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Partition(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Pause(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Resume(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Logs(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Pod(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Exec(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Snapshot(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Version(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),

@@ -140,7 +140,7 @@ pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<Strin
         let named = parse_name(name)?;
         if named.flavors == Flavors::Advanced {
             return Err(CommandError::usage(format!("ads/{} is an Advanced DaemonSet of OpenKruise", named.name))
-                .hint("coverage and list do not support Advanced DaemonSets; try status"));
+                .hint("this command does not support Advanced DaemonSets; try status"));
         }
     }
     parse_names_of_any_flavor(names).map(|(_, namespace, names)| (namespace, names))

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::change::{self, only_one};
 use super::coverage::check_label;
@@ -14,7 +14,7 @@ use super::output;
 use super::parse::Named;
 use super::partition_args::{PartitionArgs, Settings};
 use super::partition_progress::{PAUSE, StageProgress};
-use super::partition_requests::older;
+use super::partition_requests::{older, unanswered};
 use super::partition_run::{Run, RunClock, repeat};
 use super::session::{GlobalArgs, Session, Target, show_progress, warn};
 use super::watch::{self, Display};
@@ -157,10 +157,11 @@ impl Order<'_> {
                 NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
                 // A rollback is not taken back to what it was begun to leave.
                 _ if request.is_undo() => None,
-                // A new template replaces the present one, which may be what fails.
+                // A new template replaces the present one, which may be what fails, or what no node has ever got.
                 _ => {
-                    let current = revisions.current().filter(|current| revisions.doubt(current).is_none());
-                    let back_to = current.or_else(|| revisions.proven().map(|(revision, _)| revision));
+                    let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
+                    let works = current().filter(|current| current.available > 0);
+                    let back_to = works.or_else(|| revisions.proven().map(|(revision, _)| revision)).or_else(current);
                     back_to.map(Revision::number).filter(|number| request.template != NewTemplate::Revision(*number))
                 }
             };
@@ -279,6 +280,9 @@ impl Order<'_> {
                 Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut) => {
                     CommandError { exit: Exit::No, ..error }.hint(status).into()
                 }
+                Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => {
+                    error.hint(status).into()
+                }
                 failure => failure,
             })?;
         }
@@ -296,8 +300,14 @@ impl Order<'_> {
         let patience = Duration::try_from(request.gates.progress_deadline).unwrap_or(Duration::MAX).min(MOST_STALE);
         let (began, mut pause) = (Instant::now(), PAUSE);
         let snapshot = loop {
+            let interrupt = io.interrupt.clone();
+            let read = tokio::select! {
+                biased;
+                () = interrupt.requested() => return Err(interrupted().into()),
+                read = timeout(MOST_STALE, self.session.read_for_change(self.named, false, io)) => read,
+            };
             let left = patience.saturating_sub(began.elapsed());
-            let why = match self.session.read_for_change(self.named, false, io).await {
+            let why = match read.unwrap_or_else(|_| Err(unanswered().into())) {
                 // A cache on the way may answer with what was there before the stage.
                 Ok(snapshot) if is_older(only_one(&snapshot, &self.named.name)?, written) => older(),
                 Ok(snapshot) => match failed(&snapshot).filter(|_| !left.is_zero()) {
@@ -314,7 +324,6 @@ impl Order<'_> {
             if pause == PAUSE {
                 writeln!(io.err, "waiting: {}", self.target.view(None).show(&why.message))?;
             }
-            let interrupt = io.interrupt.clone();
             tokio::select! {
                 biased;
                 () = interrupt.requested() => return Err(interrupted().into()),

@@ -1,5 +1,6 @@
 //! What a stage sends besides its plan: deletions and evictions, the command of `--verify`, and events.
 
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -233,16 +234,24 @@ impl<'a> Run<'a> {
     }
 
     /// Restores the update strategy.
-    pub(super) async fn finish(&mut self, seen: Option<&DaemonSet>, io: &mut Io<'_>) -> Result<(), Failure> {
+    pub(super) async fn finish(
+        &mut self,
+        seen: Option<&DaemonSet>,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
         let live = loop {
-            let read = self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await?;
-            let Some(live) = read? else { return Err(self.lost(Loss::Deleted)) };
-            if !is_older(&live, seen) {
-                break live;
-            }
+            let why = match self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await? {
+                Ok(None) => return Err(self.lost(Loss::Deleted)),
+                Ok(Some(live)) if is_older(&live, seen) => older(),
+                Ok(Some(live)) => break live,
+                Err(error) if error.is_transient() => error.into(),
+                Err(error) => return Err(error.into()),
+            };
             if is_late(&self.stage, self.clock.now()) {
-                return Err(older().hint(self.repeat()).into());
+                return Err(why.hint(self.repeat()).into());
             }
+            self.progress.wait_for(Some(format!("waiting: {}", why.message)), self.view, out)?;
             self.unless_interrupted(io, sleep(PAUSE)).await?;
         };
         if let Some(loss) = loss(&live, &self.stage) {

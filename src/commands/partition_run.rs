@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::not_applied::not_observed;
 use super::partition_progress::{PAUSE, StageProgress};
-use super::partition_requests::{Replaced, unanswered};
+use super::partition_requests::{Replaced, older, unanswered};
 use super::session::{Session, tell_long_wait};
 use super::watch::{Rejection, check_readable};
 use super::{Failure, interrupted, refusal};
@@ -30,6 +30,7 @@ use crate::render::view::View;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
+use crate::report::strategy::Strategy;
 use crate::rollout::apply::template;
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
@@ -108,8 +109,10 @@ impl<'a> Run<'a> {
         match ended {
             Ended::Done(held) => {
                 let finishes = kept(self.stage.keep, usize::try_from(self.report.desired).unwrap_or(0)) == 0;
-                if finishes && held == 0 {
-                    self.finish(watch.last_snapshot().daemon_sets.first(), io).await?;
+                // The controller would not replace what an undo has left as it was.
+                let is_left = self.request.is_undo() && self.report.original_strategy == Strategy::OnDelete;
+                if finishes && (held == 0 || is_left && self.report.restores_strategy) {
+                    self.finish(watch.last_snapshot().daemon_sets.first(), io, out).await?;
                     self.report.outcome.stage = PartitionStage::Finished;
                     let message = format!("{}; the update strategy is restored", self.counts());
                     self.tell(io, "PartitionFinished", "Normal", &message).await;
@@ -274,9 +277,18 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             if self.is_late_again(watch, &mut doubt, io).await? {
-                return Err(not_observed(None).hint(self.repeat()).into());
+                let stale = || CommandError::new(format!("the change was applied, but {}", older().message));
+                let error = match is_older {
+                    true => CommandError { exit: Exit::NotObserved, ..stale() },
+                    false => not_observed(None),
+                };
+                return Err(error.hint(self.repeat()).into());
             }
-            self.wait(Some("waiting for the controller".to_owned()), watch, looked, io, out).await?;
+            let what = match is_older {
+                true => format!("waiting: {}", older().message),
+                false => "waiting for the controller".to_owned(),
+            };
+            self.wait(Some(what), watch, looked, io, out).await?;
         }
     }
 
@@ -430,8 +442,8 @@ impl<'a> Run<'a> {
                     }
                     self.stage.verified.insert(uid);
                     self.stage.last_progress = self.clock.now();
-                    // What has happened meanwhile decides about the next pod.
-                    self.unless_interrupted(io, self.progress.next_look(watch, Instant::now())).await?;
+                    // What has happened meanwhile decides about the next pod, and may have queued up for long.
+                    self.unless_interrupted(io, catch_up(watch)).await?;
                 }
                 Instruction::Replace { node, pod } => {
                     let seen = snapshot.daemon_sets.first();
@@ -628,6 +640,12 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// Waits until a watch has nothing new for a moment.
+async fn catch_up(watch: &mut Watch<'_>) {
+    let end = Instant::now() + PAUSE;
+    while Instant::now() < end && timeout(PAUSE / 4, watch.changed()).await.is_ok() {}
 }
 
 /// Says that gates have failed, and that nothing was rolled back because of that.

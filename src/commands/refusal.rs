@@ -118,6 +118,16 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                      in this run",
                 )
         }
+        StageRefusal::SeveralBudgets(budgets) => {
+            let message = format!(
+                "no pod of {title} can be evicted: more than one PodDisruptionBudget matches them ({})",
+                some_of(&budgets, LINE)
+            );
+            CommandError::new(message).hint(
+                "the API server refuses to evict such pods; change the selector of a budget, or leave out --evict, which \
+                 bypasses them",
+            )
+        }
         StageRefusal::Worse(warnings) => worse(warnings).hint("to begin anyway, add --force"),
         StageRefusal::Deleting => CommandError::new(format!("{title} is being deleted")),
     }

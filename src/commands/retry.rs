@@ -25,6 +25,7 @@ kubectl ds retry fluent-bit -n logging
 
 # Show what backs off, and when it would try again by itself
 kubectl ds retry fluent-bit -n logging --dry-run")]
+#[command(mut_arg("no_wait", |flag| flag.hide(true)), mut_arg("timeout", |flag| flag.hide(true)))]
 pub struct RetryArgs {
     /// Delete also pods of which other containers run, which are stopped, too
     #[arg(long)]
@@ -36,6 +37,10 @@ pub struct RetryArgs {
 impl Verb for RetryArgs {
     fn change(&self) -> &ChangeArgs {
         &self.change
+    }
+
+    fn check(&self) -> Result<(), CommandError> {
+        self.change.check_nothing_is_awaited()
     }
 
     fn switches(&self) -> Vec<&'static str> {

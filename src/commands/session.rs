@@ -25,9 +25,10 @@ use crate::connection::{ConnectOptions, contexts_matching};
 use crate::coverage::filter::CoverageFilter;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
+use crate::facts::index::nodes_with_held_pods;
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{Admission, Snapshot};
+use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
 use crate::render::progress::{LONG_WAIT, ProgressLine, ReadProgress};
 use crate::render::text::wrap;
 use crate::render::view::View;
@@ -403,6 +404,10 @@ impl Session {
             if !nodes.is_empty() {
                 live.read_pods_on(&mut snapshot, &nodes).await?;
             }
+            if matches!(query.wanted, Wanted::Coverage(_)) {
+                let nodes = nodes_with_held_pods(&snapshot);
+                live.read_held_pods(&mut snapshot, &nodes).await;
+            }
             Ok::<_, ClusterError>(snapshot)
         };
         let read = show_progress(work, &self.progress, io).await;
@@ -466,7 +471,7 @@ impl Session {
         };
         let admissions = join_all(pods.into_iter().map(ask)).await;
         // They are about pods that nobody creates.
-        live.take_warnings();
+        live.forget_warnings();
         admissions.into_iter().flatten().collect()
     }
 
@@ -479,6 +484,21 @@ impl Session {
         match &self.source {
             Source::Live(live) => live.read_pods_on(snapshot, nodes).await,
             Source::File(_) => Ok(()),
+        }
+    }
+
+    /// Adds to a snapshot the PodDisruptionBudgets by which the scheduler chooses whom it preempts.
+    pub(super) async fn read_budgets(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) -> Result<(), Failure> {
+        match &self.source {
+            Source::Live(live) => Ok(show_progress(live.read_budgets(snapshot), &self.progress, io).await?),
+            Source::File(_) => {
+                let cause = GapCause::NotInDump;
+                let gap = Gap { kind: Kind::PodDisruptionBudgets, namespace: None, cause };
+                if !snapshot.budgets_complete {
+                    snapshot.gaps.push(gap);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -558,9 +578,10 @@ impl Session {
         }
     }
 
-    /// Returns whether the server has sent warnings that were not printed yet.
+    /// Returns whether there are warnings that were not printed yet.
     pub(super) fn has_warnings(&self) -> bool {
-        matches!(&self.source, Source::Live(live) if live.has_warnings())
+        let has_other_clock = |live: &Live| !self.said_clock.get() && live.clock_difference().abs() > CLOCK_TOLERANCE;
+        matches!(&self.source, Source::Live(live) if live.has_warnings() || has_other_clock(live))
     }
 
     /// Says once if the server's clock and this machine's differ by more than a minute.

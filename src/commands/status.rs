@@ -14,8 +14,9 @@ use super::several::{self, Answer};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::watch::check_watch;
 use super::{Failure, RunCommand, what_if};
-use crate::cluster::Query;
 use crate::cluster::manifest::Apply;
+use crate::cluster::{Config, CoverageScope, Flavors, Query, Wanted};
+use crate::coverage::stale_config::add_stale_config;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
@@ -100,7 +101,7 @@ impl RunCommand for StatusArgs {
         check_label_key(by.as_ref())?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
         if let Some(clusters) = several {
-            let query = Query { names, flavors, ..Query::default() };
+            let query = Rollouts::query(names, flavors);
             let rollouts = Rollouts { query, to_revision, map, accept, templates: None };
             let ask = async |mut target: Target, io: &mut Io<'_>| {
                 target.choose(namespace.clone(), &rollouts.query.names)?;
@@ -116,7 +117,7 @@ impl RunCommand for StatusArgs {
             (session, names, Some(templates))
         };
         let is_named = names.len() == 1;
-        let query = Query { names, flavors, ..Query::default() };
+        let query = Rollouts::query(names, flavors);
         let view = target.view_for(output.as_ref(), io);
         if watch.watch {
             let display = watch.progress.display(output.as_ref(), target.color, view, io)?;
@@ -148,6 +149,13 @@ struct Rollouts {
 }
 
 impl Rollouts {
+    /// Returns what is read: of a DaemonSet that is named alone also what it uses.
+    fn query(names: Vec<String>, flavors: Flavors) -> Query {
+        let config = if names.len() == 1 { Config::ConfigMaps } else { Config::None };
+        let wanted = Wanted::Coverage(CoverageScope { config, ..CoverageScope::default() });
+        Query { names, flavors, wanted, ..Query::default() }
+    }
+
     /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<RolloutStatusReport>, Failure> {
         let Rollouts { query, to_revision, map, accept, templates } = self;
@@ -165,6 +173,9 @@ impl Rollouts {
         let mut report = rollout_status::answer(&snapshot, &question);
         check_templates(templates.as_ref(), &report, session)?;
         add_to_blocked(&mut report, &snapshot);
+        if query.names.len() == 1 {
+            add_stale_config(&mut report, &snapshot);
+        }
         let exit = session.check_unknown_names(&snapshot).and_then(|()| answer(&report, session));
         Ok(Answer { report, exit })
     }

@@ -205,6 +205,7 @@ pub(super) async fn run(
         // What is out of date neither completes nor blocks a rollout.
         let is_current = watch.failure().is_none();
         rejection.check(&watch)?;
+        display.print_warnings(session, io)?;
         let snapshot = in_time(deadline, watch.snapshot()).await?;
         check_readable(snapshot, flavor)
             .map_err(|error| error.hint("without --watch, permission to get the DaemonSet is enough"))?;
@@ -287,8 +288,15 @@ pub(super) async fn run(
         if is_current && report.daemon_sets.iter().any(|rollout| rollout.matches_manifest == Some(false)) {
             break (report, End::Blocked);
         }
+        if is_current && report.daemon_sets.iter().any(cannot_become_current) {
+            break (report, End::Blocked);
+        }
         if is_current {
             let is_unknown = report.daemon_sets.iter().any(|rollout| rollout.verdict == Verdict::Unknown);
+            // Nor does it become known then which revision is current.
+            if report.daemon_sets.iter().any(|rollout| rollout.requested.is_some_and(|it| it.current.is_none())) {
+                return Err(partial(&report).into());
+            }
             if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
                 return Err(partial(&report).into());
             }
@@ -443,6 +451,14 @@ fn check_identities(
 fn may_end_by_accept(rollout: &RolloutStatus, accept: &[Acceptance]) -> bool {
     let says_what = accept.iter().any(|one| one.what != Accept::Nothing);
     says_what && !rollout.accepted.as_ref().is_some_and(|accepted| accepted.may_still_start)
+}
+
+/// Returns whether another revision is current than the requested one, and will be: what is rolled back gets the highest number
+/// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
+fn cannot_become_current(rollout: &RolloutStatus) -> bool {
+    let is_past = |number: i64| rollout.revision.as_ref().is_some_and(|current| number < current.number);
+    rollout.requested.is_some_and(|requested| requested.current == Some(false) && is_past(requested.number))
+        && rollout.verdict != Verdict::NotObserved
 }
 
 fn is_done(rollout: &RolloutStatus, nothing_changes: bool) -> bool {

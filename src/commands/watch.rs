@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::Failure;
 use super::output::Output;
-use super::session::{Color, Target, is_colored};
+use super::session::{Color, Session, Target, is_colored};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::sanitize::sanitize;
@@ -153,6 +154,14 @@ impl Screen {
 }
 
 impl Display {
+    /// Prints the warnings of the server, above a screen.
+    pub(super) fn print_warnings(&mut self, session: &Session, io: &mut Io<'_>) -> Result<(), Failure> {
+        if let (Display::Screen(screen), true) = (&mut *self, session.has_warnings()) {
+            screen.clear(io)?;
+        }
+        session.print_warnings(io)
+    }
+
     /// Waits until it is time to look again: something has changed, time has passed, or the terminal has another size.
     pub(super) async fn next_look(&self, watch: &mut Watch<'_>, looked: Instant) {
         let cost = looked.elapsed();

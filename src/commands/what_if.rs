@@ -6,14 +6,15 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::coverage::{NodeSelection, check_label, check_selected};
+use super::coverage::check_label;
 use super::gate;
+use super::node_choice::{NodeSelection, check_selected};
 use super::output::{self, Output};
 use super::session::{Session, Target, show_progress, warn};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
-use crate::cluster::{CoverageScope, Query, Source, Wanted};
+use crate::cluster::{Config, CoverageScope, Query, Source, Wanted};
 use crate::coverage::what_if::{Admission, account_is_missing, service_account, what_if};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -64,7 +65,7 @@ pub(super) async fn run(
             node: node.clone(),
             node_selector: node_selector.selector.clone(),
             admission: true,
-            config: false,
+            config: Config::None,
         }),
         ..Query::default()
     };
@@ -79,7 +80,7 @@ pub(super) async fn run(
     if let Some(label) = &by {
         check_label(&snapshot, label)?;
     }
-    let mut reports = Vec::new();
+    let (mut reports, mut has_budgets) = (Vec::new(), false);
     for manifest in &read.daemon_sets {
         let live = live(&snapshot, manifest);
         let how = how.unwrap_or_else(|| live.map_or(Apply::ClientSide, Apply::last_used_on));
@@ -96,6 +97,13 @@ pub(super) async fn run(
             (Some(_), Apply::Replace) => Preview::Replace,
         };
         let mut report = what_if(&snapshot, &proposed, preview, admission.as_ref(), by.as_deref());
+        if !report.fits_by_preemption.is_empty() && !has_budgets {
+            // Whom the scheduler preempts depends on them.
+            session.read_budgets(&mut snapshot, io).await?;
+            has_budgets = true;
+            report = what_if(&snapshot, &proposed, preview, admission.as_ref(), by.as_deref());
+        }
+        let live = self::live(&snapshot, manifest);
         report.warnings = replacements_of_manifest(&proposed, live, &report, &snapshot);
         reports.push(report);
     }
@@ -106,7 +114,10 @@ pub(super) async fn run(
     };
     print(&mut reports, shown, output, &target.view_for(output, io), out)?;
     let passes = reports.iter().all(WhatIfReport::passes);
-    let incomplete: Vec<Incomplete> = reports.into_iter().flat_map(|report| report.incomplete).collect();
+    // Whom the scheduler preempts does not decide whether a pod fits.
+    let matters = |gap: &Incomplete| gap.resource != Kind::PodDisruptionBudgets.resource();
+    let incomplete: Vec<Incomplete> =
+        reports.into_iter().flat_map(|report| report.incomplete).filter(matters).collect();
     Ok(gate::preview(passes, &incomplete))
 }
 
@@ -285,7 +296,7 @@ async fn admission(proposed: &DaemonSet, manifests: &Manifests, live: &Live) -> 
             Asked::Unknown(message) => {
                 found.unknown.push(format!("whether the API server would admit the pods is not known: {message}"));
                 if !creates("ServiceAccount", account)
-                    && let Asked::No(_) = live.exists("serviceaccounts", namespace, account).await?
+                    && let Asked::No(_) = live.exists("ServiceAccount", namespace, account).await?
                 {
                     found.refusal = Some(account_is_missing(proposed));
                 }
@@ -296,8 +307,7 @@ async fn admission(proposed: &DaemonSet, manifests: &Manifests, live: &Live) -> 
         if creates(kind, name) || (kind, name) == ("ConfigMap", "kube-root-ca.crt") {
             continue;
         }
-        let resource = format!("{}s", kind.to_lowercase());
-        match live.exists(&resource, namespace, name).await? {
+        match live.exists(kind, namespace, name).await? {
             Asked::Yes => {}
             Asked::No(_) => found.missing.push((kind, name.to_owned())),
             Asked::Unknown(message) => {

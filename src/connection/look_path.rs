@@ -7,7 +7,7 @@ use super::options::ConnectOptions;
 
 /// Why a program cannot be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LookPathError {
+pub(crate) enum LookPathError {
     #[error("executable file not found in PATH")]
     NotFound,
     /// `exec.ErrDot`.
@@ -18,7 +18,7 @@ pub(super) enum LookPathError {
 /// Returns the path of a program.
 ///
 /// Ported from `LookPath`, os/exec/lp_unix.go and lp_windows.go, Go 1.26.
-pub(super) fn look_path(program: &str, options: &ConnectOptions) -> Result<PathBuf, LookPathError> {
+pub(crate) fn look_path(program: &str, options: &ConnectOptions) -> Result<PathBuf, LookPathError> {
     if program.contains(std::path::is_separator) {
         return executable(Path::new(program), options).ok_or(LookPathError::NotFound);
     }

@@ -21,6 +21,7 @@ mod server;
 
 pub(crate) use kubeconfig::contexts_matching;
 pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
+pub(crate) use look_path::look_path;
 pub(crate) use observe::Observed;
 pub use options::ConnectOptions;
 pub(crate) use options::parse_duration;

@@ -7,13 +7,37 @@ use http::header::{DATE, HeaderMap, WARNING};
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
 
+/// How many warnings are kept: a server could send another one with each answer.
+const MAX_WARNINGS: usize = 100;
+
 /// What the answers of a server have shown.
 #[derive(Debug)]
 pub(crate) struct Observed {
     clock: fn() -> Timestamp,
     /// By how many seconds the server's clock is ahead of `clock`.
     skew: AtomicI64,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
+}
+
+/// What the server has warned of, each text once.
+#[derive(Debug, Default)]
+struct Warnings {
+    texts: Vec<String>,
+    /// How many of them were taken.
+    taken: usize,
+}
+
+impl Warnings {
+    fn add(&mut self, text: String) {
+        let is_full = self.texts.len() == MAX_WARNINGS;
+        if self.texts.len() <= MAX_WARNINGS && !self.texts.contains(&text) {
+            self.texts.push(if is_full {
+                "the server sends more warnings, which are not shown".to_owned()
+            } else {
+                text
+            });
+        }
+    }
 }
 
 impl Observed {
@@ -36,28 +60,37 @@ impl Observed {
         SignedDuration::from_secs(self.skew.load(Ordering::Relaxed))
     }
 
-    /// Returns the warnings that the server has sent since the last call, each once.
+    /// Returns the warnings of the server that were not taken yet. As in kubectl, each is told once.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings())
+        let mut warnings = self.warnings();
+        let new = warnings.texts[warnings.taken..].to_vec();
+        warnings.taken = warnings.texts.len();
+        new
+    }
+
+    /// Forgets the warnings that were not taken yet: the server may send them again.
+    pub(crate) fn forget_warnings(&self) {
+        let mut warnings = self.warnings();
+        let taken = warnings.taken;
+        warnings.texts.truncate(taken);
     }
 
     /// Returns whether there are warnings that were not taken yet.
     pub(crate) fn has_warnings(&self) -> bool {
-        !self.warnings().is_empty()
+        let warnings = self.warnings();
+        warnings.taken < warnings.texts.len()
     }
 
     /// Locks the warnings, which are whole after every change.
-    fn warnings(&self) -> MutexGuard<'_, Vec<String>> {
+    fn warnings(&self) -> MutexGuard<'_, Warnings> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes an answer to a request sent at a time.
     pub(super) fn note(&self, sent: Timestamp, headers: &HeaderMap) {
         for header in headers.get_all(WARNING) {
-            let text = String::from_utf8_lossy(header.as_bytes());
-            let mut warnings = self.warnings();
-            if let Some(text) = warning_text(&text).filter(|text| !warnings.contains(text)) {
-                warnings.push(text);
+            if let Some(text) = warning_text(&String::from_utf8_lossy(header.as_bytes())) {
+                self.warnings().add(text);
             }
         }
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
@@ -88,7 +121,15 @@ fn warning_text(header: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::warning_text;
+    use super::{MAX_WARNINGS, Warnings, warning_text};
+
+    #[test]
+    fn a_server_that_warns_of_something_else_each_time_fills_no_memory() {
+        let mut warnings = Warnings::default();
+        (0..10 * MAX_WARNINGS).for_each(|number| warnings.add(format!("warning {number}")));
+        assert_eq!(warnings.texts.len(), MAX_WARNINGS + 1);
+        assert!(warnings.texts[MAX_WARNINGS].contains("more warnings"), "{:?}", warnings.texts);
+    }
 
     #[test]
     fn a_warning_is_taken_out_of_its_quotes() {

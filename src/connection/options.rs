@@ -91,13 +91,42 @@ impl ConnectOptions {
             Some((scheme, Some(host))) => (None, Some((scheme, host))),
             None => (None, None),
         };
+        let mut flags = self.without_secrets(&server);
+        if let Some((scheme, host)) = login {
+            flags = flags.partly_variable("--server", &scheme, "LOGIN", &host);
+        }
+        if self.token.is_some() {
+            flags = flags.variable("--token", "TOKEN");
+        }
+        if self.password.is_some() {
+            flags = flags.variable("--password", "PASSWORD");
+        }
+        self.with_trust(flags)
+    }
+
+    /// Returns all flags as they were given, secrets too, for kubectl itself.
+    pub(crate) fn literal(&self) -> Command {
+        let timeout = self.request_timeout.map(|timeout| format!("{}ns", timeout.as_nanos()));
+        let values =
+            [("--token", &self.token), ("--password", &self.password), ("--request-timeout", &timeout)].into_iter();
+        let values = values.filter_map(|(flag, value)| Some((flag, value.as_ref()?)));
+        let flags = values.fold(self.without_secrets(&self.server), |flags, (flag, value)| flags.flag(flag, value));
+        self.with_trust(flags)
+    }
+
+    fn with_trust(&self, flags: Command) -> Command {
+        if self.insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
+    }
+
+    /// Returns the flags but secrets, limits of time and whether any server is trusted.
+    fn without_secrets(&self, server: &Option<String>) -> Command {
         let values = [
             ("--kubeconfig", &self.kubeconfig),
             ("--kuberc", &self.kuberc),
             ("--context", &self.context),
             ("--cluster", &self.cluster),
             ("--user", &self.user),
-            ("--server", &server),
+            ("--server", server),
             ("--username", &self.username),
             ("--client-certificate", &self.client_certificate),
             ("--client-key", &self.client_key),
@@ -110,17 +139,7 @@ impl ConnectOptions {
         let groups = self.as_group.iter().map(|group| ("--as-group", group));
         let extra = self.as_user_extra.iter().map(|field| ("--as-user-extra", field));
         let flags = values.chain(groups).chain(extra);
-        let mut flags = flags.fold(Command::default(), |flags, (flag, value)| flags.flag(flag, value));
-        if let Some((scheme, host)) = login {
-            flags = flags.partly_variable("--server", &scheme, "LOGIN", &host);
-        }
-        if self.token.is_some() {
-            flags = flags.variable("--token", "TOKEN");
-        }
-        if self.password.is_some() {
-            flags = flags.variable("--password", "PASSWORD");
-        }
-        if self.insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
+        flags.fold(Command::default(), |flags, (flag, value)| flags.flag(flag, value))
     }
 
     /// Returns an environment variable; an empty one counts as unset.
@@ -194,10 +213,11 @@ mod tests {
     #[test]
     fn suggested_commands_lead_to_the_same_cluster_and_repeat_no_secret() {
         let command = || ConnectOptions::augment_args(clap::Command::new("test").arg(clap::Arg::new("from")));
-        let repeated = |arguments: &[&str]| {
+        let options = |arguments: &[&str]| {
             let matches = command().try_get_matches_from([&["test"], arguments].concat()).unwrap();
-            ConnectOptions::from_arg_matches(&matches).unwrap().repeated().to_string()
+            ConnectOptions::from_arg_matches(&matches).unwrap()
         };
+        let repeated = |arguments: &[&str]| options(arguments).repeated().to_string();
         for argument in command().get_arguments().filter_map(|argument| argument.get_long()) {
             let flag = format!("--{argument}");
             let words = match argument {
@@ -212,6 +232,12 @@ mod tests {
                 _ => format!("kubectl {flag} 'a b'"),
             };
             assert_eq!(repeated(&words), expected);
+            // kubectl itself gets what was given.
+            let given = match argument {
+                "request-timeout" => [flag.as_str(), "5000000000ns"].map(str::to_owned).to_vec(),
+                _ => words.iter().map(|word| (*word).to_owned()).collect(),
+            };
+            assert_eq!(options(&words).literal().words(), given);
         }
         assert_eq!(repeated(&[]), "kubectl");
         assert_eq!(repeated(&["--as-group", "a", "--as-group", "b"]), "kubectl --as-group a --as-group b");

@@ -41,7 +41,7 @@ pub(crate) struct TooLongToWait(pub(crate) Duration);
 /// How a request may still be repeated.
 ///
 /// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.37. Unlike there, a change is repeated only
-/// after 429, reads are repeated for [`PATIENCE`] if there is no `Retry-After`, and no pause ends after the last time.
+/// after 429, without `Retry-After` for [`PATIENCE`], as reads are after 503 and 504, too, and no pause ends after the last time.
 #[derive(Debug, Clone)]
 pub(super) struct Retries {
     left: u32,

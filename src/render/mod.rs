@@ -20,6 +20,7 @@ pub(crate) mod history;
 mod incident;
 mod line_diff;
 pub(crate) mod list;
+pub(crate) mod logs;
 pub(crate) mod node;
 pub(crate) mod node_map;
 pub(crate) mod nodes;

@@ -10,6 +10,7 @@ use crate::report::age::format_age;
 use crate::report::fix::{Command, Fix};
 use crate::report::partition::{Gate, PartitionReport, PartitionStage, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
+use crate::report::strategy::Strategy;
 
 /// Writes the plan.
 pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
@@ -87,6 +88,11 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
             page.paragraph(&text, style::plain);
         }
         page.paragraph(&gates(report), style::plain);
+    }
+    if report.rolls_back && report.original_strategy == Strategy::OnDelete && kept > 0 {
+        let text =
+            "only pods of the revision that is rolled back are replaced, because the update strategy is OnDelete";
+        page.paragraph(text, style::plain);
     }
     if !report.not_ready.is_empty() {
         let text = format!("skipped because the node is not ready: {}", some_of(&report.not_ready, view.width));

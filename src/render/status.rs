@@ -24,6 +24,7 @@ use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Cause, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus,
     RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
+use crate::report::stale_config::{ConfigName, StaleConfig};
 use crate::report::strategy::Strategy;
 
 /// The width of the columns before the names of the nodes.
@@ -242,6 +243,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
     remarks.extend(by_generation(rollout, view));
+    remarks.extend(older_than_config(rollout, now));
     // The headline has them if nothing else is known.
     remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
     if !remarks.is_empty() {
@@ -586,6 +588,23 @@ fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<Fix> {
     (!nodes.is_empty()).then(|| match works {
         true => Fix::new(format!("{warning} To replace {them}"), restart),
         false => warning.into(),
+    })
+}
+
+/// Returns how many pods have something that is older than the last change of a ConfigMap and is not refreshed, and what to do.
+fn older_than_config(rollout: &RolloutStatus, now: Timestamp) -> Option<Fix> {
+    let StaleConfig { pods, stale_pods, changed, fix, .. } = rollout.stale_config.as_ref()?;
+    let stale = stale_pods.filter(|pods| *pods > 0)?;
+    let named = changed.iter().filter(|object| !object.refreshed).map(|object| {
+        let ConfigName { kind, name } = &object.object;
+        format!("{kind} {name} was last written ({} ago)", time_since(object.changed_at, now))
+    });
+    let named: Vec<String> = named.collect();
+    let of = pods.map_or("its pods".to_owned(), |pods| count(pods, "pod"));
+    let text = format!("{stale} of {of} started before {}", some_of(&named, 60));
+    Some(match fix {
+        Some(Fix { advice, command }) => Fix { advice: format!("{text}; {advice}"), command: command.clone() },
+        None => text.into(),
     })
 }
 

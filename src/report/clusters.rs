@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::fix::Origin;
+use super::fix::{Fix, Origin};
 use super::{Envelope, Report, VERSION};
 
 /// The reports on several clusters, each as if it were alone.
@@ -59,4 +59,9 @@ impl<T: Report> ClusterReport<T> {
 
 impl<T: Report> Report for ClusterReports<T> {
     const KINDS: &'static [&'static str] = &[T::LIST];
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        let reports = self.items.iter_mut().filter_map(|item| item.report.as_mut());
+        reports.for_each(|envelope| envelope.report.suggestions(visit));
+    }
 }

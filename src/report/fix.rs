@@ -69,6 +69,8 @@ impl From<&str> for Fix {
 pub struct Command {
     arguments: Vec<Word>,
     names: Vec<String>,
+    /// What runs in a container.
+    runs: Vec<String>,
 }
 
 /// One word of a command.
@@ -86,7 +88,7 @@ enum Word {
 impl Command {
     /// Starts a command with its verb, resource and flags.
     pub fn kubectl(arguments: &[&str]) -> Self {
-        Command { arguments: arguments.iter().copied().map(text).collect(), names: Vec::new() }
+        Command { arguments: arguments.iter().copied().map(text).collect(), ..Command::default() }
     }
 
     /// Adds a flag and its value.
@@ -141,6 +143,27 @@ impl Command {
         self
     }
 
+    /// Adds what runs in the container of a pod, whose name is one that kubectl does not take for a flag.
+    #[must_use]
+    pub(crate) fn running(mut self, words: Vec<String>) -> Self {
+        self.runs = words;
+        self
+    }
+
+    /// Returns the arguments of kubectl, without those that the user has to set.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let known = self.arguments.iter().filter_map(|word| match word {
+            Word::Text(text) => Some(text.clone()),
+            Word::Variable { .. } => None,
+        });
+        known.chain(self.names.iter().cloned()).chain(self.run_words()).collect()
+    }
+
+    fn run_words(&self) -> impl Iterator<Item = String> {
+        let separator = (!self.runs.is_empty()).then(|| "--".to_owned());
+        separator.into_iter().chain(self.runs.iter().cloned())
+    }
+
     /// Returns the command for a shell, optionally in ASCII only.
     pub fn quoted(&self, ascii: bool) -> String {
         // After `--` kubectl takes no argument for a flag.
@@ -153,8 +176,9 @@ impl Command {
             }
         });
         let names = self.names.iter().map(|name| quote(name, ascii).into_owned());
-        let words: Vec<String> =
-            ["kubectl".to_owned()].into_iter().chain(arguments).chain(separator).chain(names).collect();
+        let runs = self.run_words().map(|word| quote(&word, ascii).into_owned());
+        let words = ["kubectl".to_owned()].into_iter().chain(arguments).chain(separator).chain(names).chain(runs);
+        let words: Vec<String> = words.collect();
         words.join(" ")
     }
 
@@ -169,7 +193,7 @@ impl Command {
 
     /// Returns whether this program can run it on a dump.
     fn reads_dumps(&self) -> bool {
-        matches!(self.verbs(), ("ds", "coverage" | "list" | "status" | "history" | "changes"))
+        matches!(self.verbs(), ("ds", "coverage" | "list" | "status" | "history" | "changes" | "logs" | "pod"))
     }
 
     /// Returns whether it may change something in a cluster.
@@ -235,6 +259,16 @@ mod tests {
         assert_eq!(describe("agent-x"), "kubectl describe pod -n 'a b' agent-x");
         assert_eq!(describe("--all"), "kubectl describe pod -n 'a b' -- --all");
         assert_eq!(describe("x; reboot"), "kubectl describe pod -n 'a b' 'x; reboot'");
+    }
+
+    #[test]
+    fn what_runs_in_a_container_stays_behind_all_flags() {
+        let exec = Command::kubectl(&["exec"]).name("pod/agent-x").running(vec!["ls".to_owned(), "-a b".to_owned()]);
+        let mut fix = Fix::new("to run it", exec);
+        Origin::Cluster(Command::default().flag("--context", "prod")).complete(&mut fix);
+        let exec = fix.command.unwrap();
+        assert_eq!(exec.to_string(), "kubectl exec --context prod pod/agent-x -- ls '-a b'");
+        assert_eq!(exec.words(), ["exec", "--context", "prod", "pod/agent-x", "--", "ls", "-a b"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use fix::Fix;
 
 pub mod acceptance;
 pub(crate) mod age;
+pub mod agent_pod;
 pub mod change;
 pub mod clusters;
 pub mod common_cause;
@@ -14,6 +15,7 @@ pub mod fix;
 pub mod history;
 pub mod incident;
 pub mod list;
+pub mod logs;
 pub mod node_event;
 pub mod node_map;
 pub mod partition;

@@ -11,6 +11,7 @@ use super::list::Severity;
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
 use super::recent_changes::ClusterChange;
+use super::stale_config::StaleConfig;
 use super::strategy::Strategy;
 use crate::model::int_or_percent::IntOrPercent;
 
@@ -36,7 +37,8 @@ impl super::Report for RolloutStatusReport {
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
-        for RolloutStatus { removed_nodes, causes, concerns, way_out, .. } in &mut self.daemon_sets {
+        for RolloutStatus { removed_nodes, causes, concerns, way_out, stale_config, .. } in &mut self.daemon_sets {
+            stale_config.iter_mut().filter_map(|stale| stale.fix.as_mut()).for_each(&mut *visit);
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             causes.iter_mut().for_each(|cause| visit(&mut cause.fix));
             concerns.iter_mut().for_each(|concern| visit(&mut concern.fix));
@@ -271,6 +273,11 @@ pub struct RolloutStatus {
     /// `kubectl ds changes` lists all. Empty in the objects of --watch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recent_changes: Vec<ClusterChange>,
+    /// The pods that are older than the last change of a ConfigMap that they use, as `kubectl ds coverage --stale-config` reports
+    /// it. Secrets are not requested, and are among the `unknown`. Absent unless one DaemonSet of Kubernetes' own was asked for by
+    /// its name, and with --watch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale_config: Option<StaleConfig>,
     /// Nodes whose pod counts as updated by its label `pod-template-generation` alone, although it was created from another
     /// template.
     pub counted_by_generation: Vec<String>,

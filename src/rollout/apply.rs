@@ -246,6 +246,8 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
             return match server.read_pod(pod).await {
                 Ok(None) => Application::Applied(GONE),
                 Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
+                // The first of two requests has made it another version.
+                Ok(Some(now)) if now.metadata.is_terminating() => Application::Applied(GONE),
                 Ok(Some(_)) => Application::Refused(StepRefusal::Contended),
                 Err(_) => Application::Refused(StepRefusal::NotApplied(error)),
             };

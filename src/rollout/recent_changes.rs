@@ -97,6 +97,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
         let may_be_later = rollout.not_after.zip(since).is_none_or(|(latest, since)| latest >= since);
         rollout.began_at.is_none() && !rollout.pending && !rollout.keeps_pods && may_be_later
     };
+    let is_recent = |change: &ClusterChange| since.is_none_or(|since| change.at >= since);
     let (mut changes, mut rollouts_without_time): (Vec<ClusterChange>, usize) = (Vec::new(), 0);
     for daemon_set in index.daemon_sets_of_any_flavor() {
         let rollouts = known_rollouts(&index, daemon_set);
@@ -105,7 +106,8 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
     }
     for node in &index.nodes {
         let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
-        changes.extend(of_node(node, written));
+        // There may be many, and their labels.
+        changes.extend(of_node(node, written).into_iter().filter(is_recent));
     }
     changes.extend(removed_nodes(&index));
     let is_unmanaged = |daemon_set: &&DaemonSet| managed_fields(&daemon_set.object).is_empty();
@@ -116,7 +118,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
         changes.extend(of_object(kind, object));
         without_managed_fields += usize::from(object.written.is_none());
     }
-    changes.retain(|change| since.is_none_or(|since| change.at >= since));
+    changes.retain(is_recent);
     let is_unmanaged = |node: &&&Node| !snapshot.node_writes.contains_key(&node.metadata.name);
     ChangesReport {
         now: snapshot.now,
@@ -358,11 +360,12 @@ fn is_until(at: Timestamp, created: Option<Timestamp>, most: SignedDuration) -> 
 
 /// Joins the same change of several nodes, and sorts the changes, the latest first.
 fn grouped(mut changes: Vec<ClusterChange>) -> Vec<ClusterChange> {
-    let key = |change: &ClusterChange| {
-        let ClusterChange { kind, namespace, what, details, by, .. } = change;
-        (*kind, namespace.clone(), *what, details.clone(), by.clone())
-    };
-    changes.sort_by_cached_key(|change| (key(change), Reverse(change.at)));
+    changes.sort_by(|one, other| {
+        let key = |it: &'_ ClusterChange| (it.kind, it.what);
+        let order = key(one).cmp(&key(other)).then_with(|| one.namespace.cmp(&other.namespace));
+        let order = order.then_with(|| one.details.cmp(&other.details)).then_with(|| one.by.cmp(&other.by));
+        order.then_with(|| other.at.cmp(&one.at))
+    });
     let mut groups: Vec<ClusterChange> = Vec::new();
     for change in changes {
         match groups.last_mut() {

@@ -226,8 +226,16 @@ fn why_a_way_back_cannot_go_on_with_the_template_of_admission_is_told() {
 /// The images of another template may not be there.
 #[test]
 fn images_are_pulled_of_the_template_that_is_rolled_out() {
+    for of in [Of::All, Of::Real] {
+        pull(of);
+    }
+}
+
+fn pull(of: Of) {
     let cluster = held();
-    let (answer, jobs) = (admitted(&cluster, Of::Real, mirror), Mutex::new(Vec::<Value>::new()));
+    let answer = admitted(&cluster, of, mirror);
+    let pulled = Arc::new(Mutex::new(Vec::<Value>::new()));
+    let jobs = pulled.clone();
     let server = Server::start(move |asked| {
         let of_jobs = asked.target.contains("prepull");
         match (asked.method.as_str(), asked.path()) {
@@ -259,6 +267,17 @@ fn images_are_pulled_of_the_template_that_is_rolled_out() {
     let is_deletion = |asked: &&Asked| asked.method == "DELETE" && asked.path().contains("/pods/");
     let asked = server.asked();
     let made = (asked.iter().filter(is_change).count(), asked.iter().filter(is_deletion).count());
+    let pulled = pulled.lock().unwrap();
+    let images: Vec<&Value> =
+        pulled.iter().map(|job| &job["spec"]["template"]["spec"]["containers"][0]["image"]).collect();
+    // A dry run shows what the pods will have.
+    if of == Of::All {
+        assert_eq!((ended.code, image(&live(&cluster))), (Some(0), &json!("mirror/agent:1")), "{}", ended.err);
+        assert!(!images.is_empty() && images.iter().all(|image| *image == "mirror/agent:1"), "{images:?}");
+        assert!(ended.out.contains("pulls mirror/agent:1"), "{}", ended.out);
+        return;
+    }
+    assert!(images.iter().all(|image| *image == "agent:1"), "{images:?}");
     assert_eq!((ended.code, made), (Some(1), (1, 0)), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("differs from the one that was shown"), "{}", ended.err);
     assert!(ended.err.contains("to continue: kubectl ds partition -n team --prepull"), "{}", ended.err);
@@ -324,6 +343,37 @@ fn the_pod_that_is_tried_has_what_admission_makes_of_the_template() {
         let ended = run(&server, MIRRORED);
         assert_eq!((ended.code, sent(&server) > 0), (Some(expected), expected == 0), "{} {}", ended.out, ended.err);
         assert_eq!(ended.err.contains("error: that would make things worse"), expected == 1, "{}", ended.err);
+    }
+}
+
+/// The same, of an undo of what is not held.
+#[test]
+fn the_pod_that_an_undo_is_tried_with_has_what_admission_makes_of_the_template() {
+    for (refused, is_warned) in [("agent:1", false), ("mirror/agent:1", true)] {
+        let cluster = held();
+        cluster.edit(|object| {
+            object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
+            object["metadata"]["annotations"] = json!({});
+        });
+        let answer = admitted(&cluster, Of::All, mirror);
+        let server = Server::start(move |asked| match asked.path() {
+            path if path.ends_with("/events") && !asked.target.contains("watch=true") => {
+                json_list(path, &[refused_pod()])
+            }
+            path if path.ends_with("/pods") && asked.method == "POST" => {
+                let pod: Value = serde_json::from_slice(&asked.body).unwrap();
+                let message = refused_pod()["message"].as_str().unwrap().replace("Error creating: ", "");
+                let image = &pod["spec"]["containers"][0]["image"];
+                match image == "agent:2" || image == refused {
+                    true => refusal(403, "Forbidden", &message),
+                    false => Reply::of(201, JSON, asked.body.clone()),
+                }
+            }
+            _ => answer(asked),
+        });
+        let ended = run(&server, &["undo", "agent", "--to-revision=1", "--no-wait"]);
+        assert_eq!((ended.code, image(&live(&cluster))), (Some(0), &json!("mirror/agent:1")), "{}", ended.err);
+        assert_eq!(ended.err.contains("the API server refuses new pods"), is_warned, "{refused}: {}", ended.err);
     }
 }
 
@@ -669,7 +719,7 @@ fn an_answer_from_before_the_hold_is_not_taken_for_an_edit() {
 /// The same, of an answer that decides how a stage ends.
 #[test]
 fn an_answer_from_before_the_hold_ends_no_stage() {
-    for is_restored in [false, true] {
+    for (is_restored, fails) in [(false, false), (true, false), (false, true)] {
         let cluster = Cluster::new();
         let server = Server::start({
             let (cluster, first) = (cluster.clone(), cluster.object());
@@ -684,7 +734,11 @@ fn an_answer_from_before_the_hold_ends_no_stage() {
                         _ => return cluster.answer(asked),
                     };
                     reads.fetch_add(1, Ordering::SeqCst);
-                    return Reply::of(200, JSON, stale);
+                    return match fails {
+                        // Nor does a server that is restarted.
+                        true => refusal(500, "InternalError", "etcdserver: leader changed"),
+                        false => Reply::of(200, JSON, stale),
+                    };
                 }
                 let reply = cluster.answer(asked);
                 if cluster.is_suspended() {
@@ -695,6 +749,53 @@ fn an_answer_from_before_the_hold_ends_no_stage() {
         });
         let ended = run(&server, UPDATE);
         assert_eq!((ended.code, cluster.is_suspended()), (Some(0), false), "{} {}", ended.out, ended.err);
+        let is_told = ended.out.contains("waiting: the API server answers") || ended.out.contains("leader changed");
+        assert!(is_told || is_restored, "{} {}", ended.out, ended.err);
+    }
+}
+
+/// Nobody knows how long that lasts: it is told, and has an end.
+#[test]
+fn answers_that_stay_older_than_the_hold_are_not_waited_for_for_ever() {
+    for (is_end, expected) in [(true, 1), (false, 6)] {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let (cluster, first) = (cluster.clone(), live(&cluster));
+            let (deleted, is_begun) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            move |asked| {
+                let is_get = asked.method == "GET" && !asked.target.contains("watch=true");
+                let reply = cluster.answer(asked);
+                deleted.fetch_add(usize::from(asked.method == "DELETE"), Ordering::SeqCst);
+                is_begun.fetch_add(usize::from(asked.method == "PATCH" && !is_dry_run(asked)), Ordering::SeqCst);
+                match asked.path() {
+                    path if is_end
+                        && is_get
+                        && path.ends_with("/daemonsets/agent")
+                        && deleted.load(Ordering::SeqCst) == 2 =>
+                    {
+                        Reply::of(200, JSON, first.to_string())
+                    }
+                    path if !is_end
+                        && is_get
+                        && path.ends_with("/daemonsets")
+                        && is_begun.load(Ordering::SeqCst) > 0 =>
+                    {
+                        let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+                        list["metadata"]["resourceVersion"] = "1".into();
+                        list["items"][0] = first.clone();
+                        Reply::of(200, JSON, list.to_string())
+                    }
+                    _ => reply,
+                }
+            }
+        });
+        let began = Instant::now();
+        let ended = run(&server, UPDATE);
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(expected), true), "{} {}", ended.out, ended.err);
+        assert!(ended.out.contains("waiting: the API server answers with a DaemonSet that is older"), "{}", ended.out);
+        assert!(ended.err.contains("older than one that this run has seen"), "{}", ended.err);
+        assert!(ended.err.contains("to continue: kubectl ds partition"), "{}", ended.err);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }
 }
 

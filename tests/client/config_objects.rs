@@ -89,9 +89,12 @@ fn no_other_command_requests_a_secret() {
         run(&server, command);
         assert_eq!(requested(&server), [], "{command:?}");
     }
+    let config_map = || ("/api/v1/namespaces/team/configmaps/level".to_owned(), METADATA.to_owned());
+    run(&server, &["status", "agent"]);
+    assert_eq!(requested(&server), [config_map()]);
+    let server = Server::start(using_both);
     let Ended { out: dump, err, .. } = run(&server, &["snapshot"]);
-    let config_map = "/api/v1/namespaces/team/configmaps/level".to_owned();
-    assert_eq!(requested(&server), [(config_map, METADATA.to_owned())]);
+    assert_eq!(requested(&server), [config_map()]);
     assert!(dump.contains(r#""kind":"ConfigMap""#) && !dump.contains(r#""kind":"Secret""#), "{dump}{err}");
     assert!(!dump.contains("aHVudGVyMg") && !err.contains("warning"), "{dump}{err}");
 }
@@ -109,4 +112,33 @@ fn an_object_that_could_not_be_read_is_named_and_one_that_may_not_be_read_is_exp
     let warned = |server: &Server| run(server, &["snapshot"]).err.contains("onfig");
     assert!(warned(&failing(400, "BadRequest")));
     assert!(!warned(&failing(403, "Forbidden")));
+}
+
+/// Whether a rollout is complete does not depend on it.
+#[test]
+fn the_status_of_one_daemon_set_tells_that_its_pods_are_older_than_a_config_map() {
+    let stale = |report: &Value| report["daemonSets"][0]["staleConfig"].clone();
+    let server = Server::start(using_both);
+    let ended = run(&server, &["status", "agent"]);
+    let lines = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "1 of 1 pod started before ConfigMap level was last written (";
+    assert!(lines(&ended.out).contains(told), "{}{}", ended.out, ended.err);
+    assert!(lines(&ended.out).contains("restart the pods when none is"), "{}", ended.out);
+    let report: Value = serde_json::from_str(&run(&server, &["status", "agent", "-o", "json"]).out).unwrap();
+    let (changed, unknown) = (&stale(&report)["changed"], &stale(&report)["unknown"]);
+    assert_eq!((&changed[0]["name"], &unknown[0]["name"]), (&json!("level"), &json!("login")), "{report}");
+    let all: Value = serde_json::from_str(&run(&server, &["status", "-o", "json"]).out).unwrap();
+    assert_eq!(stale(&all), Value::Null);
+
+    let forbidden = Server::start(|asked| match asked.path() {
+        path if path.contains("/configmaps/") => refusal(403, "Forbidden", "no"),
+        _ => using_both(asked),
+    });
+    let refused = run(&forbidden, &["status", "agent"]);
+    assert_eq!(refused.code, ended.code);
+    assert!(!refused.out.contains("started before"), "{}", refused.out);
+    let told = "configmaps in namespace team could not be read (get configmaps is forbidden): whether pods are older is not known";
+    assert!(lines(&format!("{}{}", refused.out, refused.err)).contains(told), "{}{}", refused.out, refused.err);
+    let report: Value = serde_json::from_str(&run(&forbidden, &["status", "agent", "-o", "json"]).out).unwrap();
+    assert_eq!(stale(&report)["stalePods"], Value::Null, "{report}");
 }

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
@@ -40,21 +42,25 @@ fn the_time_is_that_of_the_server() {
 
 #[test]
 fn a_watch_that_says_nothing_does_not_stop_a_stage() {
-    let (cluster, silent) = (Cluster::new(), Mutex::new(Vec::new()));
-    let server = Server::start({
-        let cluster = cluster.clone();
-        move |asked| match is_watch_of_pods(asked) {
-            true => {
-                let (reply, sender) = Reply::open(JSON);
-                silent.lock().unwrap().push(sender);
-                reply
+    // What is read again shows pods that are ready, and not available yet.
+    for min_ready_seconds in [0, 2] {
+        let (cluster, silent) = (Cluster::new(), Mutex::new(Vec::new()));
+        cluster.edit(|object| object["spec"]["minReadySeconds"] = min_ready_seconds.into());
+        let server = Server::start({
+            let cluster = cluster.clone();
+            move |asked| match is_watch_of_pods(asked) {
+                true => {
+                    let (reply, sender) = Reply::open(JSON);
+                    silent.lock().unwrap().push(sender);
+                    reply
+                }
+                false => cluster.answer(asked),
             }
-            false => cluster.answer(asked),
-        }
-    });
-    let ended = run(&server, UPDATE);
-    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
-    assert!(!cluster.is_suspended());
+        });
+        let ended = run(&server, UPDATE);
+        assert_eq!(ended.code, Some(0), "{min_ready_seconds} {} {}", ended.out, ended.err);
+        assert!(!cluster.is_suspended());
+    }
 }
 
 #[test]
@@ -238,19 +244,47 @@ fn a_page_that_is_not_found_once_does_not_end_a_run() {
     assert!(!ended.err.contains("was deleted") && !cluster.is_suspended(), "{}", ended.err);
 }
 
-/// A webhook may use the API's reason, and a proxy its status: neither is about the object.
-#[test]
-fn a_status_that_names_no_object_makes_nothing_missing_in_a_preview() {
-    let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other"}, "spec": {
+/// A manifest of a DaemonSet that mounts a ConfigMap.
+fn manifest_with_settings() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other"}, "spec": {
         "selector": {"matchLabels": {"app": "other"}},
         "template": {"metadata": {"labels": {"app": "other"}}, "spec": {
             "containers": [{"name": "one", "image": "one"}],
             "volumes": [{"name": "settings", "configMap": {"name": "settings"}}],
         }},
-    }});
+    }})
+}
+
+/// A proxy may answer a request that it does not know with 200.
+#[test]
+fn only_the_object_that_was_asked_for_exists_in_a_preview() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("other.json");
-    std::fs::write(&path, manifest.to_string()).unwrap();
+    std::fs::write(&path, manifest_with_settings().to_string()).unwrap();
+    let settings =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "team"}});
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other", "namespace": "team"}});
+    let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {}, "items": []});
+    for (answer, code) in [(json!({}), 5), (other, 5), (list, 5), (settings, 0)] {
+        let (cluster, body) = (Cluster::new(), answer.to_string());
+        let server = Server::start(move |asked| match asked.path().ends_with("/configmaps/settings") {
+            true => Reply::of(200, JSON, body.clone()),
+            false => cluster.answer(asked),
+        });
+        let ended = run(&server, &["coverage", "--exit-code", "-f", path.to_str().unwrap()]);
+        let shown = format!("{}{}", ended.out, ended.err);
+        assert_eq!(ended.code, Some(code), "{answer}: {shown}");
+        let unknown = "whether configmap settings exists is not known: the answer is not the requested object";
+        assert_eq!(shown.contains(unknown), code == 5, "{answer}: {shown}");
+    }
+}
+
+/// A webhook may use the API's reason, and a proxy its status: neither is about the object.
+#[test]
+fn a_status_that_names_no_object_makes_nothing_missing_in_a_preview() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("other.json");
+    std::fs::write(&path, manifest_with_settings().to_string()).unwrap();
     for (denied, code, expected) in [
         ("/configmaps/settings", 0, "whether configmap settings exists is not known: no such rule"),
         ("/daemonsets", 1, "Error from server (NotFound): no such rule"),
@@ -265,4 +299,41 @@ fn a_status_that_names_no_object_makes_nothing_missing_in_a_preview() {
         assert!(shown.contains(expected), "{denied}: {shown}");
         assert_eq!(ended.code, Some(code), "{denied}: {shown}");
     }
+}
+
+/// Runs `status` against a server whose date is so many years off, and returns the verdict.
+fn verdict_years_off(cluster: &Arc<Cluster>, years: i64) -> String {
+    let date = Timestamp::now().to_zoned(TimeZone::UTC).checked_add(years.years()).unwrap();
+    let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let server = Server::start({
+        let cluster = cluster.clone();
+        move |asked| cluster.answer(asked).with("date", &date)
+    });
+    let status = run(&server, &["status", "agent", "-o", "json"]);
+    let report: Value = serde_json::from_str(&status.out).expect(&status.err);
+    report["daemonSets"][0]["verdict"].as_str().unwrap_or_else(|| panic!("{}", status.out)).to_owned()
+}
+
+#[test]
+fn a_date_that_is_ahead_makes_no_pod_available() {
+    let cluster = Cluster::new();
+    // The pods have been ready since the beginning of 2026.
+    cluster.edit(|object| object["spec"]["minReadySeconds"] = (10 * 366 * 86_400).into());
+    assert_eq!(verdict_years_off(&cluster, 20), "Progressing");
+}
+
+#[test]
+fn a_date_that_is_behind_makes_no_pod_unavailable_that_the_controller_counts() {
+    let cluster = Cluster::new();
+    cluster.edit(|object| object["spec"]["minReadySeconds"] = 30.into());
+    assert_eq!(verdict_years_off(&cluster, -20), "Progressing");
+    cluster.edit(|object| {
+        object["status"]["numberAvailable"] = 2.into();
+        object["metadata"]["managedFields"] = json!([{"manager": "kube-controller-manager", "operation": "Update",
+            "subresource": "status", "time": "2026-01-01T00:01:00Z"}]);
+    });
+    assert_eq!(verdict_years_off(&cluster, -20), "Complete");
+    // A status from before the pods were available may count those before them.
+    cluster.edit(|object| object["metadata"]["managedFields"][0]["time"] = "2026-01-01T00:00:20Z".into());
+    assert_eq!(verdict_years_off(&cluster, -20), "Progressing");
 }

@@ -1,12 +1,16 @@
 //! The client against a server that misbehaves on purpose.
 
 mod admission;
+#[cfg(unix)]
+mod agent_pods;
 mod clusters;
 mod config_objects;
 mod connecting;
 mod equal_reports;
 pub(crate) mod faults;
 mod lies;
+#[cfg(unix)]
+mod logs;
 mod nonsense;
 mod reading;
 mod retry;

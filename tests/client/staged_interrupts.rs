@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -42,4 +43,30 @@ fn an_interruption_right_after_the_first_change_leaves_the_outcome() {
         "hint: the update strategy stays suspended; to continue: kubectl ds partition -n team --server {address} agent 0\n"
     );
     assert!(err.contains(&hint), "{err}");
+}
+
+/// What has failed stays on the updated nodes.
+#[test]
+fn an_interruption_between_a_gate_and_its_rollback_says_how_to_go_on() {
+    let cluster = Cluster::new();
+    let (sender, stalled) = channel();
+    let (sender, is_stopped) = (Mutex::new(sender), AtomicBool::new(false));
+    let server = Server::start(move |asked| {
+        let is_stop = asked.method == "POST" && String::from_utf8_lossy(&asked.body).contains("Stopped");
+        is_stopped.fetch_or(is_stop, Ordering::SeqCst);
+        if asked.path() == "/api/v1/nodes" && is_stopped.load(Ordering::SeqCst) {
+            sender.lock().unwrap().send(()).unwrap();
+            thread::sleep(PATIENCE);
+        }
+        cluster.answer(asked)
+    });
+    let address = format!("http://{}", server.address);
+    let mut command = kubectl_ds(&[COMMAND, &[&address, "0", "--verify=false", "--on-failure=undo"]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    stalled.recv_timeout(PATIENCE).unwrap();
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("the stage is not rolled back") && err.contains("kubectl ds status -n team"), "{err}");
 }

@@ -174,3 +174,33 @@ fn a_change_that_is_never_answered_ends_as_unknown() {
         }
     });
 }
+
+/// Whoever has to roll back by hand must learn that soon.
+#[test]
+fn a_rollback_does_not_wait_for_a_silent_server_for_ever() {
+    let cluster = Cluster::new();
+    let server = Server::start({
+        let (cluster, is_stopped) = (cluster.clone(), AtomicBool::new(false));
+        move |asked| {
+            let is_stop = asked.method == "POST" && String::from_utf8_lossy(&asked.body).contains("Stopped");
+            is_stopped.fetch_or(is_stop, Ordering::SeqCst);
+            if is_stopped.load(Ordering::SeqCst) && asked.path().ends_with("/daemonsets/agent") {
+                thread::sleep(Duration::from_secs(150));
+            }
+            cluster.answer(asked)
+        }
+    });
+    let address = format!("http://{}", server.address);
+    let stage =
+        ["partition", "agent", "0", "-n", "team", "--image=agent=agent:2", "--verify=false", "--on-failure=undo"];
+    let began = Instant::now();
+    let ended = end(kubectl_ds(&[&stage[..], &["--server", &address]].concat()), None);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(3), true), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains(STILL_WAITING) && ended.err.contains("the API server does not answer"), "{}", ended.err);
+    assert!(
+        ended.err.contains("the stage is not rolled back") && ended.err.contains("kubectl ds status"),
+        "{}",
+        ended.err
+    );
+    assert!(began.elapsed() < SILENCE + REREAD, "{:?}", began.elapsed());
+}

@@ -19,7 +19,7 @@ pub(crate) const PODS: &str = "/api/v1/namespaces/team/pods";
 pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/team/daemonsets";
 
 /// A pod of the current revision that has been unready, or ready, since long ago.
-fn current_pod(ready: bool) -> Pod {
+pub(super) fn current_pod(ready: bool) -> Pod {
     let mut pod = pod("agent-a", "agent", "n1");
     pod.metadata.owner_references[0] = OwnerReference {
         kind: "DaemonSet".to_owned(),
@@ -39,19 +39,23 @@ fn current_pod(ready: bool) -> Pod {
     pod
 }
 
-/// A cluster with one node, whose pod is not ready.
-pub(super) fn rollout(asked: &Asked) -> Reply {
-    let revision = json!({
-        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 7,
-        "metadata": {"name": "agent-new", "namespace": "team", "uid": "revision", "resourceVersion": "41",
-            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "agent", "controller-revision-hash": "new"},
+/// A revision of the DaemonSet, without its template.
+fn revision(hash: &str, number: u64) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number,
+        "metadata": {"name": format!("agent-{hash}"), "namespace": "team", "uid": format!("revision-{hash}"), "resourceVersion": "41",
+            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "agent", "controller-revision-hash": hash},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
                 "uid": "uid-of-agent", "controller": true}]},
-    });
+    })
+}
+
+/// A cluster with one node, whose pod is not ready.
+pub(super) fn rollout(asked: &Asked) -> Reply {
     match asked.path() {
         "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], ""),
         PODS => protobuf_list("PodList", &[current_pod(false)], ""),
-        path if path.ends_with("/controllerrevisions") => json_list(path, &[revision]),
+        path if path.ends_with("/controllerrevisions") => json_list(path, &[revision("new", 7)]),
         _ => cluster(asked),
     }
 }
@@ -411,6 +415,31 @@ fn a_revision_that_does_not_exist_is_not_awaited() {
     let following = Following::with("status", &["team/agent"], unobserved);
     let (code, _, err) = following.start(&["--to-revision", "9", "--timeout", "1s"]).end();
     assert_eq!(code, Some(4), "{err}");
+}
+
+/// A revision that is rolled back to gets the highest number.
+#[test]
+fn a_revision_that_will_not_be_current_is_not_awaited() {
+    let with_former = |asked: &Asked| {
+        let mut former = revision("former", 3);
+        let template =
+            json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "c", "image": "old"}]}});
+        former["data"] = json!({"spec": {"template": template}});
+        asked.path().ends_with("/controllerrevisions").then(|| json_list(asked.path(), &[former, revision("new", 7)]))
+    };
+    for flags in [&[][..], &["--fail-fast"]] {
+        let following = Following::with("status", &["team/agent"], with_former);
+        let (code, out, err) = following.start(&[&["--to-revision", "3", "--timeout", "20s"], flags].concat()).end();
+        assert_eq!(code, Some(3), "{out:#?} {err}");
+        assert!(out.iter().any(|line| line.contains("revision 3 is not the current revision")), "{out:#?} {err}");
+    }
+    let forbidden = |asked: &Asked| {
+        let is_list = asked.path().ends_with("/controllerrevisions");
+        is_list.then(|| refusal(403, "Forbidden", "controllerrevisions.apps is forbidden"))
+    };
+    let following = Following::with("status", &["team/agent"], forbidden);
+    let (code, out, err) = following.start(&["--to-revision", "3", "--timeout", "20s"]).end();
+    assert_eq!(code, Some(5), "{out:#?} {err}");
 }
 
 /// No watch shows the pods of others, so they are read when a rollout seems to stand still, and kept while others go on.

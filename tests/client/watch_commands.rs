@@ -1,8 +1,12 @@
 //! `list --watch`: what is written while the cluster changes.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::status::{DAEMON_SETS, Following, PODS, ready_pod};
+use super::server::Asked;
+use super::status::{DAEMON_SETS, Following, PODS, current_pod, ready_pod, rollout};
 use super::{json_list, node, protobuf_list};
 
 #[test]
@@ -127,6 +131,37 @@ fn with_json_what_is_new_is_an_object_on_a_line() {
     };
     assert_eq!(reports.iter().map(kinds).collect::<Vec<_>>(), [vec![], vec!["ResourceQuota"]], "{lines:#?}");
     assert!(reports.iter().all(|report| report["kind"] == "ChangesReport"));
+}
+
+#[test]
+fn what_the_server_warns_of_is_shown_once_while_it_is_followed() {
+    const NODES: &str = "/api/v1/nodes";
+    let warns = |asked: &Asked| match asked.path() {
+        _ if asked.target.contains("watch=true") || asked.target.contains("limit=1") => None,
+        NODES => Some(rollout(asked).with("warning", "299 - \"old API\"")),
+        QUOTAS | "/api/v1/namespaces" => Some(json_list(asked.path(), &[])),
+        _ => None,
+    };
+    for (command, of) in [("status", &["team/agent"][..]), ("list", &["-n", "team"]), ("changes", &["-n", "team"])] {
+        let following = Following::with(command, of, warns);
+        let mut running = following.start(&[]);
+        running.read_line();
+        // They are listed again.
+        following.send(NODES, "ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired"}));
+        thread::sleep(Duration::from_secs(2));
+        let (_, _, err) = running.interrupt();
+        assert_eq!(err.matches("warning: old API\n").count(), 1, "{command}: {err}");
+    }
+    let complete = move |asked: &Asked| match asked.path() {
+        PODS if !asked.target.contains("watch=true") => Some(protobuf_list("PodList", &[current_pod(true)], "")),
+        _ => warns(asked),
+    };
+    for (flags, code) in [(&[][..], 0), (&["--warnings-as-errors"], 1)] {
+        let (ended, _, err) = Following::with("status", &["team/agent"], complete).start(flags).end();
+        assert_eq!(ended, Some(code), "{err}");
+        assert!(err.starts_with("warning: old API\n"), "{err}");
+        assert_eq!(err.contains("error: 1 warning received"), code == 1, "{err}");
+    }
 }
 
 /// Who reads only the beginning ends it.

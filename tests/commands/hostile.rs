@@ -58,7 +58,7 @@ pub fn cluster() -> Value {
 #[test]
 fn no_command_lets_it_through() {
     let cluster = cluster().to_string();
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 12] = [
         &["list"],
         &["list", "-o", "wide"],
         &["list", "-o", "name"],
@@ -67,6 +67,7 @@ fn no_command_lets_it_through() {
         &["coverage", "-o", "name"],
         &["coverage", "--by", "zone"],
         &["coverage", "--node", HOSTILE],
+        &["pod", "--node", HOSTILE, HOSTILE],
         &["coverage", "--node", HOSTILE, HOSTILE],
         &["coverage", "--node", "other", HOSTILE],
         &["coverage", "--node", "third", HOSTILE],

@@ -11,6 +11,7 @@ mod help;
 pub mod history;
 pub mod hostile;
 mod list;
+mod logs;
 mod partition;
 mod pause;
 mod restart;

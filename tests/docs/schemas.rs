@@ -1,9 +1,11 @@
 //! docs/schema: what the reports look like, and that real ones look so.
 
+use kubectl_ds::report::agent_pod::PodReport;
 use kubectl_ds::report::clusters::ClusterReports;
 use kubectl_ds::report::coverage::CoverageReport;
 use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
+use kubectl_ds::report::logs::LogsReport;
 use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
 use kubectl_ds::report::recent_changes::ChangesReport;
@@ -43,6 +45,8 @@ fn the_schemas_are_fresh() {
         ("stale-config-report.json", schema::<StaleConfigReport>()),
         ("changes-report.json", schema::<ChangesReport>()),
         ("revision-diff.json", schema::<RevisionDiff>()),
+        ("pod-report.json", schema::<PodReport>()),
+        ("logs-report.json", schema::<LogsReport>()),
         ("change-plan.json", schema::<ChangePlan>()),
         ("partition-report.json", schema::<PartitionReport>()),
         ("list-report-list.json", schema::<ClusterReports<ListReport>>()),
@@ -107,8 +111,11 @@ fn reports_of_the_demo_fit_their_schemas() {
         ("list-report.json", "list"),
         ("timeline-report.json", "history"),
         ("changes-report.json", "changes"),
+        ("pod-report.json", "pod cilium --node general-c2"),
+        ("logs-report.json", "logs falco --reason CrashLooping"),
     ] {
-        let report = run(&[question, "-o", "json", "--from", "demo"]);
+        let words: Vec<&str> = question.split(' ').chain(["-o", "json", "--from", "demo"]).collect();
+        let report = run(&words);
         assert_eq!(report.err, "");
         let report: Value = serde_json::from_str(&report.out).unwrap();
         assert_eq!(problems(&file(name), &report), Vec::<String>::new(), "{question}");
@@ -171,6 +178,8 @@ fn every_field_is_documented() {
         "rollout-status-report.json",
         "timeline-report.json",
         "stale-config-report.json",
+        "pod-report.json",
+        "logs-report.json",
         "partition-report.json",
         "list-report-list.json",
         "timeline-report-list.json",

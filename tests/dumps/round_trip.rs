@@ -264,8 +264,10 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
                 .map(|node_selector| RuntimeScheduling { node_selector, ..RuntimeScheduling::default() }),
         },
     );
-    let priority_class = (metadata(), any::<i32>(), any::<bool>())
-        .prop_map(|(metadata, value, global_default)| PriorityClass { metadata, value, global_default });
+    let priority_class =
+        (metadata(), any::<i32>(), any::<bool>(), text()).prop_map(|(metadata, value, global_default, policy)| {
+            PriorityClass { metadata, value, global_default, preemption_policy: policy }
+        });
     let lease = (metadata(), time(), any::<Option<i64>>()).prop_map(|(metadata, renew_time, duration)| {
         let mut lease = Lease { metadata, ..Lease::default() };
         lease.spec.renew_time = renew_time;
@@ -299,8 +301,10 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         gaps,
     )
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
+            clock_difference: jiff::SignedDuration::ZERO,
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            budgets_complete: false,
             config_maps: Vec::new(),
             secrets: Vec::new(),
             service_accounts: BTreeSet::new(),
@@ -333,6 +337,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             priority_classes: named(cluster.2, |object| &mut object.metadata),
             pods_complete,
             node_writes: Default::default(),
+            held_pods: Vec::new(),
             written_objects: Default::default(),
             gaps,
             unknown_names: Vec::new(),

@@ -1,5 +1,6 @@
 //! What TAB offers on a live cluster, through the real kubectl.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -46,6 +47,20 @@ fn kubectl_offers_what_the_cluster_has() {
     assert_eq!(offered(&["coverage", ""]), "agent\t2/2 available\n:4\n");
     assert_eq!(offered(&["coverage", "-n", "kube-sy"]), "kube-system\tActive\n:4\n");
     assert_eq!(offered(&["coverage", "agent", "--node", ""]), "node-a\tReady\nnode-b\tReady\n:4\n");
+    let pods = cluster.items(&["pods"]);
+    let names = pods.iter().map(|pod| format!("default/{}\n", pod["metadata"]["name"].as_str().unwrap()));
+    let names: BTreeSet<String> = names.collect();
+    let beside = offered(&["pod", "agent", "--beside", "default/"]);
+    assert_eq!(beside, names.into_iter().collect::<String>() + ":4\n");
+    for pod in &pods {
+        let text = |pointer| pod.pointer(pointer).unwrap().as_str().unwrap();
+        let (name, node) = (text("/metadata/name"), text("/spec/nodeName"));
+        for place in [["--node", node], ["--beside", name]] {
+            let mut command = cluster.kubectl_command();
+            let output = command.args(["ds", "pod", "agent"]).args(place).env("PATH", &path).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("pod/{name}\n"), "{place:?}");
+        }
+    }
     assert_eq!(offered(&["coverage", "--by", "example.com/"]), "example.com/pool\n:4\n");
     assert_eq!(offered(&["undo", "agent", "--to-revision", ""]), "1\n2\tcurrent\n:4\n");
 }

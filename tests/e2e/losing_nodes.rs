@@ -166,6 +166,19 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     degraded.must_say("a is degraded: revision 1 is rolled out to 17 nodes; 2 unavailable");
     // There is nothing to roll back, and no budget to raise.
     assert!(!degraded.says("undo") && !degraded.says("set --max-unavailable"), "{degraded}");
+    // Nothing that is printed costs an available pod.
+    let available = || cluster.get(&["ds", "a"])["status"]["numberAvailable"].clone();
+    assert_eq!(available(), 15);
+    let commands = degraded.stdout.lines().filter_map(|line| Some(line[line.find("kubectl ")?..].to_owned()));
+    for command in commands {
+        let words = shlex::split(&command).unwrap();
+        match &words[1] {
+            word if word == "ds" => drop(self::run(&cluster.kubeconfig(), &words[2..])),
+            _ => drop(cluster.try_kubectl(&words[1..].iter().map(String::as_str).collect::<Vec<_>>(), None)),
+        }
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        assert_eq!(available(), 15, "{command}");
+    }
     let overview = run_on(&cluster, &["status"]).expect(3);
     overview.must_say("3 DaemonSets: 1 blocked, 2 degraded");
     let accepted = run_on(&cluster, &["status", "--accept", "node"]).expect(3);
@@ -244,6 +257,12 @@ fn a_rollout_ends_although_nodes_are_down_if_that_is_accepted_and_not_if_the_rev
         let status = run(&["status", "agent"]);
         (status.code == Some(0) && status.says("is complete")).then_some(())
     });
+    // What was raised for them is offered back.
+    let complete = run(&["status", "agent"]).expect(0);
+    complete.must_say("maxUnavailable 4 was set because the rollout was blocked");
+    paste(&cluster, &complete, "--max-unavailable 1").expect(0);
+    assert_eq!(cluster.get(&["ds", "agent"])["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], 1);
+    assert!(!run(&["status", "agent"]).expect(0).says("--max-unavailable"));
 }
 
 /// Autoscalers that remove nodes and do not get on: what is left on the nodes is named, and no rollout waits for them.
@@ -256,9 +275,13 @@ fn a_removal_of_nodes_that_does_not_get_on_is_told_with_what_is_left() {
         patch(&cluster, name, &json!({"spec": {"tolerations": null}}));
         wait_for_pods(&cluster, name, 17);
     }
-    let web = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "finalizers": ["example.com/backup"]},
+    let web = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "finalizers": ["example.com/backup"],
+        "labels": {"app": "web"}, "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
         "spec": {"nodeName": "general-0", "containers": [{"name": "web", "image": "web:1"}]}});
     cluster.create(&web.to_string());
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    cluster.create(&budget.to_string());
     let ago = |seconds: i64| Timestamp::now() - SignedDuration::from_secs(seconds);
     let taint = |node: &str, key: &str, value: &str, added: Option<Timestamp>| {
         let added = added.map(|added| format!("{added:.0}"));
@@ -276,6 +299,14 @@ fn a_removal_of_nodes_that_does_not_get_on_is_told_with_what_is_left() {
     let run = |arguments: &[&str]| run_on(&cluster, arguments);
     let coverage = run(&["coverage", "agent"]);
     coverage.must_say("NodeRemovalStuck").must_say("pods not evicted: 1, such as default/web");
+    cluster.wait_until("what keeps the pod is named", || {
+        let report = run(&["coverage", "agent", "-o", "json"]).json().to_string();
+        let named = [
+            "pods with karpenter.sh/do-not-disrupt=true: 1, such as default/web",
+            "PodDisruptionBudgets that allow no eviction: 1, such as default/web",
+        ];
+        named.iter().all(|words| report.contains(words)).then_some(())
+    });
     let report = run(&["coverage", "agent", "-o", "json"]).json();
     let stuck: Vec<&Value> = report["daemonSets"][0]["notEligibleGroups"]
         .as_array()

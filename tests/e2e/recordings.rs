@@ -18,7 +18,7 @@ use crate::support::faulty_cluster::{coverage_with, faulty_cluster};
 use crate::support::say;
 
 /// Replaces a recording if `KUBECTL_DS_RECORD` is set, and checks that it could otherwise.
-fn record(name: &str, items: &[Value]) {
+fn record(name: &str, items: &[Value], logs: &str) {
     let kinds = ["DaemonSet", "ControllerRevision", "Node", "Pod", "Event", "Lease"];
     for kind in kinds {
         assert!(items.iter().any(|item| item["kind"] == kind), "the recording has no {kind}");
@@ -27,23 +27,23 @@ fn record(name: &str, items: &[Value]) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
         // Another test may be reading the old one.
         let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
-        write(&mut file, items);
+        write(&mut file, items, logs);
         fs::set_permissions(file.path(), Permissions::from_mode(0o644)).unwrap();
         file.persist(&path).unwrap();
         say(&format!("recorded {}", path.display()));
     }
 }
 
-fn write(file: &mut tempfile::NamedTempFile, items: &[Value]) {
+fn write(file: &mut tempfile::NamedTempFile, items: &[Value], logs: &str) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let mut gzip = GzEncoder::new(file, Compression::best());
-    gzip.write_all(list.to_string().as_bytes()).unwrap();
+    gzip.write_all((list.to_string() + logs).as_bytes()).unwrap();
     gzip.finish().unwrap();
 }
 
 #[test]
 fn the_faulty_cluster_is_recorded() {
-    record("faulty-cluster.json.gz", &faulty_cluster().settled.items);
+    record("faulty-cluster.json.gz", &faulty_cluster().settled.items, "");
 }
 
 /// Only `KUBECTL_DS_RECORD=1` replaces the recording.
@@ -52,10 +52,11 @@ fn the_faulty_cluster_is_recorded() {
 fn the_demo_is_recorded() {
     let items = demo_cluster::record();
     let mut file = tempfile::Builder::new().suffix(".json.gz").tempfile().unwrap();
-    write(&mut file, &items);
+    let logs = demo_cluster::logs(&items);
+    write(&mut file, &items, &logs);
     let wrong = unmet(&coverage_with(&["--from", file.path().to_str().unwrap()]), DEMO);
     assert!(wrong.is_empty(), "{} are unmet:\n{}", wrong.len(), wrong.join("\n"));
-    record("demo.json.gz", &items);
+    record("demo.json.gz", &items, &logs);
 }
 
 #[test]

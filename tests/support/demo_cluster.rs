@@ -266,6 +266,29 @@ fn create_nodes(cluster: &ControlPlane, names: &[&str], image: &str) {
     cluster.create(&json!({"apiVersion": "v1", "kind": "List", "items": nodes}).to_string());
 }
 
+/// Returns the logs of the containers that crash, as `kubectl cluster-info dump` writes them: the kubelets of KWOK have none.
+pub fn logs(items: &[Value]) -> String {
+    let mut text = "\n".to_owned();
+    for pod in items.iter().filter(|item| item["kind"] == "Pod") {
+        let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+        for status in statuses.filter(|status| status["state"]["waiting"]["reason"] == "CrashLoopBackOff") {
+            let log = match status["name"].as_str().unwrap() {
+                "falco" => include_str!("../fixtures/demo/falco.log"),
+                "fluent-bit" => include_str!("../fixtures/demo/fluent-bit.log"),
+                other => panic!("no log of {other}"),
+            };
+            let time = status["lastState"]["terminated"]["startedAt"].as_str().unwrap();
+            let log = log.replace("{time}", time).replace("{node}", pod["spec"]["nodeName"].as_str().unwrap());
+            let [container, namespace, name] =
+                [&status["name"], &pod["metadata"]["namespace"], &pod["metadata"]["name"]]
+                    .map(|name| name.as_str().unwrap());
+            let of = format!("logs for container {container} of pod {namespace}/{name} ====\n");
+            text += &format!("==== START {of}{log}==== END {of}");
+        }
+    }
+    text
+}
+
 fn set_image(cluster: &ControlPlane, namespace: &str, name: &str, image: &str) {
     cluster.kubectl(&["set", "image", &format!("daemonset/{name}"), "-n", namespace, image]);
 }

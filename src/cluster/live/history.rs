@@ -1,5 +1,6 @@
 //! Reads DaemonSets with their revisions and pods, and what else a change of them affects.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -10,7 +11,7 @@ use super::prune::DaemonSetMatcher;
 use super::read::{by_name, missing_nodes, note_missing_nodes};
 use super::reader::Reader;
 use crate::cluster::error::ClusterError;
-use crate::cluster::projection::keep_node;
+use crate::cluster::projection::{SharedKeys, keep_node};
 use crate::cluster::{CoverageScope, PodsOf};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::{Event, REMOVAL_EVENTS};
@@ -40,8 +41,13 @@ pub(super) fn keep_removal(event: Event) -> Option<Event> {
     REMOVAL_EVENTS.contains(&event.reason.as_str()).then_some(event)
 }
 
-pub(super) fn keep_written(node: WrittenNode) -> Option<WrittenNode> {
-    Some(WrittenNode { node: keep_node(node.node, false), ..node })
+/// Returns what keeps of each node who has written it.
+pub(super) fn keep_written() -> impl Fn(WrittenNode) -> Option<WrittenNode> {
+    let shared = RefCell::new(SharedKeys::default());
+    move |mut node| {
+        shared.borrow_mut().share(&mut node);
+        Some(WrittenNode { node: keep_node(node.node, false), ..node })
+    }
 }
 
 impl Reader<'_> {
@@ -98,7 +104,7 @@ impl Reader<'_> {
         let (mut snapshot, written, nodes, events) = futures::try_join!(
             self.history(PodsOf::None),
             try_join_all(Kind::WRITTEN.map(written)),
-            self.list_or_gap(List::of(Kind::Nodes), keep_written),
+            self.list_or_gap(List::of(Kind::Nodes), keep_written()),
             self.list_or_gap(events_about_nodes(), keep_removal),
         )?;
         snapshot.nodes = nodes.into_iter().map(|node| snapshot.note_writes(node)).collect();

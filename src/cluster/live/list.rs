@@ -21,7 +21,7 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::pod_disruption_budget::PodDisruptionBudget;
+use crate::model::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
 use crate::model::written::{WrittenNode, WrittenObject};
 
@@ -91,6 +91,7 @@ items_in_json!(
     PodDisruptionBudget: |_, text| decode_json(text),
     LimitRange: |_, text| decode_json(text),
     RuntimeClass: |_, text| decode_json(text),
+    HeldPod: |_, text| HeldPod::from_object(decode_json(text)?),
     WrittenObject: |_, text| WrittenObject::from_object(&decode_json(text)?),
     PriorityClass: |_, text| decode_json(text),
     DaemonSet: |list: &List, text| {

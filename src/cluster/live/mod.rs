@@ -12,6 +12,7 @@ mod config;
 mod follow;
 mod history;
 mod list;
+mod logs;
 mod names;
 mod preview;
 mod protobuf;
@@ -35,9 +36,9 @@ use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::ClusterError;
-use super::{CoverageScope, Query, Wanted};
+use super::{Config, CoverageScope, Query, Wanted};
 use crate::connection::{ConnectOptions, Connection, Observed};
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::model::written::WrittenObject;
 use request::Transport;
 
@@ -97,9 +98,14 @@ impl Live {
         self.observed().clock_difference()
     }
 
-    /// Returns what the server has warned of since the last call, each warning once.
+    /// Returns the warnings of the server that were not taken yet, each once.
     pub fn take_warnings(&self) -> Vec<String> {
         self.observed().take_warnings()
+    }
+
+    /// Forgets the warnings that were not taken yet.
+    pub(crate) fn forget_warnings(&self) {
+        self.observed().forget_warnings();
     }
 
     /// Returns whether the server has sent warnings that were not taken yet.
@@ -131,7 +137,7 @@ impl Live {
             // Boxed, since they are too large for the stack of a caller.
             Wanted::Coverage(scope) => Box::pin(reader.coverage(scope)).await,
             Wanted::Everything => {
-                let scope = CoverageScope { admission: true, config: true, ..CoverageScope::default() };
+                let scope = CoverageScope { admission: true, config: Config::All, ..CoverageScope::default() };
                 Box::pin(reader.coverage(&scope)).await
             }
             Wanted::History(pods) => Box::pin(reader.history(*pods)).await,
@@ -139,7 +145,8 @@ impl Live {
             Wanted::RecentChanges => Box::pin(reader.recent_changes()).await,
         };
         // The server's clock is known only once it has answered.
-        read.map(|snapshot| Snapshot { now: self.observed().server_time(start), ..snapshot })
+        let (now, clock_difference) = (self.observed().server_time(start), self.clock_difference());
+        read.map(|snapshot| Snapshot { now, clock_difference, ..snapshot })
     }
 
     /// Returns who has written what limits and labels the pods of a namespace, without what cannot be read.
@@ -151,6 +158,29 @@ impl Live {
         join_all(lists).await.into_iter().flatten().collect()
     }
 
+    /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be read; that it forbids them becomes a gap.
+    pub async fn read_budgets(&self, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
+        let kind = Kind::PodDisruptionBudgets;
+        let cause = match self.list(list::List::of(kind), Some).await {
+            Ok(budgets) => {
+                (snapshot.pod_disruption_budgets, snapshot.budgets_complete) = (budgets, true);
+                return Ok(());
+            }
+            Err(error) if reader::is_forbidden(&error) => GapCause::Forbidden(list::permission("list", kind)),
+            Err(error) if error.is_not_served() => GapCause::Failed(error.to_string()),
+            Err(error) => return Err(error),
+        };
+        let gap = Gap { kind, namespace: None, cause };
+        if !snapshot.gaps.contains(&gap) {
+            snapshot.gaps.push(gap);
+        }
+        Ok(())
+    }
+
     /// Adds every pod on these nodes, so that their free resources can be computed.
     ///
     /// # Errors
@@ -158,5 +188,10 @@ impl Live {
     /// Fails if the server cannot be read; pods that it forbids become a gap.
     pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
         read::pods_on(self, snapshot, nodes).await
+    }
+
+    /// Adds the pods on these nodes with what may keep them from being evicted. What cannot be read becomes a gap.
+    pub async fn read_held_pods(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
+        read::held_pods(self, snapshot, nodes).await;
     }
 }

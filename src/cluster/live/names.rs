@@ -9,9 +9,13 @@ use serde_json::Value;
 use super::Live;
 use super::list::List;
 use crate::cluster::error::ClusterError;
+use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// How many pods are offered.
+const PODS: usize = 500;
 
 /// How many nodes are read for their labels.
 const NODES_WITH_LABELS: usize = 200;
@@ -88,6 +92,28 @@ impl Live {
         let table = self.table(&format!("{path}?limit={NODES_WITH_LABELS}")).await?;
         let labels = table.rows.iter().filter_map(|row| row.object.as_ref()?["metadata"]["labels"].as_object());
         Ok(labels.flat_map(|labels| labels.keys().cloned()).collect())
+    }
+
+    /// Returns the first pods of a namespace, or of all, as `NAMESPACE/NAME`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not answer with a table.
+    pub async fn pod_names(&self, namespace: Option<&str>) -> Result<Vec<String>, ClusterError> {
+        let path = List { namespace: namespace.map(str::to_owned), ..List::of(Kind::Pods) }.collection();
+        let table = self.table(&format!("{path}?limit={PODS}")).await?;
+        let metadata = table.rows.iter().filter_map(|row| Some(&row.object.as_ref()?["metadata"]));
+        let text = |metadata: &Value, field| metadata[field].as_str().unwrap_or_default().to_owned();
+        Ok(metadata.map(|found| format!("{}/{}", text(found, "namespace"), text(found, "name"))).collect())
+    }
+
+    /// Reads a pod; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be read, or refuses.
+    pub(crate) async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Pod>, ClusterError> {
+        self.get(&List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Pods) }, name).await
     }
 
     async fn table(&self, path: &str) -> Result<Table, ClusterError> {

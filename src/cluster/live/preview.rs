@@ -103,7 +103,7 @@ impl Live {
 
     /// Asks whether a namespace exists.
     pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
-        self.is_there("namespaces", None, name).await
+        self.is_there("Namespace", None, name).await
     }
 
     /// Returns the namespaces of a similar name, as far as they may be listed.
@@ -114,17 +114,21 @@ impl Live {
         similar_names(name, items.filter_map(|item| item["metadata"]["name"].as_str()))
     }
 
-    /// Asks whether an object of the core API exists.
-    pub(crate) async fn exists(&self, resource: &str, namespace: &str, name: &str) -> Result<Asked, ClusterError> {
-        self.is_there(resource, Some(namespace), name).await
+    /// Asks whether an object of a kind of the core API exists.
+    pub(crate) async fn exists(&self, kind: &str, namespace: &str, name: &str) -> Result<Asked, ClusterError> {
+        self.is_there(kind, Some(namespace), name).await
     }
 
-    async fn is_there(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Asked, ClusterError> {
-        let path = list::object("v1", namespace, resource, name);
-        let Err(error) = self.transport.get_object::<Value>(&format!("get {resource}"), &path).await else {
-            return Ok(Asked::Yes);
+    async fn is_there(&self, kind: &str, namespace: Option<&str>, name: &str) -> Result<Asked, ClusterError> {
+        let resource = format!("{}s", kind.to_lowercase());
+        let path = list::object("v1", namespace, &resource, name);
+        let error = match self.transport.get_object::<Value>(&format!("get {resource}"), &path).await {
+            Ok(found) if found["kind"] == kind && found["metadata"]["name"] == name => return Ok(Asked::Yes),
+            // A proxy may answer anything.
+            Ok(_) => return Ok(Asked::Unknown("the answer is not the requested object".to_owned())),
+            Err(error) => error,
         };
-        let is_absent = error.is_absence_of(resource, name);
+        let is_absent = error.is_absence_of(&resource, name);
         match error {
             ClusterError::Api { message, .. } if is_absent => Ok(Asked::No(message)),
             ClusterError::Api { message, .. } => Ok(Asked::Unknown(message)),

@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(matcher().keep_pod(pod.clone(), ForeignPods::Drop), None);
             assert_eq!(matcher().keep_pod(pod.clone(), ForeignPods::Whole), Some(pod.clone()));
             let kept = matcher().keep_pod(pod.clone(), ForeignPods::ForArithmetic).unwrap();
-            assert_eq!((&kept.metadata.name, kept.metadata.labels.len()), (&pod.metadata.name, 0));
+            assert_eq!((&kept.metadata.name, &kept.metadata.labels), (&pod.metadata.name, &pod.metadata.labels));
             assert_eq!(kept.metadata.controller(), pod.metadata.controller());
             let container = &kept.spec.containers[0];
             assert_eq!((container.ports.len(), container.ports[0].host_port), (1, 9100));

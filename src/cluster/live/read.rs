@@ -11,11 +11,13 @@ use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::reader::{AT_ONCE, Reader, add_missing, is_forbidden};
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
-use crate::cluster::{CoverageScope, suggestions};
+use crate::cluster::{Config, CoverageScope, suggestions};
+use crate::model::config_object::uses;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
 use crate::model::snapshot::{
     Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
@@ -33,13 +35,15 @@ impl Reader<'_> {
     /// Reads the snapshot of [`crate::cluster::Wanted::Coverage`] or [`crate::cluster::Wanted::Everything`].
     pub(super) async fn coverage(self, scope: &CoverageScope) -> Result<Snapshot, ClusterError> {
         let mut snapshot = Snapshot::empty(self.live.now());
-        // Objects are kept whole for a dump, and to explain one node.
-        let whole = self.everything() || scope.node.is_some() || scope.config;
+        // Objects are kept whole for a dump, and to explain one node; pods also to tell when their containers have started.
+        let whole = self.everything() || scope.node.is_some();
         let of_daemon_sets = async {
             let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods(scope))?;
             let (own, advanced) = &daemon_sets;
             let all: Vec<&DaemonSet> = own.iter().chain(advanced).collect();
-            let matcher = DaemonSetMatcher::new(&all, whole);
+            let uses_config = |daemon_set: &&DaemonSet| !uses(&daemon_set.template()).is_empty();
+            let tells_starts = scope.config != Config::None && all.iter().any(uses_config);
+            let matcher = DaemonSetMatcher::new(&all, whole || tells_starts);
             let (pods, revisions, events, limit_ranges, config) = futures::try_join!(
                 self.pods(&all, &matcher, pods, scope),
                 self.controller_revisions(&all, &matcher),
@@ -56,6 +60,10 @@ impl Reader<'_> {
             self.classes::<RuntimeClass>(Kind::RuntimeClasses, scope),
             self.classes::<PriorityClass>(Kind::PriorityClasses, scope),
         )?;
+        if self.everything() {
+            self.live.read_budgets(&mut snapshot).await?;
+            snapshot.gaps.drain(..).for_each(|gap| self.note_gap(gap.kind, gap.namespace, gap.cause));
+        }
         let (daemon_sets, pods, limit_ranges, config);
         (daemon_sets, pods, snapshot.controller_revisions, snapshot.events, limit_ranges, config) = of_daemon_sets;
         (snapshot.config_maps, snapshot.secrets) = config;
@@ -299,6 +307,28 @@ pub(super) async fn pods_on(
         Err(error) => return Err(error),
     }
     Ok(())
+}
+
+/// Adds the pods on nodes with what may keep them from being evicted, and the PodDisruptionBudgets. An answer about DaemonSets does not
+/// fail because of them.
+pub(super) async fn held_pods(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
+    if nodes.is_empty() {
+        return;
+    }
+    let lists =
+        nodes.iter().map(|node| List { field_selector: format!("spec.nodeName={node}"), ..List::of(Kind::Pods) });
+    let pods = futures::stream::iter(lists).map(|list| live.list(list, Some::<HeldPod>)).buffered(AT_ONCE).try_concat();
+    let kind = Kind::PodDisruptionBudgets;
+    let (pods, budgets) = futures::join!(pods, live.list(List::of(kind), Some::<PodDisruptionBudget>));
+    let problems =
+        [pods.as_ref().err(), budgets.as_ref().err()].into_iter().flatten().map(|error| match is_forbidden(error) {
+            true => GapCause::Forbidden(permission("list", kind)),
+            false => GapCause::Failed(error.to_string()),
+        });
+    let gaps: Vec<Gap> = problems.map(|cause| Gap { kind, namespace: None, cause }).take(1).collect();
+    snapshot.gaps.extend(gaps);
+    snapshot.budgets_complete = budgets.is_ok();
+    (snapshot.held_pods, snapshot.pod_disruption_budgets) = (pods.unwrap_or_default(), budgets.unwrap_or_default());
 }
 
 #[cfg(test)]

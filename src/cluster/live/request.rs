@@ -110,7 +110,8 @@ impl Transport {
 
     /// Sends a change, and returns the resulting object.
     ///
-    /// It is sent again only if the server says that it has not looked at it.
+    /// It is sent again only after 429, which may be the answer of a proxy that has passed it on: a change that was made nevertheless
+    /// is not made twice, because changes are locked or have names of their own.
     ///
     /// # Errors
     ///

@@ -177,6 +177,7 @@ impl<'a> Watch<'a> {
         self.catch_up().await;
         if self.failure().is_none() {
             self.snapshot.now = self.live.now();
+            self.snapshot.clock_difference = self.live.clock_difference();
         }
         &self.snapshot
     }
@@ -252,7 +253,7 @@ impl<'a> Watch<'a> {
 
     /// Follows what tells of recent changes besides DaemonSets and their revisions.
     fn follow_writes(&mut self) {
-        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep_written, apply_written);
+        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep_written(), apply_written);
         for kind in Kind::WRITTEN {
             let list = written_list(kind, self.query.namespace.as_deref());
             self.follow(Subject::Kind(kind), list, Some::<WrittenObject>, move |change, all| {

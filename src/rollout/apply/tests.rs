@@ -158,6 +158,7 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (lost(), Ok(Some(pod("2", None))), Application::Recreated),
         (lost(), Err("down"), Application::Unknown("lost")),
         (conflict(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::Contended)),
+        (conflict(), Ok(Some(pod("1", at))), gone()),
         (Err(Failed::Blocked), Err("down"), Application::Refused(StepRefusal::Blocked)),
         (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
         (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("unexpected"))),

@@ -9,8 +9,8 @@ use super::instruction::StageCounts;
 /// What is remembered of the looks at the cluster so far.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
-    /// The most nodes with an available pod so far.
-    available: Option<usize>,
+    /// The most nodes with an available pod so far, and with a ready one.
+    most: Option<(usize, usize)>,
     /// The nodes whose new pod is no surprise; `None` before the first look, at which all that are there are known.
     known: Option<BTreeSet<String>>,
     /// The nodes whose new pod is awaited, and since when.
@@ -40,11 +40,12 @@ impl Course {
         self.starting.retain(|(starting, _)| starting != node);
     }
 
-    /// Returns whether more nodes have an available pod than ever before: a pod that is ready now and then does not progress.
+    /// Returns whether more nodes have an available or a ready pod than ever before: a pod that is ready now and then does not
+    /// progress.
     pub(crate) fn progresses(&mut self, counts: &StageCounts) -> bool {
-        let has_more = self.available.is_some_and(|most| most < counts.available);
-        self.available = self.available.max(Some(counts.available));
-        has_more
+        let (available, ready) = self.most.unwrap_or((counts.available, counts.ready));
+        self.most = Some((available.max(counts.available), ready.max(counts.ready)));
+        available < counts.available || ready < counts.ready
     }
 
     /// Returns what has happened since the last look.
@@ -116,7 +117,10 @@ mod tests {
     #[test]
     fn what_was_reached_before_is_no_progress() {
         let mut course = Course::default();
-        let mut progresses = |available| course.progresses(&StageCounts { available, ..StageCounts::default() });
-        assert_eq!([2, 3, 2, 3, 4].map(&mut progresses), [false, true, false, false, true]);
+        let mut progresses =
+            |(available, ready)| course.progresses(&StageCounts { available, ready, ..StageCounts::default() });
+        assert_eq!([(2, 2), (3, 3), (2, 2), (3, 3), (4, 4)].map(&mut progresses), [false, true, false, false, true]);
+        // It becomes ready first.
+        assert_eq!([(4, 5), (4, 4), (4, 5), (5, 5)].map(progresses), [true, false, false, true]);
     }
 }

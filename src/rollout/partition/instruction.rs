@@ -114,6 +114,8 @@ pub(crate) struct StageCounts {
     pub(crate) updated: Vec<String>,
     /// On how many of them it is available.
     pub(crate) available: usize,
+    /// On how many of them it is ready: what a watch has missed becomes available only in a while.
+    pub(crate) ready: usize,
     /// How many nodes have a pod of an older revision.
     pub(crate) old: usize,
     /// Those of them that are ready or skipped: until they are updated, the update strategy stays suspended.
@@ -238,6 +240,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             unready: int(eligible.unwrap_or(0).saturating_sub(ready.unwrap_or(0)) + count(&ending)),
             updated: updated.map(|node| node.name.to_owned()).collect(),
             available: count(&|node| node.updated_is_available),
+            ready: count(&|node| node.updated.is_some_and(Pod::is_ready)),
             old: count(&|node| self.is_old(node)),
             held: count(&|node| self.is_old(node) && (node.is_ready() || is_skipped(node))),
             skipped: skipped.map(|node| node.name.to_owned()).collect(),
@@ -247,7 +250,8 @@ impl<'v, 'a> StageView<'v, 'a> {
 
     fn next(&self) -> Instruction {
         let (stage, now) = (self.stage, self.situation.now());
-        let failures: Vec<GateFailure> = self.situation.eligible().filter_map(|node| self.failure(node)).collect();
+        let judged = self.situation.nodes.iter().filter(|node| node.eligible || self.is_excluded_since(node));
+        let failures: Vec<GateFailure> = judged.filter_map(|node| self.failure(node)).collect();
         let desired = self.situation.eligible().count();
         let allowed = allowed(stage.max_unavailable, desired);
         if !failures.is_empty() {
@@ -404,6 +408,14 @@ impl<'v, 'a> StageView<'v, 'a> {
             Some(_) => false,
             None => true,
         }
+    }
+
+    /// Returns whether a node is not eligible because it has become not ready soon after its update: its taint, which most pods do
+    /// not tolerate, must not hide that.
+    fn is_excluded_since(&self, node: &RolloutNode<'_>) -> bool {
+        !node.eligible
+            && node.reason.is_some_and(ReasonCode::is_state_of_node)
+            && self.lost_after_update(node).is_some()
     }
 
     /// Returns how many seconds after its update a node has become not ready; `None` if it is ready, or if that was so late

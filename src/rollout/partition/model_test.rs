@@ -20,7 +20,7 @@ use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::plan::Plan;
-use crate::report::partition::GateFailure;
+use crate::report::partition::{Gate, GateFailure};
 use crate::rollout::situation::Situation;
 
 /// The seconds of one tick.
@@ -35,6 +35,8 @@ struct Faults {
     bad_revision: bool,
     /// New pods restart.
     crashes: bool,
+    /// New pods take their nodes down, which get the taint of that.
+    takes_nodes_down: bool,
     node_lost: u64,
     pod_deleted: u64,
     node_added: u64,
@@ -170,9 +172,12 @@ impl Model {
             let ready = if node.ready { "True" } else { "Unknown" };
             let mut labels = json!({"topology.kubernetes.io/zone": node.zone.to_string()});
             node.labels.iter().for_each(|(key, value)| labels[*key] = (*value).into());
+            let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+            let taints = if self.faults.takes_nodes_down && !node.ready { vec![taint] } else { Vec::new() };
             let object = json!({
                 "metadata": {"name": node.name, "labels": labels,
                     "creationTimestamp": timestamp(node.created).to_string()},
+                "spec": {"taints": taints},
                 "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "conditions": [
                     {"type": "Ready", "status": ready, "lastTransitionTime": timestamp(node.since).to_string()}]},
             });
@@ -207,7 +212,8 @@ impl Model {
         let now = self.now;
         let faults = self.faults;
         for at in 0..self.nodes.len() {
-            if self.nodes[at].ready && self.chance(faults.node_lost) {
+            let has_new = self.nodes[at].pods.iter().any(|pod| pod.hash == NEW);
+            if self.nodes[at].ready && (faults.takes_nodes_down && has_new || self.chance(faults.node_lost)) {
                 let node = &mut self.nodes[at];
                 (node.ready, node.since) = (false, now);
                 node.pods.iter_mut().for_each(|pod| pod.ready_since = None);
@@ -452,6 +458,23 @@ proptest! {
         let (again, _) = run(&mut model, IntOrPercent::Int(0), lag)?;
         prop_assert!(matches!(again, End::Stopped(_)), "{:?}", again);
         prop_assert_eq!(model.deleted.len(), deleted);
+    }
+
+    /// A revision that takes nodes down does so to as many as may be unavailable at a time, although most pods do not tolerate the
+    /// taint of such nodes.
+    #[test]
+    fn a_revision_that_takes_nodes_down_is_stopped(
+        seed: u64, nodes in 2..14usize, limit in limits(), lag in 0..3usize, killed in prop_oneof![Just(0u64), 5..40u64],
+    ) {
+        let mut model = Model::new(seed, nodes, &limit, Faults { takes_nodes_down: true, killed, ..Faults::default() });
+        for node in &mut model.nodes {
+            node.pods.iter_mut().for_each(|pod| (pod.hash, pod.ready_since) = (OLD, Some(0)));
+        }
+        let (end, stage) = run(&mut model, IntOrPercent::Int(0), lag)?;
+        let End::Stopped(failures) = end else { return Err(TestCaseError::fail(format!("{end:?}"))) };
+        prop_assert!(failures.iter().all(|failure| failure.gate == Gate::NodeReady), "{:?}", failures);
+        let allowed = allowed(stage.unwrap().max_unavailable, nodes);
+        prop_assert!(model.deleted.len() <= allowed * (1 + lag), "{} of {allowed}", model.deleted.len());
     }
 
     /// Whatever happens, no pod is deleted outside the plan, twice, or beyond the limit; and a stage ends.

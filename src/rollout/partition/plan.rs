@@ -12,7 +12,7 @@ use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, o
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
-use crate::facts::revisions::name_of;
+use crate::facts::revisions::{Doubt, Revision, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
@@ -190,6 +190,8 @@ pub(crate) enum StageRefusal {
         /// How many may be without an available pod.
         allowed: usize,
     },
+    /// The API server evicts no pod that more than one PodDisruptionBudget matches; these do.
+    SeveralBudgets(Vec<String>),
     /// It would make things worse; how.
     Worse(Vec<Warning>),
     /// It is being deleted.
@@ -230,6 +232,11 @@ pub(crate) fn plan(
         return Err(StageRefusal::Unknown(unread.into_iter().map(|gap| gap.message).collect()));
     }
     let incomplete = incomplete_for_update_strategy(snapshot, namespace, !request.evict);
+    let budgets = matching_budgets(daemon_set, snapshot).filter(|_| request.evict && !request.is_undo());
+    let budgets: Vec<String> = budgets.map(|budget| budget.metadata.name.clone()).collect();
+    if budgets.len() > 1 {
+        return Err(StageRefusal::SeveralBudgets(budgets));
+    }
     let template = template(&before.revisions, &request.template)?;
     let hold = Hold::of(daemon_set);
     if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
@@ -253,7 +260,13 @@ pub(crate) fn plan(
         let there = asked_for.as_ref().and_then(|situation| situation.node(node.name));
         there.is_some_and(|node| node.updated.is_some() && node.old.is_none())
     };
-    let order = order(situation, request)?.into_iter().filter(|node| !has_it(node));
+    let left = left_revisions(before, request, hold.as_ref(), template.is_some());
+    let is_on_delete = original["type"] == "OnDelete";
+    // Under OnDelete, whoever deletes pods chooses the nodes: only what was updated to what is rolled back goes back.
+    let is_taken_back = |node: &&RolloutNode<'_>| {
+        !is_on_delete || !request.is_undo() || node.old.is_some_and(|pod| left.contains(&pod.revision_hash()))
+    };
+    let order = order(situation, request)?.into_iter().filter(|node| !has_it(node) && is_taken_back(node));
     let name = |node: &RolloutNode<'_>| node.name.to_owned();
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
     let (skipped, order): (Vec<_>, Vec<_>) = order.partition(|node| is_skipped(node));
@@ -266,7 +279,7 @@ pub(crate) fn plan(
         return Err(StageRefusal::TooFewNodes { needed, found: nodes.len(), not_ready, skipped });
     }
     let is_needed = is_advanced || hold.is_some() || old > 0 || template.is_some();
-    let replaced_revision = template.as_ref().and(before.current_hash()).map(str::to_owned);
+    let replaced_revision = left.first().map(|hash| (*hash).to_owned());
     let flags = StageFlags { replaced_revision, ..request.flags() };
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
@@ -289,7 +302,12 @@ pub(crate) fn plan(
         (None, _) => IntOrPercent::Int(1),
     };
     // The pods that are left behind are those that fail, and nodes that are lost must not keep the others from going back.
-    let is_way_back = matches!(request.template, NewTemplate::Revision(_));
+    let is_left = |revision: &Revision<'_>| before.revisions.doubt(revision) == Some(Doubt::RolledBack);
+    let is_way_back = match request.template {
+        // What was rolled back before is rolled out again.
+        NewTemplate::Revision(number) => request.is_undo() || !before.revisions.number(number).is_some_and(is_left),
+        NewTemplate::Live | NewTemplate::Images(_) | NewTemplate::Manifest(_) => false,
+    };
     let excused: BTreeSet<Outage> = match request.max_unavailable.is_some() || is_way_back {
         true => situation.eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
         false => BTreeSet::new(),
@@ -319,7 +337,7 @@ pub(crate) fn plan(
             is_same_template: new_template.is_none(),
             by_controller: is_advanced,
             // The controller replaces those pods once the strategy is restored.
-            includes_ineligible: kept(keep, desired) == 0 && original["type"] != "OnDelete",
+            includes_ineligible: kept(keep, desired) == 0 && !is_on_delete,
         };
         let found = replacement_warnings(before, &replacement);
         let worse = certain(&found);
@@ -330,8 +348,7 @@ pub(crate) fn plan(
         }
         warnings.extend(found);
     }
-    let original =
-        if original["type"] == "OnDelete" { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
+    let original = if is_on_delete { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
     let gates = &request.gates;
     // Pods that have the template before it is written were not replaced by anyone.
     let present = situation.eligible().filter(|_| new_template.is_some()).filter_map(|node| node.updated);
@@ -411,6 +428,24 @@ pub(crate) fn plan(
         },
     };
     Ok(PlannedStage { plan: proposal.plan, stage, report })
+}
+
+/// Returns the hashes of the revisions that a stage leaves: the current one if it `rolls_out` another template, and the one that
+/// an unfinished rollback was begun to leave.
+fn left_revisions<'s>(
+    before: &'s Situation<'_>,
+    request: &StageRequest,
+    hold: Option<&'s Hold>,
+    rolls_out: bool,
+) -> Vec<&'s str> {
+    let current = before.current_hash().filter(|_| rolls_out);
+    let flags = hold.and_then(|hold| hold.flags.as_ref()).filter(|flags| request.is_undo() && flags.is_undo);
+    let begun = flags.and_then(|flags| flags.replaced_revision.as_deref());
+    // The template alone was rolled back.
+    let is_left = |revision: &&Revision<'_>| before.revisions.doubt(revision) == Some(Doubt::RolledBack);
+    let newest =
+        before.revisions.all.iter().filter(|_| request.is_undo() && !rolls_out && begun.is_none()).find(is_left);
+    current.into_iter().chain(begun).chain(newest.map(|revision| revision.object.hash())).collect()
 }
 
 /// Returns the images that a Job pulls.
@@ -623,6 +658,71 @@ mod tests {
         assert!(planned(world(), &StageRequest { template: NewTemplate::Revision(1), ..request(0) }).is_ok());
     }
 
+    /// Nodes n0 and n1 have revision 3, which is rolled back to 2; n2 has revision 2 and n3 revision 1.
+    #[test]
+    fn a_rollback_under_on_delete_replaces_only_pods_of_what_it_leaves() {
+        let nodes = |original: &str, live: &str, flags: Option<Value>| {
+            let gates = flags.map(|flags| json!({"version": 1, "flags": flags}).to_string());
+            let annotations = json!({"kubectl-ds/original-update-strategy": json!({ "type": original }).to_string(),
+                "kubectl-ds/partition": "1", "kubectl-ds/gates": gates});
+            let patch =
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let mut world =
+                world().daemon_set(patch).template(json!({"containers": [{"name": "agent", "image": live}]}));
+            world.snapshot.controller_revisions.clear();
+            let returned = if live == "agent:2" { 4 } else { 2 };
+            for (number, image) in [(1, "agent:1"), (returned, "agent:2"), (3, "agent:3")] {
+                world = world.revision_of_image(&image.replace(':', "-"), number, image);
+                let created = json!(at(&format!("1{}:00:00", &image[6..])));
+                let revision = world.snapshot.controller_revisions.last_mut().unwrap();
+                revision.metadata.creation_timestamp = serde_json::from_value(created).unwrap();
+            }
+            for (node, hash) in [("n0", "agent-3"), ("n1", "agent-3"), ("n2", "agent-2"), ("n3", "agent-1")] {
+                let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+                world = world.node(node, json!({})).pod(node, node, json!({"metadata": {"labels": labels}}));
+            }
+            let snapshot = world.finish();
+            let back = StageRequest::roll_back(returned, "run 1".to_owned(), &snapshot.daemon_sets[0]);
+            let situation = Index::new(&snapshot);
+            let PlannedStage { plan: changes, report, .. } =
+                plan(&Situation::new(&situation, &snapshot.daemon_sets[0]), &back, None).unwrap();
+            assert!(report.restores_strategy);
+            let is_kept = serde_json::to_string(&changes.applied_to(&snapshot.daemon_sets[0].object).unwrap())
+                .unwrap()
+                .contains(r#"\"replacedRevision\":\"agent-3\""#);
+            (report.nodes, is_kept)
+        };
+        let begun = || Some(json!({"isUndo": true, "replacedRevision": "agent-3", "progressDeadlineSeconds": 600}));
+        let (taken_back, all) = (names(&["n0", "n1"]), names(&["n0", "n1", "n3"]));
+        assert_eq!(nodes("OnDelete", "agent:3", None), (taken_back.clone(), true));
+        // It is continued, or only the template was rolled back.
+        assert_eq!(nodes("OnDelete", "agent:2", begun()), (taken_back.clone(), true));
+        assert_eq!(nodes("OnDelete", "agent:2", None), (taken_back, true));
+        // The controller would replace the others anyway.
+        assert_eq!(nodes("RollingUpdate", "agent:3", None), (all, true));
+    }
+
+    /// What was rolled back is no way back: outages that are there count, and old pods that fail stop it.
+    #[test]
+    fn a_revision_that_was_rolled_back_before_is_rolled_out_again_under_all_gates() {
+        let is_way_back = |to: i64| {
+            let mut world = world().template(json!({"containers": [{"name": "agent", "image": "agent:2"}]}));
+            world.snapshot.controller_revisions.clear();
+            for (number, image, created) in
+                [(1, "agent:1", "11:00:00"), (4, "agent:2", "12:00:00"), (3, "agent:3", "13:00:00")]
+            {
+                world = world.revision_of_image(&image.replace(':', "-"), number, image);
+                let revision = world.snapshot.controller_revisions.last_mut().unwrap();
+                revision.metadata.creation_timestamp = serde_json::from_value(json!(at(created))).unwrap();
+            }
+            let labels = json!({"controller-revision-hash": "agent-2", "pod-template-generation": null});
+            let world = world.node("n0", json!({})).pod("a0", "n0", json!({"metadata": {"labels": labels}}));
+            let request = StageRequest { template: NewTemplate::Revision(to), ..request(0) };
+            planned(world, &request).unwrap().stage.old_unready.is_none()
+        };
+        assert_eq!([1, 3].map(is_way_back), [true, false]);
+    }
+
     #[test]
     fn a_template_whose_pods_are_refused_like_the_present_ones_is_rolled_out_only_if_that_is_insisted_on() {
         let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
@@ -813,6 +913,9 @@ mod tests {
         let evicting = || StageRequest { evict: true, ..request(3) };
         assert_eq!(codes(budget(rolling(&json!({}))), &request(3)), [WarningCode::DisruptionBudget]);
         assert_eq!(codes(budget(rolling(&json!({}))), &evicting()), []);
+        let several = planned(budget(budget(rolling(&json!({})))), &evicting());
+        assert_eq!(several.unwrap_err(), StageRefusal::SeveralBudgets(names(&["agent", "agent"])));
+        assert!(planned(budget(budget(rolling(&json!({})))), &request(3)).is_ok());
 
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
                      limited: pods=2";

@@ -11,9 +11,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::daemon_set::DaemonSet;
+use crate::facts::ready_clock::status_written_at;
 use crate::model::pod::Pod;
-use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::Snapshot;
 
 /// The type of the condition that makes a pod available after `minReadySeconds`.
@@ -57,7 +56,7 @@ impl ReadyTimes {
             self.confirm(snapshot, now);
             self.has_looked = true;
         }
-        let mut snapshot = Snapshot { now, ..snapshot.clone() };
+        let mut snapshot = Snapshot { now, clock_difference: SignedDuration::ZERO, ..snapshot.clone() };
         for pod in &mut snapshot.pods {
             self.rewrite(pod);
         }
@@ -94,12 +93,6 @@ impl ReadyTimes {
             condition.last_transition_time = ready.since.into();
         }
     }
-}
-
-/// Returns when the controller last changed the status, by the API server's clock.
-fn status_written_at(daemon_set: &DaemonSet) -> Option<Timestamp> {
-    let of_status = managed_fields(&daemon_set.object).iter().filter(|entry| entry["subresource"] == "status");
-    of_status.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
 }
 
 /// Returns the time so long ago; `now` if that is not in the past.

@@ -4,6 +4,7 @@ use super::instruction::gates_hold;
 use super::plan::{Amount, StageRequest};
 use super::template::NewTemplate;
 use crate::coverage::PROGRESS_DEADLINE;
+use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::report::fix::{Command, Fix};
@@ -25,26 +26,35 @@ pub(crate) struct Continued<'a> {
     amount: Amount,
     /// The number of the revision that is rolled out, if it is known.
     revision: Option<i64>,
+    /// Whether the strategy before the hold was OnDelete.
+    is_on_delete: bool,
 }
 
 impl<'a> Continued<'a> {
     /// Returns the stage of a run.
     pub(crate) fn of_run(report: &'a PartitionReport, request: &'a StageRequest) -> Self {
         let amount = report.partition.parse().map_or(request.amount, Amount::Keep);
-        Continued { amount, revision: report.revision, ..Continued::of_request(&report.daemon_set, request) }
+        let is_on_delete = report.original_strategy == Strategy::OnDelete;
+        Continued {
+            amount,
+            revision: report.revision,
+            is_on_delete,
+            ..Continued::of_request(&report.daemon_set, request)
+        }
     }
 
     /// Returns a stage that was not begun.
     pub(crate) fn of_request(name: &'a DaemonSetName, request: &'a StageRequest) -> Self {
         let (flags, verify) = (request.flags(), request.verify.as_deref());
-        Continued { name, flags, verify, amount: request.amount, revision: None }
+        Continued { name, flags, verify, amount: request.amount, revision: None, is_on_delete: false }
     }
 
     /// Returns the stage that another run has left; `None` if there was none. If its flags cannot be read, the gates are the
     /// default ones, and no disruption budget is bypassed.
     pub(crate) fn of_hold(name: &'a DaemonSetName, hold: &Hold, revision: Option<i64>) -> Option<Self> {
         let flags = hold.flags.clone().unwrap_or_else(|| StageFlags { evict: true, ..StageFlags::default() });
-        Some(Continued { name, flags, verify: None, amount: Amount::Keep(hold.partition?), revision })
+        let is_on_delete = hold.original_strategy() == UpdateStrategy::OnDelete;
+        Some(Continued { name, flags, verify: None, amount: Amount::Keep(hold.partition?), revision, is_on_delete })
     }
 
     /// Returns the command that continues it under the same gates; `None` if it is not known yet what that is.
@@ -86,8 +96,12 @@ impl<'a> Continued<'a> {
         self.command(&flags, ALL)
     }
 
-    /// Returns the command that rolls all nodes back to a revision, with the same kind of replacement.
+    /// Returns the command that rolls all nodes back to a revision, with the same kind of replacement. Under OnDelete, nobody has
+    /// asked for other pods than those of the stage to be replaced.
     fn back(&self, revision: i64) -> Command {
+        if self.is_on_delete {
+            return self.name.undo(revision);
+        }
         let StageFlags { evict, progress_deadline_seconds, .. } = self.flags;
         let flags = StageFlags { evict, progress_deadline_seconds, ..StageFlags::default() };
         self.command(&flags, ALL).flag("--to-revision", revision.to_string())
@@ -180,7 +194,7 @@ pub(in crate::rollout) fn continuation(
     situation: &Situation<'_>,
 ) -> Vec<Fix> {
     let continued = Continued::of_hold(name, hold, situation.current.map(|current| current.revision));
-    let (Some(partition), Some(continued)) = (hold.partition, continued) else {
+    let (Some(partition), Some(mut continued)) = (hold.partition, continued) else {
         let advice = "to update the remaining nodes under the gates of `partition`";
         return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];
     };
@@ -191,6 +205,11 @@ pub(in crate::rollout) fn continuation(
         );
         return continued.again().map(|again| Fix::new(advice, again)).into_iter().collect();
     };
+    // A node that is gone would be refused; without any, the stage would be one of all nodes.
+    let is_left = |name: &String| situation.node(name).is_some_and(|node| node.eligible);
+    if continued.flags.nodes.iter().any(is_left) {
+        continued.flags.nodes.retain(is_left);
+    }
     let set = match (flags.verifies, flags.has_other_nodes) {
         (false, false) => "",
         (true, false) => ", with VERIFY set to the command of --verify, which is not kept",
@@ -216,9 +235,13 @@ pub(in crate::rollout) fn continuation(
     }
     let advice = if updates || flags.is_undo { "to continue" } else { "to check the gates of the stage again" };
     let again = continued.again().map(|again| Fix::new(format!("{advice}{set}"), again));
+    // None of its pods was ever created: to continue would not help.
+    let is_refused = situation.creation_is_refused() && situation.eligible().all(|node| node.updated.is_none());
+    let back = back_to.filter(|_| is_refused && !flags.is_undo);
+    let back = back.map(|number| Fix::new("to roll back", continued.back(number)));
     // Whether the command of --verify has passed is not in the cluster.
     let finish = (!updates && !is_last).then(|| finish("to finish, once they have passed"));
-    again.into_iter().chain(finish).collect()
+    back.into_iter().chain(again).chain(finish).collect()
 }
 
 #[cfg(test)]
@@ -263,7 +286,7 @@ mod tests {
             let object = json!({"metadata": {"annotations": {
                 "kubectl-ds/original-update-strategy": "{}", "kubectl-ds/partition": "3", "kubectl-ds/gates": annotation}}});
             let hold = Hold::of(&DaemonSet::from_object(object).unwrap()).unwrap();
-            let snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).finish();
+            let snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).node("b", json!({})).finish();
             let index = Index::new(&snapshot);
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
             let fixes = continuation(&name, &hold, updates, Some(1), &situation).into_iter();
@@ -349,6 +372,27 @@ mod tests {
         let evicted = continued(flags(&|flags| flags.evict = true));
         let with_evict = |command: &str| command.replace("partition", "partition --evict");
         assert_eq!(evicted, [with_evict(finish), with_evict(back)]);
+        // Nodes that are gone are left out, unless none is left.
+        let nodes = |nodes: &[&str]| {
+            let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
+            let snapshot = held(&flags(&|_| {})).revision("hash1", 1).finish();
+            let (index, more) = (Index::new(&snapshot), StageFlags { nodes, ..flags(&|_| {}) });
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let hold = Hold { flags: Some(more), ..Hold::of(situation.daemon_set).unwrap() };
+            let fixes = continuation(&name_of(situation.daemon_set), &hold, true, Some(1), &situation);
+            fixes[0].command.as_ref().unwrap().to_string()
+        };
+        assert_eq!(nodes(&["n0", "gone", "n2"]), "kubectl ds partition -n default --nodes 'n0,n2' agent 1");
+        assert_eq!(nodes(&["gone"]), "kubectl ds partition -n default --nodes gone agent 1");
+        // Under OnDelete, what is rolled back is no reason to replace other pods.
+        let on_delete = json!({"kubectl-ds/original-update-strategy": r#"{"type":"OnDelete"}"#});
+        let snapshot = held(&flags(&|_| {})).daemon_set(json!({"metadata": {"annotations": on_delete}}));
+        let snapshot = snapshot.revision("hash1", 1).finish();
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let hold = Hold::of(situation.daemon_set).unwrap();
+        let back = continuation(&name_of(situation.daemon_set), &hold, false, Some(1), &situation).pop().unwrap();
+        assert_eq!(back.command.unwrap().to_string(), "kubectl ds undo --to-revision 1 -n default agent");
         // A rollback is continued as it was begun, whatever number it has now.
         assert_eq!(continued(flags(&|flags| flags.is_undo = true)), ["kubectl ds undo --to-revision 2 agent"]);
     }

@@ -134,6 +134,7 @@ fn of_node(
         return None;
     }
     let blamed = |kind| suspect.is_some_and(|suspect| suspect.what == kind);
+    let requests_too_much = node.is_on_current() && (node.excess.is_some() || node.is_excess_surge);
     Some(match code.class() {
         Class::Node => of_state(situation, node, code),
         Class::Placement if code.is_state_of_node() => of_state(situation, node, code),
@@ -142,7 +143,7 @@ fn of_node(
         Class::Cluster | Class::Admission => of_refusal(situation, raised, code),
         Class::Surplus | Class::Unknown => Fault::Unknown,
         // It would fit if the revision requested what the others do, or did not surge.
-        Class::Room if node.is_on_current() && node.excess.is_some() && !situation.has_lasted() => Fault::Revision,
+        Class::Room if requests_too_much && !situation.has_lasted() => Fault::Revision,
         Class::Room if code == ReasonCode::SurgeHostPortDeadlock => Fault::Revision,
         _ if code == ReasonCode::HostPortConflict && !node.is_compared => of_raised(raised.ports),
         _ if code == ReasonCode::InsufficientResource && !node.is_compared => of_raised(raised.requests),
@@ -223,6 +224,15 @@ fn lost_since(node: &RolloutNode<'_>) -> Option<Timestamp> {
 /// Returns whether the current revision may be what takes nodes down: neither a larger budget nor another pace helps then.
 pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
     situation.nodes.iter().any(|node| may_be_taken_down(situation, node))
+}
+
+/// Returns whether the kubelet has evicted a pod of the current revision from a node that was not short of anything before the rollout:
+/// the pod itself may be what fills the node, or exceed a limit of its own.
+pub(in crate::rollout) fn may_evict_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    node.eligible
+        && node.is_on_current()
+        && node.reason == Some(ReasonCode::Evicted)
+        && of_state(situation, node, ReasonCode::Evicted) == Fault::Unknown
 }
 
 /// Returns whether a node has become not ready soon after it got a pod of the current revision.

@@ -29,6 +29,7 @@ use crate::report::coverage::DaemonSetCoverage;
 use crate::report::reason::{Passes, ReasonCode};
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
+use crate::scheduling::rolling_update::allows_surge;
 use next_step::NextStep;
 
 /// For how many seconds past its grace period a pod may still be there without blocking the rollout: killed containers take
@@ -83,6 +84,8 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     /// The resources that the updated pod requests more of than older pods, if it does not fit and they would; empty if host
     /// ports are the reason.
     pub(in crate::rollout) excess: Option<Vec<RaisedRequest>>,
+    /// Whether it does not fit beside the old pod of a surge, and would there if it requested what older pods do.
+    pub(in crate::rollout) is_excess_surge: bool,
     /// Whether its pod was compared with an older one for that.
     pub(in crate::rollout) is_compared: bool,
     /// Since when the node has had no available pod, if that is known.
@@ -106,6 +109,7 @@ impl<'a> RolloutNode<'a> {
             keeps_failing: daemon_pods::keeps_failing(facts.daemon_set, facts.current_hash(), &node.pods),
             since: reason.and_then(|code| unavailable_since(code, object, &node.pods)),
             excess: None,
+            is_excess_surge: false,
             is_compared: false,
             reason,
         }
@@ -196,7 +200,7 @@ impl<'a> Situation<'a> {
         let is_proven = |pod: &&Pod| pod.revision_hash() == hash;
         let mut available = self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
         let Some(older) = available.find(is_proven) else { return };
-        let index = self.facts.index;
+        let (index, surges) = (self.facts.index, allows_surge(self.facts.daemon_set));
         let waits = |node: &&mut RolloutNode<'_>| {
             let has_no_room = |code: ReasonCode| code.is_lack_of_room() || code == ReasonCode::NeverFits;
             node.reason.is_some_and(has_no_room)
@@ -206,7 +210,9 @@ impl<'a> Situation<'a> {
             // Without the pods of the node, only what was asked before is known.
             let knows_pods = |object: &Node| index.snapshot.knows_all_pods_on(&object.metadata.name);
             node.is_compared = pod.is_some_and(|(_, object)| knows_pods(object));
-            node.excess = pod.and_then(|(pod, object)| excess(index, object, pod, node.old, older));
+            let beside = |replaced| pod.and_then(|(pod, object)| excess(index, object, pod, replaced, older));
+            node.excess = beside(node.old);
+            node.is_excess_surge = surges && node.excess.is_none() && beside(None).is_some();
         }
     }
 
@@ -228,7 +234,7 @@ impl<'a> Situation<'a> {
 
     /// Computes the next step of the controller.
     pub(in crate::rollout) fn next_step(&self) -> NextStep<'a> {
-        next_step::next_step(self.daemon_set, self.current_hash().unwrap_or(""), &self.node_pods, self.now())
+        next_step::next_step(self.daemon_set, self.current_hash().unwrap_or(""), &self.node_pods, self.ready_clock())
     }
 
     /// Returns since when the controller could have deleted old pods whose surge pods are available, if it has missed that.
@@ -258,7 +264,7 @@ impl<'a> Situation<'a> {
         }
         let available_at = |node: &&RolloutNode<'_>| daemon_pods::available_since(node.updated?, min_ready);
         let since = replaced.iter().map(available_at).min().flatten()?;
-        (seconds_between(since, self.now()) > REACTION).then_some(since)
+        (seconds_between(since, self.ready_clock()) > REACTION).then_some(since)
     }
 
     /// Returns whether a node is about to become available, or to stop counting against the budget.

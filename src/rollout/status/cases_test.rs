@@ -714,6 +714,7 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
     let resume = "kubectl ds resume -n default agent";
     let raise = "kubectl ds set --max-unavailable 2 -n default agent";
     let retry = "kubectl ds retry -n default agent";
+    let partition = "kubectl ds partition -n default agent 0";
     let held = |world: World| {
         let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
             "kubectl-ds/held-since": at("11:30:00")});
@@ -726,6 +727,8 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
         (held(two_revisions()).daemon_set(not_observed), &failing, Verdict::NotObserved, &[]),
         (two_revisions(), &failing, Verdict::Blocked, &[undo]),
         (world(), &["new crashing", "new", "new", "old"], Verdict::Blocked, &[raise]),
+        // The revision works on other nodes.
+        (two_revisions(), &["new crashing", "new", "new", "old"], Verdict::Blocked, &[raise]),
         (world(), &["unreachable new crashing", "old"], Verdict::Blocked, &[raise]),
         // A node that is not heard of does not let go of its pod.
         (world(), &["unreachable new crashing", "unreachable old"], Verdict::Blocked, &[]),
@@ -740,6 +743,12 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
         (tried(refused(two_revisions()), Some("no"), Some("no")), &["no pod", "old", "old"], Verdict::Blocked, &[]),
         (refused(two_revisions()), &["no pod", "old", "old"], Verdict::Blocked, &[]),
         (tried(refused(two_revisions()), None, None), &["no pod", "old", "old"], Verdict::Blocked, &[retry]),
+        (
+            tried(refused(held(two_revisions())), None, None),
+            &["no pod", "old", "old"],
+            Verdict::Paused,
+            &[retry, partition, resume],
+        ),
         // Without surge, the pod that crashes beside the old one would crash alone.
         (
             with_strategy(world().revision("hash1", 1), surge(1)),
@@ -1044,4 +1053,17 @@ fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
     assert_eq!(fix(revisions(), true), (true, undo.to_owned()));
     // No pod proves that another revision works.
     assert_eq!(fix(revisions(), false), (false, "kubectl edit ds -n default agent".to_owned()));
+}
+
+/// A pod of a node that is down does not end when it is deleted, and none is created that is refused.
+#[test]
+fn under_on_delete_only_a_pod_that_is_replaced_is_to_be_deleted() {
+    let deletes = |world: World| {
+        let commands = commands(&status(on_delete(world)));
+        commands.into_iter().filter(|command| command.starts_with("kubectl delete pod")).collect::<Vec<_>>()
+    };
+    let world = || with_states(two_revisions(), &["old", "old"]);
+    let lost = deletes(super::fault_test::down(world(), "down", super::fault_test::old()));
+    assert!(lost.len() == 1 && !lost[0].contains("agent-down"), "{lost:?}");
+    assert_eq!(deletes(refused(world())), [""; 0]);
 }

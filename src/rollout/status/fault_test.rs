@@ -444,7 +444,50 @@ fn no_larger_budget_is_offered_because_of_a_pod_that_was_evicted_through_the_rev
         commands(&status)
     };
     assert_eq!(offered("11:40:00"), ["kubectl ds set --max-unavailable 2 -n default agent"]);
-    assert_eq!(offered("11:52:00"), [""; 0]);
+    assert_eq!(offered("11:52:00"), ["kubectl ds undo --to-revision 1 -n default agent"]);
+}
+
+/// All nodes may have it already, or most of those that do may be evicted; what has worked for a day is not the cause.
+#[test]
+fn a_revision_whose_pods_are_evicted_is_rolled_back_wherever_the_rollout_is() {
+    let evicted = |world: World, name: &str, pod: &str, more: Value| {
+        let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at("10:00:00")},
+            {"type": "DiskPressure", "status": "True", "lastTransitionTime": at("11:52:00")}]);
+        let mut failed = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"reason": "Evicted",
+            "phase": "Failed", "containerStatuses": null,
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
+        crate::coverage::test_support::merge(&mut failed, more);
+        world.node(name, json!({"status": {"conditions": conditions}})).pod(pod, name, failed)
+    };
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    let young = || {
+        json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": at("11:46:10")}]}})
+    };
+    let updated = |nodes: &[&str]| {
+        nodes.iter().fold(two_revisions(), |world, node| {
+            world.node(node, json!({})).pod(&format!("agent-{node}"), node, young())
+        })
+    };
+    let of = |world: World| {
+        let status = status(began(world, "11:45:00"), &[]);
+        (status.verdict, commands(&status))
+    };
+    let everywhere = evicted(updated(&["b", "c"]), "a", "agent-a", json!({}));
+    assert_eq!(of(everywhere), (Verdict::Degraded, vec![undo.to_owned()]));
+    let held = json!({"metadata": {"annotations": {"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
+        "kubectl-ds/partition": "1"}}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+    let canary = || evicted(two_revisions(), "a", "agent-a", json!({})).node("d", json!({})).pod("agent-d", "d", old());
+    assert_eq!(of(canary()).1, [undo]);
+    let (_, of_hold) = of(canary().daemon_set(held));
+    assert!(of_hold[0] == undo && !of_hold.iter().any(|command| command.contains("partition")), "{of_hold:?}");
+    // One of them was an older pod.
+    let other = evicted(updated(&["b", "c"]), "a", "agent-a", old()).node("d", json!({})).pod("agent-d", "d", old());
+    assert!(!of(other).1.contains(&undo.to_owned()));
+    let lasted = json!({"metadata": {"creationTimestamp": "2026-02-20T00:00:00Z"}, "status": {"conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-02-20T00:00:10Z"}]}});
+    let lasting = two_revisions().node("b", json!({})).pod("agent-b", "b", lasted);
+    assert_eq!(of(evicted(lasting, "a", "agent-a", json!({}))).1, [""; 0]);
 }
 
 /// A node that has joined and was never ready was not taken down.
@@ -648,6 +691,35 @@ fn a_revision_is_not_at_fault_for_a_resource_that_the_one_before_would_lack_too(
     };
     assert_eq!(fault("500m"), Some(Fault::Cluster));
     assert_eq!(fault("100m"), Some(Fault::Revision));
+}
+
+/// A surge pod has to fit beside the one that it replaces.
+#[test]
+fn a_revision_is_at_fault_for_surge_pods_that_request_too_much_to_start_beside_the_old_ones() {
+    let resources = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
+    let judged = |cpu_before: &str, others: &str, surge: i64| {
+        let strategy = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": i64::from(surge == 0)}});
+        let mut world = world().daemon_set(json!({"spec": {"updateStrategy": strategy}}));
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(resources(cpu_before)).revision_of_image("hash1", 1, "agent:1");
+        let world = world.template(resources("2")).revision_of_image("hash2", 2, "agent:2");
+        let mut before = old();
+        before["spec"] = resources(cpu_before);
+        let world = world.node("a", json!({})).pod("agent-old", "a", before);
+        let world = world.other_pod("other", "a", json!({"spec": resources(others)}));
+        let world = ["b", "c"].into_iter().fold(world, |world, node| {
+            world.node(node, json!({})).pod(&format!("agent-{node}"), node, json!({"spec": resources("2")}))
+        });
+        let waits = "0/3 nodes are available: 1 Insufficient cpu.";
+        let status = status(world.pending_pod("agent-a", "a", waits, json!({"spec": resources("2")})), &["cluster"]);
+        let cause = status.causes.iter().find(|cause| cause.code == ReasonCode::InsufficientResource);
+        (cause.and_then(|cause| cause.fault), is_complete(&status))
+    };
+    // 4 are allocatable: of the old pod, a second one would fit.
+    assert_eq!(judged("1", "1500m", 1), (Some(Fault::Revision), false));
+    // Of neither revision would one fit.
+    assert_eq!(judged("2", "1500m", 1), (Some(Fault::Cluster), true));
+    assert_eq!(judged("1", "2500m", 1).0, Some(Fault::Revision));
 }
 
 /// The scheduler looks at requests only. Without an available older pod, nothing was compared on the node itself.

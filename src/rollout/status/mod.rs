@@ -155,6 +155,7 @@ fn status<'a>(
         eta: (verdict == Verdict::Progressing).then(|| eta::eta(&situation, &step)).flatten(),
         way_out: way_out::way_out(&situation, verdict, &step, suspect.as_ref()),
         recent_changes: Vec::new(),
+        stale_config: None,
         // Counters are not held against nodes and pods that were not read.
         status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
         counted_by_generation: if is_known { counted_by_generation(&situation) } else { Vec::new() },

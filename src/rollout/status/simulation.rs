@@ -82,7 +82,7 @@ fn advances(
     };
     let before = updated(&nodes);
     (0..STEPS).any(|_| {
-        let is_changed = advance(&mut nodes, changed, hash, situation.now());
+        let is_changed = advance(&mut nodes, changed, hash, situation.ready_clock());
         is_changed && updated(&nodes) > before
     })
 }

@@ -20,7 +20,7 @@ use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::set;
-use crate::rollout::situation::fault::takes_nodes_down;
+use crate::rollout::situation::fault::{may_evict_itself, takes_nodes_down};
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::suspect::{failing, not_by_their_node};
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -40,31 +40,36 @@ pub(super) fn way_out(
     step: &NextStep<'_>,
     suspect: Option<&Suspect>,
 ) -> Vec<Fix> {
+    let evicted = situation.eligible().filter(|node| may_evict_itself(situation, node)).count();
+    let evicts = evicted > 0 && evicted >= situation.eligible().filter(|node| situation.works_on(node)).count();
     let revision_fails =
-        suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision) || takes_nodes_down(situation);
+        suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision) || takes_nodes_down(situation) || evicts;
     let hold = Hold::of(situation.daemon_set);
     let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
         && situation.controller_silent_since().is_none();
+    let retry = is_stuck.then(|| retry_now(situation)).flatten();
+    // What works on other nodes is not what fails.
+    let is_by_nodes = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
+    let undo_as_well = || undo(situation, false).filter(|_| !is_by_nodes);
     let fixes = match verdict {
         Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
         // Whoever looks may not know of the hold, whether anything is stuck or not.
         _ if hold.is_some() => {
             let undo = revision_fails.then(|| undo(situation, true)).flatten();
             let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
-            undo.into_iter().chain(leave).map(Some).collect()
+            retry.into_iter().chain(undo).chain(leave).map(Some).collect()
         }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
-        _ if situation.creation_is_refused() && situation.is_accepted() == Some(true) => {
-            vec![retry_now(situation)]
-        }
+        _ if retry.is_some() => vec![retry],
         _ if revision_fails => vec![undo(situation, true), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
             vec![delete_failed(situation)]
         }
         // Nothing is rolled out: each cause has its own advice.
-        Verdict::Degraded => Vec::new(),
+        Verdict::Degraded if evicted == 0 => Vec::new(),
+        Verdict::Degraded => vec![undo(situation, false)],
         Verdict::Paused if needs_more_than_nodes => Vec::new(),
         Verdict::Paused => {
             let daemon_set = situation.daemon_set;
@@ -76,8 +81,8 @@ pub(super) fn way_out(
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
         }
         // A change of the pace would only replace more pods by such as fail.
-        _ if needs_more_than_nodes => vec![undo(situation, false)],
-        _ => vec![without_surge(situation, step), raise_budget(situation, step), undo(situation, false)],
+        _ if needs_more_than_nodes => vec![undo_as_well()],
+        _ => vec![without_surge(situation, step), raise_budget(situation, step), undo_as_well()],
     };
     // Nothing is left to be replaced at the raised pace.
     let is_over = match verdict {
@@ -112,6 +117,7 @@ fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
 
 /// Suggests to make the controller create pods that are no longer refused.
 fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
+    (situation.creation_is_refused() && situation.is_accepted() == Some(true)).then_some(())?;
     let advice = "to make the controller create the pods now, which are no longer refused";
     Some(Fix::new(advice, name_of(situation.daemon_set).command(Subcommand::Retry)))
 }
@@ -144,9 +150,13 @@ fn delete_failed(situation: &Situation<'_>) -> Option<Fix> {
     Some(Fix::new(advice, delete.namespace(&daemon_set.metadata.namespace)))
 }
 
-/// Suggests to delete one old pod under OnDelete; an unavailable one costs nothing.
+/// Suggests to delete one old pod under OnDelete, if it ends and another one is created; an unavailable one costs nothing.
 fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
-    let old = |node: &&RolloutNode<'_>| node.old.is_some() && node.eligible && node.updated.is_none();
+    if situation.creation_is_refused() {
+        return None;
+    }
+    let old =
+        |node: &&RolloutNode<'_>| node.old.is_some() && node.eligible && node.updated.is_none() && !node.keeps_pods();
     let node = situation.nodes.iter().filter(old).min_by_key(|node| (node.old_is_available, node.name))?;
     Some(Fix { advice: format!("to update one node, {}", node.name), command: delete(node.old?) })
 }
@@ -276,8 +286,9 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It
     // brings no node back, but takes down no more.
     let takes_nodes_down = takes_nodes_down(situation);
+    let evicts = situation.nodes.iter().any(|node| may_evict_itself(situation, node));
     let helps = match situation.creation_is_refused() {
-        _ if takes_nodes_down => true,
+        _ if takes_nodes_down || evicts => true,
         true => situation.another_is_admitted() || (revision_fails && is_admitted != Some(false)),
         false => !failing(situation).is_empty(),
     };
@@ -297,11 +308,12 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
         // So is a paused Advanced DaemonSet.
         rolling.paused = false;
     }
-    let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions();
+    let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !may_evict_itself(situation, node);
     // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
     let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
     let advice = match takes_nodes_down {
         true => "to roll back, because nodes went down soon after they got this revision",
+        false if evicts => "to roll back, because pods of this revision were evicted from nodes that had room before",
         false => "to roll back",
     };
     let helps = takes_nodes_down || is_none_created;

@@ -1,5 +1,7 @@
 //! Drills: what is printed is pasted as it stands, and judged by the pods that are available before and after.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -212,4 +214,169 @@ fn who_may_not_read_nodes_still_learns_what_crashes_and_that_selectors_overlap()
         (list.json()["daemonSets"].as_array().map(Vec::len) == Some(2)).then_some(list)
     });
     assert!(both.says("SelectorOverlap") && !both.says("\"Healthy\""), "{both}");
+}
+
+/// Returns the UIDs of the pods by node, and their images.
+fn by_node(workload: &Workload) -> BTreeMap<String, (String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let pods = workload.pods().into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    pods.map(|pod| {
+        (text(&pod["spec"]["nodeName"]), (text(&pod["metadata"]["uid"]), text(&pod["spec"]["containers"][0]["image"])))
+    })
+    .collect()
+}
+
+fn delete_pod_on(workload: &Workload, node: &str) {
+    let pod = workload.pods().into_iter().find(|pod| pod["spec"]["nodeName"] == node).unwrap();
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    workload.cluster.api.delete(&format!("/api/v1/namespaces/{}/pods/{name}", workload.namespace));
+    workload.settle();
+}
+
+/// Whoever deletes pods chooses the nodes: a node that was left on revision 1 on purpose stays there, whatever is rolled back.
+#[test]
+fn a_rollback_under_on_delete_replaces_no_pod_that_was_left_on_an_older_revision() {
+    let workload = create();
+    workload.merge(&json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}));
+    workload.set_image("agent:2");
+    workload.wait_until_observed();
+    let nodes: Vec<String> = by_node(&workload).into_keys().collect();
+    nodes[..2].iter().for_each(|node| delete_pod_on(&workload, node));
+    let before = by_node(&workload);
+    let image = |node: &String| by_node(&workload)[node].1.clone();
+    assert_eq!(nodes.iter().map(image).collect::<Vec<_>>(), ["agent:2", "agent:2", "agent:1"]);
+    let is_as_before = || {
+        workload.settle();
+        assert_eq!(available(&workload), 3);
+        assert_eq!(by_node(&workload)[&nodes[0]].1, "agent:2");
+        assert_eq!([1, 2].map(|at| by_node(&workload)[&nodes[at]] == before[&nodes[at]]), [true, true]);
+        let live = workload.live();
+        assert_eq!(live["spec"]["updateStrategy"]["type"], "OnDelete");
+        assert!(!live["metadata"]["annotations"].to_string().contains("kubectl-ds/"), "{live}");
+    };
+    let first = format!("--nodes={}", nodes[0]);
+    let stage =
+        |flags: &[&str]| workload.run(&[&["partition", "--update=1", "--image=agent=agent:3", &first], flags].concat());
+    let undone = stage(&["--verify=false", "--on-failure=undo"]).expect(3);
+    undone
+        .must_say("rolling the updated nodes back to revision 2")
+        .must_say("only pods of the revision that is rolled back");
+    is_as_before();
+
+    // What a stage prints to go back, what status prints once only the template is rolled back, and a rollback without a number.
+    let complete = stage(&[]).expect(0);
+    let back = complete.stdout.lines().find_map(|line| line.strip_prefix("to roll back:")).unwrap().trim();
+    paste(&workload, back).expect(0);
+    is_as_before();
+    stage(&[]).expect(0);
+    workload.run(&["undo", "--no-wait"]).expect(0);
+    workload.wait_until_observed();
+    let number = workload.revisions().last().map(super::workload::number).unwrap();
+    workload.run(&["undo", &format!("--to-revision={number}")]).expect(0);
+    is_as_before();
+    stage(&[]).expect(0);
+    workload.run(&["undo"]).expect(0);
+    is_as_before();
+}
+
+/// Returns the commands of the program that a run prints.
+fn printed(run: &Run) -> Vec<String> {
+    let text = format!("{}\n{}", run.stdout, run.stderr).replace("\\\n", " ");
+    text.lines().filter_map(|line| Some(line[line.find("kubectl ds ")?..].trim().to_owned())).collect()
+}
+
+/// Rolls out pods of which the kubelets make something else than a running pod, and the printed rollback ends that.
+#[test]
+fn a_revision_whose_pods_do_not_start_or_are_evicted_is_named_and_rolled_back_as_printed() {
+    const NO_IMAGE: &str = "phase: Pending\ncontainerStatuses:\n- name: agent\n  image: agent\n  imageID: ''\n  ready: false\n  \
+         restartCount: 0\n  state:\n    waiting:\n      reason: ImagePullBackOff\n      message: Back-off pulling image\n";
+    const EVICTED: &str = "phase: Failed\nreason: Evicted\nmessage: Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.\n";
+    for (fate, code) in [(NO_IMAGE, "ImagePullFailed"), (EVICTED, "Evicted")] {
+        let workload = create();
+        let mut template = workload.template();
+        template["metadata"]["annotations"] = json!({FATE: fate});
+        template["spec"]["containers"][0]["image"] = "agent:2".into();
+        workload.set_template(&template);
+        let status = workload.cluster.control_plane.wait_until("the rollout is blocked", || {
+            let status = workload.run(&["status"]);
+            (status.says(code) && printed(&status).iter().any(|command| command.contains(" undo "))).then_some(status)
+        });
+        // More budget would spread it.
+        assert!(!status.says("--max-unavailable") && !status.says("kubectl edit"), "{status}");
+        status.must_say("revision 2");
+        assert_eq!(available(&workload), 2, "{status}");
+        let undo = printed(&status).into_iter().find(|command| command.contains(" undo ")).unwrap();
+        paste(&workload, &undo).expect(0);
+        workload.settle();
+        assert_eq!((available(&workload), workload.image()), (3, "agent:1".into()), "{code}");
+        assert!(ways_out(&workload).is_empty(), "{code}");
+    }
+}
+
+#[test]
+fn what_set_and_pause_print_is_taken_and_costs_no_available_pod() {
+    let workload = create();
+    let strategy = |workload: &Workload| workload.live()["spec"]["updateStrategy"].take();
+    let before = strategy(&workload);
+    let set = workload.run(&["set", "--max-unavailable=50%"]).expect(0);
+    let [revert] = &printed(&set)[..] else { panic!("{set}") };
+    paste(&workload, revert).expect(0);
+    assert_eq!(strategy(&workload), before, "{set}");
+
+    // A surge that is stuck: there is no end of the rollout to wait for.
+    let surge = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    workload.merge(&json!({"spec": {"updateStrategy": surge}}));
+    let mut template = workload.template();
+    template["metadata"]["annotations"] = json!({FATE: CRASHING});
+    workload.set_template(&template);
+    let pause = workload.cluster.control_plane.wait_until("the surge is stuck", || {
+        let pause = workload.run(&["pause"]);
+        (pause.code == Some(1) && pause.says("the rollout is stuck")).then_some(pause)
+    });
+    assert!(!pause.says("wait until"), "{pause}");
+    let [at_once] = &printed(&pause)[..] else { panic!("{pause}") };
+    paste(&workload, at_once).expect(0);
+    workload.settle();
+    assert_eq!((available(&workload), &strategy(&workload)["type"]), (3, &json!("OnDelete")), "{pause}");
+    workload.run(&["undo"]).expect(0);
+    workload.settle();
+    assert_eq!((available(&workload), strategy(&workload)), (3, surge));
+    assert!(ways_out(&workload).is_empty());
+}
+
+/// A revision that no node ever got is no way back.
+#[test]
+fn a_stage_whose_pods_are_refused_goes_back_to_the_revision_that_runs() {
+    let cluster = cluster();
+    let namespace = cluster.namespace();
+    let container = |cpu: &str| json!({"name": "agent", "image": "agent:1", "resources": {"requests": {"cpu": cpu}}});
+    let more = json!({"template": {"spec": {"containers": [container("100m")]}}});
+    let workload = Workload::create(cluster, Api::Apps, &namespace, "agent", &more);
+    workload.settle();
+    let quotas = format!("/api/v1/namespaces/{namespace}/resourcequotas");
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"},
+        "spec": {"hard": {"requests.cpu": "300m"}}});
+    cluster.api.create(&quotas, &quota);
+    let control_plane = &cluster.control_plane;
+    control_plane.wait_until("the quota has counted the pods", || {
+        (cluster.api.get(&format!("{quotas}/few"))["status"]["used"]["requests.cpu"] == "300m").then_some(())
+    });
+    let mut template = workload.template();
+    template["spec"]["containers"][0] = container("200m");
+    workload.set_template(&template);
+    control_plane.wait_until("the pods are refused", || workload.run(&["status"]).says("QuotaExceeded").then_some(()));
+    let stopped = workload.run(&["partition", "50%", "--image=agent=agent:3", "--progress-deadline=10s"]).expect(3);
+    let back = |run: &Run| {
+        let commands = printed(run).into_iter().filter(|command| command.contains("--to-revision"));
+        commands.collect::<Vec<_>>()
+    };
+    let [of_stage] = &back(&stopped)[..] else { panic!("{stopped}") };
+    assert!(of_stage.contains("--to-revision 1 "), "{stopped}");
+    let status = workload.run(&["status"]);
+    assert_eq!(back(&status), std::slice::from_ref(of_stage), "{status}");
+    assert_eq!(available(&workload), 2);
+    paste(&workload, of_stage).expect(0);
+    workload.settle();
+    assert_eq!((available(&workload), workload.image()), (3, "agent:1".into()));
+    assert!(ways_out(&workload).is_empty());
 }

@@ -887,3 +887,55 @@ fn the_partition_of_an_advanced_daemon_set_is_set_and_followed() {
     assert!(!has(&rows, "stage: ") && has(&rows, "the controller has not updated the nodes"), "{rows:#?}");
     workload.run(&["partition", "50%", "--evict"]).expect(2);
 }
+
+/// The taint of a node that is not ready makes it ineligible unless everything is tolerated, which must not hide that it is lost.
+#[test]
+fn a_node_that_its_update_takes_down_stops_a_stage_although_its_taint_is_not_tolerated() {
+    add_nodes("example.com/fragile", &["fragile-1", "fragile-2", "fragile-3"]);
+    let mut spec = tolerating("example.com/fragile");
+    spec["template"]["spec"]["nodeSelector"] = json!({"drill": "fragile"});
+    let (api, control_plane) = (cluster().api, &cluster().control_plane);
+    for node in ["fragile-1", "fragile-2", "fragile-3"] {
+        let labels = json!({"metadata": {"labels": {"drill": "fragile"}}});
+        api.patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &labels);
+    }
+    let workload = create_on(3, Api::Apps, &spec);
+    let before = pods(&workload).0;
+    let [begun, go_on] = ["fragile-begun", "fragile-go-on"].map(|file| control_plane.folder().join(file));
+    let verify =
+        format!("echo $NODE > '{}'; while ! test -e '{}'; do sleep 0.1; done", begun.display(), go_on.display());
+    let arguments = ["partition", "0", "--image=agent=agent:2", "--max-unavailable=1", "--verify", &verify];
+    let mut command = program(&control_plane.kubeconfig(), &workload.arguments(&arguments));
+    let client = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let node = control_plane.wait_until("a node is updated", || {
+        std::fs::read_to_string(&begun).ok().map(|node| node.trim().to_owned()).filter(|node| !node.is_empty())
+    });
+    // A node that has just joined is not ready yet.
+    std::thread::sleep(std::time::Duration::from_secs(11));
+    // Its kubelet says so once more, and no longer posts anything.
+    let path = format!("/api/v1/nodes/{node}");
+    api.patch(&path, Patch::Merge, &json!({"metadata": {"labels": {"type": null}}}));
+    control_plane.wait_until("the node has the taint", || {
+        let mut object = api.get(&path);
+        let conditions = object["status"]["conditions"].as_array_mut().unwrap();
+        let ready = conditions.iter_mut().find(|one| one["type"] == "Ready").unwrap();
+        if ready["status"] == "True" {
+            let now = format!("{:.0}", jiff::Timestamp::now());
+            super::workload::merge(ready, &json!({"status": "False", "lastTransitionTime": now}));
+            let body = json!({"status": {"conditions": object["status"]["conditions"]}});
+            let _ = api.request("PATCH", &format!("{path}/status"), "application/merge-patch+json", &body.to_string());
+        }
+        object["spec"]["taints"].to_string().contains("node.kubernetes.io/not-ready").then_some(())
+    });
+    std::fs::write(&go_on, "").unwrap();
+    let output = client.wait_with_output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("the node became NotReady") && text.contains(&node), "{text}");
+    assert_eq!(
+        (before.difference(&pods(&workload).0).count(), &strategy(&workload)["type"]),
+        (1, &json!("OnDelete")),
+        "{text}"
+    );
+    workload.delete();
+}

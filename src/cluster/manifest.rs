@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ClusterError;
@@ -13,6 +14,7 @@ use super::text::{self, Format, STANDARD_INPUT, Text};
 use super::yaml;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, drop_nulls};
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
+use crate::model::node::Node;
 use crate::model::snapshot::Snapshot;
 use crate::model::{server_side_apply, strategic_merge};
 
@@ -350,6 +352,33 @@ pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<(Value, Vec<Str
         Some(template @ Value::Object(_)) => Ok((template, warnings)),
         _ => Err(ClusterError::file(name, "its DaemonSet has no spec.template")),
     }
+}
+
+/// Reads the one Node of a manifest, from a file or, for `-`, from standard input; returns warnings, too. What it does not say to be
+/// allocatable is its capacity.
+///
+/// # Errors
+///
+/// Fails if the manifest cannot be read, or has no Node, several, or one without resources.
+pub fn read_node(path: &str, stdin: &mut dyn Read) -> Result<(Node, Vec<String>), ClusterError> {
+    let (name, text) = read_text(path, stdin)?;
+    let mut warnings = Vec::new();
+    let objects = objects(name, &text, &mut warnings)?;
+    let mut nodes: Vec<Value> = objects.into_iter().filter(|object| text_at(object, "/kind") == "Node").collect();
+    let (Some(mut object), true) = (nodes.pop(), nodes.is_empty()) else {
+        return Err(ClusterError::file(name, "it does not have exactly one Node"));
+    };
+    if object.pointer("/status/allocatable").is_none() {
+        let Some(capacity) = object.pointer("/status/capacity").cloned() else {
+            let error = ClusterError::file(name, "its Node has no status.allocatable");
+            return Err(error.hint("add status.allocatable with cpu, memory and pods"));
+        };
+        object["status"]["allocatable"] = capacity;
+        warnings.push(format!("{name}: the Node has no status.allocatable; its capacity is taken for it"));
+    }
+    let node = Node::deserialize(&object);
+    let node = node.map_err(|error| ClusterError::file(name, format!("its Node cannot be read: {error}")))?;
+    Ok((node, warnings))
 }
 
 fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String), ClusterError> {

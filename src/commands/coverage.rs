@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::gate;
 use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
+use super::node_what_if;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_names, parse_node};
 use super::session::{GlobalArgs, Session, Target};
@@ -92,12 +93,20 @@ pub struct CoverageArgs {
     /// With -f: preview `kubectl replace`
     #[arg(long, requires = "filename")]
     replace: bool,
+    /// Show what a change of nodes would change, as kubectl takes it: 'taint KEY=VALUE:EFFECT', 'taint KEY:EFFECT-',
+    /// 'label KEY=VALUE' or 'label KEY-'; may be repeated
+    #[arg(long = "if", value_name = "CHANGE", requires = "on", conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename", "stale_config"])]
+    changes: Vec<String>,
+    /// With --if: the nodes that would be changed, by their labels
+    #[arg(long, value_name = "SELECTOR", requires = "changes")]
+    on: Option<String>,
     /// Show the pods that started before the last change of a ConfigMap or Secret that they use; only metadata is read, never
     /// data
     #[arg(long, conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename"])]
     stale_config: bool,
     /// Exit with 3 if an eligible node lacks an available pod (with --stale-config, if a pod is older than what it uses and that is
-    /// not refreshed; with -f, if a pod would not start or fit, or more than half of the nodes would lose theirs), with 5 if that
+    /// not refreshed; with -f, if a pod would not start or fit, or more than half of the nodes would lose theirs; with --if, if a pod
+    /// would be lost, not fit, or not be created again), with 5 if that
     /// could not be determined, and with 1 if there is no DaemonSet
     #[arg(long)]
     exit_code: bool,
@@ -140,6 +149,8 @@ impl RunCommand for CoverageArgs {
             force_conflicts,
             replace,
             stale_config,
+            changes,
+            on,
             exit_code,
             output,
         } = self;
@@ -147,6 +158,7 @@ impl RunCommand for CoverageArgs {
         let node = node.as_deref().map(parse_node).transpose()?;
         check_label_key(by.as_ref())?;
         let NodeChoice { reasons, states, node_selector } = choice.resolve()?;
+        let on = NodeSelection::parse("--on", on)?;
         if target.are_several() {
             let one = [
                 (node.is_some(), "--node"),
@@ -155,6 +167,7 @@ impl RunCommand for CoverageArgs {
                 (map, "--map"),
                 (!filename.is_empty(), "--filename"),
                 (stale_config, "--stale-config"),
+                (!changes.is_empty(), "--if"),
             ];
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
                 return Err(several::refuse(flag));
@@ -173,6 +186,13 @@ impl RunCommand for CoverageArgs {
         let answer = if stale_config {
             target.choose(namespace, &names)?;
             run_stale_config(&target, names, output.as_ref(), io, out).await?
+        } else if !changes.is_empty() {
+            // Without a name, nodes are asked about on behalf of every DaemonSet of the cluster.
+            if names.is_empty() {
+                target.widen();
+            }
+            target.choose(namespace, &names)?;
+            node_what_if::run(&changes, on, names, &target, output.as_ref(), io, out).await?
         } else if filename.is_empty() {
             // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
             if node.is_some() && names.is_empty() {

@@ -20,9 +20,12 @@ mod hold_trial;
 mod list;
 mod logs;
 mod node_choice;
+mod node_edit;
+mod node_what_if;
 mod not_applied;
 mod out_after_change;
 mod output;
+mod overhead;
 mod parse;
 mod partition;
 mod partition_advanced;
@@ -111,6 +114,7 @@ enum Subcommands {
     Partition(partition_args::PartitionArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
+    Overhead(overhead::OverheadArgs),
     Logs(logs::LogsArgs),
     Pod(pod::PodArgs),
     Exec(exec::ExecArgs),
@@ -292,6 +296,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Partition(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Pause(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Resume(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Overhead(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Logs(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Pod(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Exec(arguments)) => Box::pin(arguments.run(target, io, out)).await,

@@ -39,6 +39,18 @@ pub(super) struct NodeSelection {
     text: String,
 }
 
+impl NodeSelection {
+    /// Parses the value of a flag.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the selector is invalid.
+    pub(super) fn parse(flag: &str, text: Option<String>) -> Result<Self, CommandError> {
+        let selector = parse_selector(flag, text.as_deref())?;
+        Ok(NodeSelection { selector, text: text.unwrap_or_default() })
+    }
+}
+
 impl NodeChoiceArgs {
     /// Makes sense of the flags.
     ///
@@ -47,8 +59,7 @@ impl NodeChoiceArgs {
     /// Fails if the selector is invalid.
     pub(super) fn resolve(self) -> Result<NodeChoice, CommandError> {
         let NodeChoiceArgs { reason, state, node_selector } = self;
-        let selector = parse_selector("--node-selector", node_selector.as_deref())?;
-        let node_selector = NodeSelection { selector, text: node_selector.unwrap_or_default() };
+        let node_selector = NodeSelection::parse("--node-selector", node_selector)?;
         Ok(NodeChoice { reasons: reason, states: state, node_selector })
     }
 }

@@ -34,6 +34,13 @@ impl FindingGroups {
         number
     }
 
+    /// Adds a node with its finding, if it has one.
+    pub fn extend(&mut self, node: &str, finding: Option<Finding>) {
+        if let Some(finding) = finding {
+            self.add(node, &finding);
+        }
+    }
+
     /// Adds a node whose finding is the same as that of a node in the group.
     pub fn add_alike(&mut self, node: &str, number: usize) -> ReasonCode {
         let group = &mut self.groups[number];

@@ -14,11 +14,14 @@ pub(crate) mod incidents;
 pub(crate) mod log_fold;
 mod node_class;
 mod node_map;
+pub(crate) mod node_what_if;
 pub mod options;
+pub(crate) mod overhead;
 #[cfg(feature = "live")]
 pub(crate) mod pending_preemption;
 mod removed_nodes;
 pub mod stale_config;
+mod startup_taints;
 mod tally;
 #[cfg(test)]
 pub(crate) mod test_support;

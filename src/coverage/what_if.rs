@@ -83,7 +83,7 @@ pub fn what_if(
     for (number, node) in index.nodes.iter().enumerate() {
         let name = &node.metadata.name;
         let live = proposal.live.as_ref().map(|live| &live.node_pods[number]);
-        let has_pod = live.is_some_and(|live| !live.pods.is_empty());
+        let has_pod = proposal.has_pod(number);
         let now = live.and_then(|live| live.decision);
         let runs_now = now.is_some_and(|now| now.should_run);
         let then = proposal.pod.decide(node);
@@ -183,7 +183,7 @@ pub fn what_if(
 }
 
 /// Whether a pod has room on a node.
-enum Fit {
+pub(super) enum Fit {
     /// It has.
     Fits,
     /// The scheduler preempts other pods for it.
@@ -193,10 +193,11 @@ enum Fit {
 }
 
 /// A proposed DaemonSet, and what it would replace.
-struct ProposedDaemonSet<'a> {
+pub(super) struct ProposedDaemonSet<'a> {
     index: &'a Index<'a>,
     proposed: &'a DaemonSet,
-    pod: DaemonPod,
+    /// The pod that the controller would create.
+    pub(super) pod: DaemonPod,
     new_pod: Pod,
     requests: Amounts,
     live: Option<Facts<'a>>,
@@ -207,7 +208,8 @@ struct ProposedDaemonSet<'a> {
 }
 
 impl<'a> ProposedDaemonSet<'a> {
-    fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
+    /// Compares a DaemonSet with the live one of the same namespace and name, which it may be itself.
+    pub(super) fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let same = |live: &&DaemonSet| {
             live.metadata.namespace == proposed.metadata.namespace && live.metadata.name == proposed.metadata.name
         };
@@ -226,8 +228,13 @@ impl<'a> ProposedDaemonSet<'a> {
         }
     }
 
+    /// Returns whether the node with this number has a pod of the live DaemonSet.
+    pub(super) fn has_pod(&self, number: usize) -> bool {
+        self.live.as_ref().is_some_and(|live| !live.node_pods[number].pods.is_empty())
+    }
+
     /// Finds why a node would lose its pod.
-    fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
+    pub(super) fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
         let why = eligibility::findings(self.index, self.proposed, node, &self.pod.explain(node));
         let mut finding = for_manifest(why.into_iter().next()?, self.proposed);
         if may_stay {
@@ -237,7 +244,7 @@ impl<'a> ProposedDaemonSet<'a> {
     }
 
     /// Tells whether a pod has room on an eligible node; `None` if not all pods of the node were read.
-    fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
+    pub(super) fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
         let injected = unscheduled_pod::injected_node_selector(
             self.index.snapshot,
             self.proposed,
@@ -336,15 +343,6 @@ fn missing_class(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
         return Some(create_failure::classify(snapshot, proposed, &message));
     }
     None
-}
-
-impl FindingGroups {
-    /// Adds a node with its finding, if it has one.
-    fn extend(&mut self, node: &str, finding: Option<Finding>) {
-        if let Some(finding) = finding {
-            self.add(node, &finding);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub(crate) mod image;
 pub mod int_or_percent;
 pub mod metadata;
 pub mod node;
+pub mod node_edit;
 pub mod pod;
 mod pod_defaults;
 pub mod pod_disruption_budget;

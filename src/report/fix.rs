@@ -193,7 +193,10 @@ impl Command {
 
     /// Returns whether this program can run it on a dump.
     fn reads_dumps(&self) -> bool {
-        matches!(self.verbs(), ("ds", "coverage" | "list" | "status" | "history" | "changes" | "logs" | "pod"))
+        matches!(
+            self.verbs(),
+            ("ds", "coverage" | "list" | "status" | "history" | "changes" | "logs" | "overhead" | "pod")
+        )
     }
 
     /// Returns whether it may change something in a cluster.

@@ -18,6 +18,8 @@ pub mod list;
 pub mod logs;
 pub mod node_event;
 pub mod node_map;
+pub mod node_what_if;
+pub mod overhead;
 pub mod partition;
 pub mod plan;
 pub mod reason;

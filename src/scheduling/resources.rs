@@ -66,10 +66,15 @@ impl NodeUsage {
         if pod.is_terminal() {
             return;
         }
+        self.add_requests(&pod_requests(pod));
+    }
+
+    /// Adds a pod with these requests.
+    pub fn add_requests(&mut self, requests: &Amounts) {
         self.pods += 1;
-        for (resource, amount) in pod_requests(pod) {
-            let sum = self.requested.entry(resource).or_default();
-            *sum = sum.saturating_add(amount);
+        for (resource, amount) in requests {
+            let sum = self.requested.entry(resource.clone()).or_default();
+            *sum = sum.saturating_add(*amount);
         }
     }
 }

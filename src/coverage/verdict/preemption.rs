@@ -85,7 +85,7 @@ impl<'a> Simulation<'a> {
         let message = finding.message.words("; the pod stays Pending: ").words(why);
         let advice = match self.contest.needs_priority_above() {
             Some(above) if above < HIGHEST_PRIORITY => {
-                let class = lowest_class(classes, above).map(|class| format!(" (priorityClassName {class})"));
+                let class = class_above(classes, above).map(|class| format!(" (priorityClassName {class})"));
                 let give = match self.outcome {
                     Preemption::Never => {
                         ", or give the DaemonSet a class without preemptionPolicy Never and a priority above "
@@ -136,7 +136,7 @@ pub fn reported(victims: &Victims<'_>) -> NodePreemption {
 
 /// Returns the class with the lowest value above a priority whose pods preempt others. Those of the system are only for what no other
 /// class can do.
-fn lowest_class(classes: &[PriorityClass], above: i32) -> Option<String> {
+pub fn class_above(classes: &[PriorityClass], above: i32) -> Option<String> {
     let known = classes.iter().filter(|class| class.preemption_policy != NEVER);
     let known = known.map(|PriorityClass { metadata, value, .. }| (metadata.name.as_str(), *value));
     let others = known.filter(|(name, _)| system_priority(name).is_none());

@@ -1,0 +1,160 @@
+//! `overhead`: what do DaemonSets cost on each node, and what would a node run that does not exist yet?
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use clap::Args;
+
+use super::coverage::check_label;
+use super::gate;
+use super::node_choice::{NodeSelection, check_selected};
+use super::node_edit::{EditArgs, parse_requests};
+use super::output::{self, Output, OutputParser};
+use super::parse::{check_label_key, parse_node};
+use super::session::{GlobalArgs, warn};
+use super::{Failure, RunCommand};
+use crate::cluster::{Config, CoverageScope, Query, Wanted, manifest};
+use crate::coverage::overhead::{OfNodes, new_node_like, overhead};
+use crate::error::{CommandError, Exit};
+use crate::io::Io;
+use crate::model::node::Node;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::render;
+use crate::report::overhead::OverheadReport;
+
+/// The label that nodes are grouped by unless another one is given.
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+/// Show what DaemonSets cost per node, and what a new node would run
+///
+/// The DaemonSets of all namespaces count, with the requests that their pods get when they are created, and for nodes with no other
+/// pods than static ones. Advanced DaemonSets of OpenKruise are not counted.
+#[derive(Debug, Clone, Args)]
+#[command(before_help = "# Show what DaemonSets cost on each type of node
+kubectl ds overhead
+
+# Show whether a pod fits beside the DaemonSets on a new node like this one
+kubectl ds overhead --like general-a1 --pod cpu=7,memory=20Gi
+
+# Show which DaemonSets a new pool with a taint would run
+kubectl ds overhead --like gpu-a1 --taint team=ml:NoSchedule --label pool=ml")]
+pub struct OverheadArgs {
+    /// Group the nodes by this label. The default is node.kubernetes.io/instance-type
+    #[arg(long, value_name = "LABEL", conflicts_with_all = ["node", "like", "filename"])]
+    by: Option<String>,
+    /// Only nodes with these labels
+    #[arg(long, value_name = "SELECTOR", conflicts_with_all = ["node", "like", "filename"])]
+    node_selector: Option<String>,
+    /// Only this node
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["like", "filename"])]
+    node: Option<String>,
+    /// A new node like this one
+    #[arg(long, value_name = "NODE", conflicts_with = "filename")]
+    like: Option<String>,
+    /// A new node as a manifest describes it; - is standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<String>,
+    #[command(flatten)]
+    edit: EditArgs,
+    /// Show how many pods with these requests fit beside the DaemonSets, such as cpu=15,memory=48Gi
+    #[arg(long, value_name = "REQUESTS")]
+    pod: Option<String>,
+    /// Exit with 3 if a DaemonSet or the pod of --pod does not fit, with 5 if that is not known
+    #[arg(long)]
+    exit_code: bool,
+    /// Output format. One of: (json, yaml, wide, jsonpath=TEMPLATE)
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "wide", "jsonpath="]), hide_possible_values = true)]
+    output: Option<Output>,
+}
+
+impl RunCommand for OverheadArgs {
+    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let OverheadArgs { by, node_selector, node, like, filename, edit, pod, exit_code, output } = self;
+        check_label_key(by.as_ref())?;
+        let node_selector = NodeSelection::parse("--node-selector", node_selector)?;
+        let [node, like] = [node, like].map(|name| name.as_deref().map(parse_node).transpose());
+        let (node, like) = (node?, like?);
+        let edit = edit.resolve()?;
+        if !edit.is_empty() && like.is_none() && filename.is_none() {
+            let error = CommandError::usage("--taint, --label and the like change a new node");
+            let hint = "give --like NODE; of existing nodes, `kubectl ds coverage --if 'taint KEY=VALUE:EFFECT' --on SELECTOR` tells what would change";
+            return Err(error.hint(hint).into());
+        }
+        let pod = pod.as_deref().map(parse_requests).transpose()?;
+        let mut target = target.resolve(io)?;
+        target.widen();
+        if filename.as_deref() == Some("-") && target.reads_input() {
+            return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
+        }
+        let has_selector = !target.selector.is_empty();
+        let session = target.open(io).await?;
+        let described = filename.map(|path| read_node(&path, io)).transpose()?;
+        let alone = node.clone().or_else(|| like.clone());
+        let scope = CoverageScope {
+            node: alone.clone(),
+            node_selector: node_selector.selector.clone(),
+            admission: true,
+            config: Config::None,
+        };
+        let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
+        let all_nodes = |snapshot: &Snapshot| match &alone {
+            Some(node) => BTreeSet::from([node.clone()]),
+            None => snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect(),
+        };
+        let snapshot = session.read(query, io, all_nodes).await?;
+        check_selected(&snapshot, &node_selector)?;
+        if described.is_none() && snapshot.gap(Kind::Nodes, "").is_some() {
+            let error = CommandError::new("what the nodes run is not known: they could not be read");
+            return Err(CommandError { exit: Exit::Partial, ..error }.into());
+        }
+        let existing = |name: &str| -> Result<&Node, CommandError> {
+            let found = snapshot.nodes.iter().find(|node| node.metadata.name == name);
+            found.ok_or_else(|| CommandError::new(format!("node {name:?} not found")))
+        };
+        let of = match (described, node, like) {
+            (Some(node), ..) => OfNodes::New { node: edit.applied(&node), like: None, left_out: Vec::new() },
+            (None, Some(name), _) => OfNodes::Existing(existing(&name)?.clone()),
+            (None, None, Some(name)) => {
+                let (node, left_out) = new_node_like(existing(&name)?);
+                OfNodes::New { node: edit.applied(&node), like: Some(name), left_out }
+            }
+            (None, None, None) => OfNodes::By(match by {
+                Some(label) => {
+                    check_label(&snapshot, &label)?;
+                    label
+                }
+                None => INSTANCE_TYPE.to_owned(),
+            }),
+        };
+        let mut report = overhead(&snapshot, &of, pod.as_ref());
+        if report.daemon_sets_total == 0 && !output.as_ref().is_some_and(Output::is_data) {
+            session.say_none_found(io)?;
+        }
+        if has_selector || session.namespace.is_some() {
+            let place = session.place();
+            let text = format!("only the DaemonSets{place} are counted: less may be left of the nodes than is shown");
+            warn(vec![text], io)?;
+        }
+        let view = target.view_for(output.as_ref(), io);
+        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
+            let wide = output == Some(Output::Wide);
+            write!(out, "{}", view.text(|page| render::overhead::overhead(&report, wide, page)))?;
+        }
+        if exit_code { Ok(gate::preview(passes(&report), &report.incomplete)?) } else { Ok(Exit::Success) }
+    }
+}
+
+/// Returns whether every DaemonSet fits on the nodes that it is meant for, and the pod that was asked about on each node.
+fn passes(report: &OverheadReport) -> bool {
+    let mut shapes = report.groups.iter().flat_map(|group| &group.shapes);
+    shapes.all(|shape| {
+        shape.does_not_fit.is_empty() && shape.may_run.is_empty() && shape.pod_fits.is_none_or(|fits| fits.least > 0)
+    })
+}
+
+fn read_node(path: &str, io: &mut Io<'_>) -> Result<Node, Failure> {
+    io.await_input(path, "a manifest")?;
+    let (node, warnings) = manifest::read_node(path, io.input)?;
+    warn(warnings, io)?;
+    Ok(node)
+}

@@ -124,7 +124,7 @@ impl Value {
     fn of(argument: &str) -> Option<Self> {
         Some(match argument {
             "name" | "names" => Value::DaemonSet,
-            "node" => Value::Node,
+            "node" | "like" => Value::Node,
             "beside" => Value::Pod,
             "namespace" => Value::Namespace,
             "by" => Value::NodeLabel,

@@ -1,5 +1,7 @@
 //! What would change for DaemonSets if labels and taints of nodes were changed.
 
+use std::collections::BTreeMap;
+
 use super::coverage::incomplete;
 use super::overhead;
 use super::page::Page;
@@ -33,9 +35,16 @@ pub fn node_what_if(report: &NodeWhatIfReport, page: &mut Page<'_>) {
             Column::number("GAINS", |one: &&DaemonSetOnNodes| Some(one.gains.len())),
             Column::number("LOSES", move |one: &&DaemonSetOnNodes| sum(&one.loses)),
             Column::number("STAYS", |one: &&DaemonSetOnNodes| Some(one.stays.len())),
-            Column::prose("WHY", |one: &&DaemonSetOnNodes| view.show(&why(one))),
         ];
         table::write(&columns, &changed, page);
+        let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for one in changed.iter().filter(|one| !why(one).is_empty()) {
+            reasons.entry(why(one)).or_default().push(name(one));
+        }
+        for (reason, of) in &reasons {
+            let whose = if of.len() == changed.len() { String::new() } else { format!("{}: ", view.names(of, 24)) };
+            page.paragraph(&format!("{whose}{reason}"), style::plain);
+        }
     }
     if changed.iter().any(|one| !one.stays.is_empty()) {
         page.paragraph("STAYS: the pod runs on, but is not created again once it is gone", style::context);

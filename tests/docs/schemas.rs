@@ -6,6 +6,8 @@ use kubectl_ds::report::coverage::CoverageReport;
 use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
 use kubectl_ds::report::logs::LogsReport;
+use kubectl_ds::report::node_what_if::NodeWhatIfReport;
+use kubectl_ds::report::overhead::OverheadReport;
 use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
 use kubectl_ds::report::recent_changes::ChangesReport;
@@ -47,6 +49,8 @@ fn the_schemas_are_fresh() {
         ("revision-diff.json", schema::<RevisionDiff>()),
         ("pod-report.json", schema::<PodReport>()),
         ("logs-report.json", schema::<LogsReport>()),
+        ("overhead-report.json", schema::<OverheadReport>()),
+        ("node-what-if-report.json", schema::<NodeWhatIfReport>()),
         ("change-plan.json", schema::<ChangePlan>()),
         ("partition-report.json", schema::<PartitionReport>()),
         ("list-report-list.json", schema::<ClusterReports<ListReport>>()),
@@ -113,6 +117,8 @@ fn reports_of_the_demo_fit_their_schemas() {
         ("changes-report.json", "changes"),
         ("pod-report.json", "pod cilium --node general-c2"),
         ("logs-report.json", "logs falco --reason CrashLooping"),
+        ("overhead-report.json", "overhead --pod cpu=7"),
+        ("overhead-report.json", "overhead --like gpu-a1 --taint a:NoSchedule"),
     ] {
         let words: Vec<&str> = question.split(' ').chain(["-o", "json", "--from", "demo"]).collect();
         let report = run(&words);
@@ -120,6 +126,14 @@ fn reports_of_the_demo_fit_their_schemas() {
         let report: Value = serde_json::from_str(&report.out).unwrap();
         assert_eq!(problems(&file(name), &report), Vec::<String>::new(), "{question}");
     }
+}
+
+#[test]
+fn changes_of_nodes_fit_their_schema() {
+    let on = ["--on", "karpenter.sh/nodepool=spot", "-o", "json", "--from", "demo"];
+    let report = run(&[&["coverage", "--if", "taint team=ml:NoExecute"], &on[..]].concat());
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    assert_eq!(problems(&file("node-what-if-report.json"), &report), Vec::<String>::new());
 }
 
 #[test]
@@ -180,6 +194,8 @@ fn every_field_is_documented() {
         "stale-config-report.json",
         "pod-report.json",
         "logs-report.json",
+        "overhead-report.json",
+        "node-what-if-report.json",
         "partition-report.json",
         "list-report-list.json",
         "timeline-report-list.json",

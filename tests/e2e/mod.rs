@@ -9,6 +9,7 @@ mod control_plane;
 mod json_path;
 mod logs;
 mod losing_nodes;
+mod new_nodes;
 mod preemption;
 mod random_rollouts;
 mod recordings;

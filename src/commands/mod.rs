@@ -59,7 +59,7 @@ use std::io::{self, Write};
 use std::pin::pin;
 use std::task::Poll;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cluster::error::ClusterError;
@@ -206,13 +206,24 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<Cli, clap::Error
                 let message = format!("unknown command \"{given}\": {hint}\n");
                 Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message))
             }
-            // What is no subcommand, nor looks like one, names a DaemonSet.
-            None if error.get(ContextKind::SuggestedSubcommand).is_none() || words::begin_with_type(&arguments) => {
+            // What is no subcommand, nor looks like one that is mistyped, names a DaemonSet.
+            None if !words::begin_with_typo(&arguments) || words::begin_with_type(&arguments) => {
                 arguments.insert(1, "coverage".into());
                 words::join_type_and_names(&mut arguments);
                 attempt(&arguments)
             }
-            None => Err(error),
+            None => {
+                let first = arguments[words::places(&arguments)[0]].to_string_lossy();
+                let hint =
+                    format!("\n  tip: if it is a DaemonSet: `{program} coverage {}`\n", shell::quote(&first, false));
+                let text = error.render().to_string();
+                let (message, usage) = text.split_once("\n\nUsage:").unwrap_or((&text, ""));
+                let usage = if usage.is_empty() { String::new() } else { format!("\nUsage:{usage}") };
+                Err(clap::Error::raw(
+                    ErrorKind::InvalidSubcommand,
+                    message.trim_start_matches("error: ").to_owned() + &hint + &usage,
+                ))
+            }
         },
         parsed => parsed,
     }

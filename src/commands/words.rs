@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, Command};
 
 use super::help;
 use super::parse::flavor_of_type;
+use crate::cluster::similar_names;
 use crate::report::fix::PROGRAM;
 
 /// Returns where the words are.
@@ -37,6 +38,17 @@ pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
 pub(super) fn begin_with_type(arguments: &[OsString]) -> bool {
     let places = places(arguments);
     places.len() > 1 && arguments[places[0]].to_str().is_some_and(|word| flavor_of_type(word).is_some())
+}
+
+/// Returns whether the first word is a mistyped subcommand: one letter of it differs, or two of a long one. Many names of DaemonSets begin
+/// or end as a subcommand does, such as `node-agent` and `logstash`.
+pub(super) fn begin_with_typo(arguments: &[OsString]) -> bool {
+    let word = places(arguments).first().map(|place| arguments[*place].to_string_lossy().into_owned());
+    let Some(word) = word.filter(|word| !word.contains(['-', '.', '/'])) else { return false };
+    let command = help::command(PROGRAM);
+    let names: Vec<&str> = command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
+    let near = similar_names(&word, names);
+    near.iter().any(|name| !name.contains(word.as_str()) && !word.contains(name.as_str()))
 }
 
 /// Returns a command of kubectl that was given instead of one of these, and the one that was meant, if there is one.

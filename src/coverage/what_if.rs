@@ -96,6 +96,7 @@ pub fn what_if(
         let (fits, obstacle, preemption) = match () {
             () if refused.is_some() => (Some(false), None, None),
             () if !then.should_run => (None, None, None),
+            () if proposal.keeps_pod(number) => (Some(true), None, None),
             () => match proposal.fit(node, runs_now) {
                 Some(Fit::Fits) => (Some(true), None, None),
                 Some(Fit::ByPreemption(finding, preemption)) => (Some(true), None, Some((finding, preemption))),
@@ -231,6 +232,13 @@ impl<'a> ProposedDaemonSet<'a> {
     /// Returns whether the node with this number has a pod of the live DaemonSet.
     pub(super) fn has_pod(&self, number: usize) -> bool {
         self.live.as_ref().is_some_and(|live| !live.node_pods[number].pods.is_empty())
+    }
+
+    /// Returns whether the node with this number has a bound pod that stays as it is.
+    fn keeps_pod(&self, number: usize) -> bool {
+        let is_bound = |pod: &&Pod| !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
+        let mut pods = self.live.iter().flat_map(|live| live.node_pods[number].pods.iter().copied());
+        self.template_changes == Some(false) && pods.any(|pod| is_bound(&pod))
     }
 
     /// Finds why a node would lose its pod.
@@ -385,6 +393,23 @@ mod tests {
 
     fn refusals(report: &WhatIfReport) -> Vec<(ReasonCode, usize)> {
         report.does_not_start.iter().map(|group| (group.code, group.count)).collect()
+    }
+
+    #[test]
+    fn a_pod_that_stays_as_it_is_needs_no_room() {
+        let container = json!({"name": "agent", "image": "agent:1", "resources": {"requests": {"cpu": "3"}}});
+        let big = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}});
+        let snapshot = world()
+            .template(json!({"containers": [container]}))
+            .node("n", json!({}))
+            .pod("agent-n", "n", json!({}))
+            .other_pod("big", "n", big)
+            .finish();
+        let same = snapshot.daemon_sets[0].clone();
+        assert_eq!(what_if(&snapshot, &same).nodes[0].fits, Some(true));
+        let mut changed = same;
+        changed.object["spec"]["template"]["metadata"]["labels"]["version"] = "2".into();
+        assert_eq!(what_if(&snapshot, &changed).nodes[0].fits, Some(false));
     }
 
     #[test]
@@ -544,7 +569,10 @@ mod tests {
         let limits = json!({"metadata": {"name": "l", "namespace": "default"},
             "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "5"}}]}});
         snapshot.limit_ranges.push(serde_json::from_value(limits).unwrap());
+        // A pod that runs already does not get them.
         let report = what_if(&snapshot, &proposed(json!({"nodeSelector": {"disk": "ssd"}})));
+        assert_eq!(codes(&report), []);
+        let report = what_if(&snapshot, &proposed(json!({"nodeSelector": {"disk": "ssd"}, "hostPID": true})));
         assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a", "b"])]);
     }
 

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use super::orders::{MAX_PODS, fullest, has};
 use super::ports::{conflicts, host_ports};
 use super::preemption::NEVER;
 use super::resources::{Amounts, Insufficient, NodeUsage, fits};
@@ -74,7 +75,7 @@ pub fn settle<'a>(node: &Node, taken: &Taken<'a>, pods: &[Candidate<'a>]) -> Vec
     let rank = |number: &usize| priority(&pods[*number]).max(lowest);
     let mut places = vec![Place::Certain; pods.len()];
     // With the pods that run for certain, and with all that may.
-    let (mut least, mut most) = (taken.clone(), taken.clone());
+    let (mut least, mut most, mut is_exact) = (taken.clone(), taken.clone(), true);
     for group in order.chunk_by(|one, other| rank(one) == rank(other)) {
         let mut rest = Vec::new();
         for number in group {
@@ -83,26 +84,41 @@ pub fn settle<'a>(node: &Node, taken: &Taken<'a>, pods: &[Candidate<'a>]) -> Vec
                 None => rest.push(*number),
             }
         }
-        let mut all = most.clone();
-        let mut have_room = true;
-        for number in &rest {
-            have_room &= all.lack(node, &pods[*number]).is_none();
-            all.add(pods[*number].spec, pods[*number].requests);
-        }
-        for number in &rest {
-            let others = rest.iter().filter(|other| *other != number);
-            let beside_all = || {
-                let mut taken = most.clone();
-                others.for_each(|other| taken.add(pods[*other].spec, pods[*other].requests));
-                taken
-            };
-            if have_room || beside_all().lack(node, &pods[*number]).is_none() {
-                least.add(pods[*number].spec, pods[*number].requests);
-            } else {
-                places[*number] = Place::Depends;
+        let with = |taken: &Taken<'a>, numbers: &mut dyn Iterator<Item = usize>| {
+            let mut taken = taken.clone();
+            numbers.for_each(|number| taken.add(pods[number].spec, pods[number].requests));
+            taken
+        };
+        let fit_beside = |taken: &Taken<'a>, numbers: &mut dyn Iterator<Item = usize>| {
+            let mut taken = taken.clone();
+            for number in numbers {
+                if taken.lack(node, &pods[number]).is_some() {
+                    return false;
+                }
+                taken.add(pods[number].spec, pods[number].requests);
             }
+            true
+        };
+        let certain: Vec<bool> = if fit_beside(&most, &mut rest.iter().copied()) {
+            vec![true; rest.len()]
+        } else if is_exact && rest.len() <= MAX_PODS {
+            let chosen =
+                |bits: usize| rest.iter().enumerate().filter(move |(at, _)| has(bits, *at)).map(|(_, number)| *number);
+            let running = fullest(rest.len(), |bits| fit_beside(&least, &mut chosen(bits)));
+            (0..rest.len()).map(|at| running.iter().all(|bits| has(*bits, at))).collect()
+        } else {
+            let beside_others = |number: &usize| {
+                let taken = with(&most, &mut rest.iter().copied().filter(|other| other != number));
+                taken.lack(node, &pods[*number]).is_none()
+            };
+            rest.iter().map(beside_others).collect()
+        };
+        for (number, _) in rest.iter().zip(&certain).filter(|(_, is_certain)| !**is_certain) {
+            places[*number] = Place::Depends;
+            is_exact = false;
         }
-        most = all;
+        let runs = rest.iter().zip(&certain).filter(|(_, is_certain)| **is_certain).map(|(number, _)| *number);
+        (least, most) = (with(&least, &mut runs.into_iter()), with(&most, &mut rest.iter().copied()));
     }
     places
 }
@@ -150,9 +166,10 @@ mod tests {
             // Whichever of the others comes first, there is room for the small one.
             (&[("3", 0), ("3", 0), ("1", 0)], "??y"),
             (&[("5", 9), ("1", 0)], "ny"),
-            // What may run above leaves room, or does not.
-            (&[("3", 5), ("2", 5), ("1", 0)], "??y"),
+            // Which of those above runs is not known, so neither is what is left.
             (&[("3", 5), ("2", 5), ("2", 0)], "???"),
+            // The small one has room beside each of the others, of which there is never more than one.
+            (&[("3", 0), ("2", 0), ("2500m", 0), ("1", 0)], "???y"),
         ] {
             assert_eq!(settled("9", &of(pods)), expected, "{pods:?}");
         }

@@ -11,6 +11,7 @@ pub mod advanced_update;
 pub mod affinity;
 pub mod daemon_pods;
 pub mod empty_node;
+mod orders;
 pub mod ports;
 pub mod preemption;
 pub mod resources;

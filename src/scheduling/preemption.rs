@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::orders::{MAX_PODS, fullest, has};
 use super::ports::{conflicts, host_ports};
 use super::resources::{Amounts, amount, pod_requests};
 use crate::model::node::Node;
@@ -136,7 +137,7 @@ impl Occupant<'_> {
 }
 
 /// What a node has left for a pod.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct Room {
     free: Vec<i64>,
     pod_slots: i64,
@@ -312,6 +313,21 @@ impl<'a> Contest<'a> {
                     at_most: of.len() - stay_at_least,
                     of,
                 });
+            } else if least == most && rest.len() <= MAX_PODS {
+                let rest: Vec<&Occupant<'a>> = rest.iter().map(|(other, _)| *other).collect();
+                let chosen = |bits: usize| (0..of.len()).filter(move |number| has(bits, *number));
+                let staying =
+                    fullest(of.len(), |bits| self.fits_in(&least.with(chosen(bits).map(|number| rest[number]))));
+                let all = (1 << of.len()) - 1;
+                let (always, ever) = staying.iter().fold((all, 0), |(always, ever), bits| (always & bits, ever | bits));
+                victims.certain.extend(chosen(all & !ever).map(|number| of[number]));
+                let counts = || staying.iter().map(|bits| (ever & !bits).count_ones() as usize);
+                if let (Some(at_least), Some(at_most @ 1..)) = (counts().min(), counts().max()) {
+                    let of = chosen(ever & !always).map(|number| of[number]).collect();
+                    victims.choices.push(Choice { at_least, at_most, of });
+                }
+                least = least.with(chosen(always).map(|number| rest[number]));
+                most = most.with(chosen(ever).map(|number| rest[number]));
             } else {
                 let at_least = usize::from(!self.fits_in(&all(&least)));
                 victims.choices.push(Choice { at_least, at_most: of.len(), of });

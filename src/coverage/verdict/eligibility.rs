@@ -13,6 +13,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::pod::{NodeSelectorTerm, Toleration};
 use crate::report::coverage::Check;
+use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutcome};
 use crate::scheduling::should_run::{Eligibility, LabelCheck};
@@ -110,7 +111,10 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck) -> Told {
             Some((near, _)) => {
                 Finding::mistake(daemon_set, code, format!("{message}; the node has label {near}"), MISTAKE)
             }
-            None => Finding::new(code, message, node_label_advice(key, &format!("set label {key}={wanted} on it"))),
+            None => {
+                let advice = node_label_advice(key, &format!("set label {key}={wanted} on it"));
+                try_label(Finding::new(code, message, advice), node, key, wanted)
+            }
         };
         let near = near.map(|(near, value)| format!("{requires}; the node has {near}={value}"));
         return Told::failed(RULE, format!("{key}={wanted}: label missing"), finding).near(near);
@@ -123,15 +127,31 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck) -> Told {
         Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), MISTAKE)
     } else {
         let change = format!("change label {key} to {}", quote_empty(wanted));
-        Finding::new(code, message, node_label_advice(key, &change))
+        try_label(Finding::new(code, message, node_label_advice(key, &change)), node, key, wanted)
     };
     let near = is_near.then(|| format!("{requires}; the node has {key}={actual}"));
     Told::failed(RULE, format!("{key}={wanted}: the node has {key}={actual}"), finding).near(near)
 }
 
+/// Adds to the advice to change a label how to see what else that would change: the label may steer other DaemonSets, too.
+fn try_label(mut finding: Finding, node: &Node, key: &str, wanted: &str) -> Finding {
+    let is_to_be_changed = [SET_LABEL, CHANGE_LABEL].iter().any(|start| finding.advice.to_string().starts_with(start));
+    let Some(hostname) = node.metadata.labels.get(HOSTNAME).filter(|_| is_to_be_changed) else { return finding };
+    finding.advice = finding.advice.words("; to see first what else that changes");
+    let command = Command::kubectl(&["ds", "coverage"]).flag("--if", format!("label {key}={wanted}"));
+    finding.with_command(command.flag("--on", format!("{HOSTNAME}={hostname}")))
+}
+
+/// The label that every node has with its own name.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// How the advice to change a label begins.
+const SET_LABEL: &str = "if the node should run these pods, set label ";
+const CHANGE_LABEL: &str = "if the node should run these pods, change label ";
+
 /// Returns the advice for a node that its labels exclude.
 ///
-/// There is no command: exclusion is usually intentional, and a label may steer other workloads too.
+/// There is no command that changes it: exclusion is usually intentional, and a label may steer other workloads too.
 fn node_label_advice(key: &str, change: &str) -> String {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     if KUBELET_LABELS.contains(&key) {

@@ -283,6 +283,21 @@ mod tests {
     }
 
     #[test]
+    fn pods_that_stay_in_every_order_are_no_victims() {
+        // Of three that fill the node, one goes; the small one has room beside two of them.
+        let pods = [("a", "1200m", 0), ("b", "1200m", 0), ("c", "1200m", 0), ("small", "100m", 0)];
+        let report = preview("high", beside(&pods), |_| {});
+        let preemption = report.nodes[0].preemption.as_ref().unwrap();
+        let some = &preemption.some_of[0];
+        let names: Vec<&str> = some.pods.iter().map(|pod| &*pod.name).collect();
+        assert_eq!((preemption.pods.len(), some.at_least, some.at_most, names), (0, 2, 2, vec!["a", "b", "c"]));
+        // A large one that never stays is certain.
+        let report = preview("high", beside(&[("large", "2500m", 0), ("small", "500m", 0)]), |_| {});
+        let preemption = report.nodes[0].preemption.as_ref().unwrap();
+        assert_eq!((&*preemption.pods[0].name, preemption.pods.len(), preemption.some_of.len()), ("large", 1, 0));
+    }
+
+    #[test]
     fn many_victims_are_counted_and_those_against_a_budget_are_marked() {
         let pods: Vec<(String, i32)> = (0..8).map(|number| (format!("web-{number}"), number % 2)).collect();
         let pods: Vec<(&str, &str, i32)> = pods.iter().map(|(name, priority)| (&**name, "500m", *priority)).collect();

@@ -184,8 +184,9 @@ pub struct Backoff {
     /// When it would be tried again by itself; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
-    /// The latest time at which it presumably is tried again by itself, as the controller's longest delay after the last refusal
-    /// that an event tells of; absent if the exact time is known, or nothing.
+    /// The latest time at which it presumably is tried again by itself: the longest delay of the controller after the last refusal
+    /// that an event tells of or after it created a pod that has failed, or that of the kubelet from now on; absent if the exact time
+    /// is known, or nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<Timestamp>,
     /// Why the pod is not deleted, or why an attempt to create pods fails now; absent if the pod is deleted, and if nothing

@@ -30,6 +30,14 @@ use crate::scheduling::rolling_update::limits;
 /// client-go/util/workqueue, release 0.37.2).
 const LONGEST_DELAY: SignedDuration = SignedDuration::from_secs(1000);
 
+/// The longest delay before a failed pod is replaced, from when the controller replaced the one before it, which is when it was
+/// created (`startDaemonSetController`, cmd/kube-controller-manager/app/apps.go, release 1.37.2).
+const LONGEST_DELAY_OF_FAILED_PODS: SignedDuration = SignedDuration::from_mins(15);
+
+/// The longest delay before a kubelet pulls an image or starts a container again (`MaxImageBackOff` and `MaxCrashLoopBackOff`,
+/// pkg/kubelet/kubelet.go, release 1.37.2).
+const LONGEST_DELAY_OF_KUBELET: SignedDuration = SignedDuration::from_mins(5);
+
 /// Plans to make the controller try now to create pods, and to delete the pods whose containers back off; with `force` also those
 /// of which other containers run.
 ///
@@ -62,8 +70,9 @@ pub(crate) fn retry(before: &Situation<'_>, force: bool) -> Planned {
             }
             // A kubelet that is not heard of does nothing at that time.
             let next = next.filter(|_| node.is_some_and(Node::is_ready));
+            let latest = latest(before, node, attempt, pod, left).filter(|_| next.is_none());
             let pod = PodOnNode { node: pods.node.to_owned(), pod: pod.metadata.name.clone(), revision: None };
-            backoffs.push(Backoff { attempt, pod: Some(pod), next, latest: None, left });
+            backoffs.push(Backoff { attempt, pod: Some(pod), next, latest, left });
         }
         room -= i64::from(takes_room);
     }
@@ -194,6 +203,29 @@ fn why_left(
             () => None,
         },
         _ => Some(LeftBecause::NodeNotReady),
+    }
+}
+
+/// Returns the latest time at which a pod that backs off is presumably tried again by itself: when the present delay began, and how long
+/// it is, can mostly not be read.
+fn latest(
+    before: &Situation<'_>,
+    node: Option<&Node>,
+    attempt: Attempt,
+    pod: &Pod,
+    left: Option<LeftBecause>,
+) -> Option<Timestamp> {
+    match attempt {
+        Attempt::PullImage | Attempt::StartContainer => {
+            before.now().checked_add(LONGEST_DELAY_OF_KUBELET).ok().filter(|_| node.is_some_and(Node::is_ready))
+        }
+        // OpenKruise's controller may have another limit; one that is down, and a pod that would not be replaced, have none.
+        Attempt::ReplaceFailedPod if before.daemon_set.flavor() == Flavor::Apps => {
+            let is_replaced = !matches!(left, Some(LeftBecause::ControlPlaneDown | LeftBecause::NotRecreated));
+            let created = pod.metadata.creation_timestamp.get().filter(|_| is_replaced);
+            created?.checked_add(LONGEST_DELAY_OF_FAILED_PODS).ok()
+        }
+        Attempt::ReplaceFailedPod | Attempt::CreatePods => None,
     }
 }
 
@@ -357,6 +389,44 @@ mod tests {
         // It would not be recreated.
         assert_eq!(report.backoffs[1].left, Some(LeftBecause::CreationRefused));
         assert_eq!(report.changes.len(), 1);
+    }
+
+    #[test]
+    fn what_has_no_time_of_its_own_is_tried_again_within_the_longest_delay() {
+        let failed = |created: &str| {
+            json!({"metadata": {"creationTimestamp": at(created)},
+            "status": {"phase": "Failed", "conditions": [], "containerStatuses": []}})
+        };
+        let unnamed = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let down = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+        let snapshot = with_max_unavailable(world(), 9)
+            .node("a", json!({}))
+            .unready_pod("pulls", "a", pulling(), json!({}))
+            .node("b", json!({}))
+            .pod("failed", "b", failed("11:58:00"))
+            .node("c", json!({}))
+            .unready_pod("crashes", "c", unnamed, json!({}))
+            .node("d", down)
+            .unready_pod("pulls-on-down", "d", pulling(), json!({}))
+            .node("e", json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}}))
+            .pod("stays", "e", failed("11:58:00"))
+            .finish();
+        let index = Index::new(&snapshot);
+        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), false).report;
+        let times = report.backoffs.iter().map(|it| {
+            assert_eq!(it.next, None, "{it:?}");
+            (it.pod.as_ref().unwrap().pod.as_str(), it.latest.map(|at| at.to_string()))
+        });
+        assert_eq!(
+            times.collect::<Vec<_>>(),
+            [
+                ("pulls", Some(at("12:05:00"))),
+                ("failed", Some(at("12:13:00"))),
+                ("crashes", Some(at("12:05:00"))),
+                ("pulls-on-down", None),
+                ("stays", None),
+            ]
+        );
     }
 
     /// Returns why the one pod of a world is left.

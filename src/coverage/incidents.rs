@@ -2,10 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use jiff::Timestamp;
 
+use super::options::Options;
 use super::verdict::daemon_set_findings::controller_lease;
+use super::verdict::node_removal::stuck;
 use crate::facts::Facts;
 use crate::facts::index::STARTUP;
 use crate::model::daemon_set::DaemonSet;
@@ -36,8 +39,8 @@ struct Found {
 }
 
 impl Incidents {
-    /// Adds the causes of one DaemonSet.
-    pub(crate) fn add(&mut self, facts: &Facts<'_>, coverage: &DaemonSetCoverage) {
+    /// Adds the causes of one DaemonSet, as far as they concern the selected nodes.
+    pub(crate) fn add(&mut self, facts: &Facts<'_>, coverage: &DaemonSetCoverage, options: &Options) {
         let is_replaced = matches!(&coverage.strategy, Strategy::RollingUpdate(_));
         let in_rollout = if is_replaced { coverage.counts.outdated.map(|outdated| outdated > 0) } else { Some(false) };
         let mut add = |cause: IncidentCause, since: Option<Timestamp>, nodes: &[String], fix: &Fix| {
@@ -73,6 +76,15 @@ impl Incidents {
                 }
             }
             add(cause, since, &group.nodes, &group.fix);
+        }
+        // Pods that tolerate it are available, and nothing else tells of the node.
+        for (node, pods) in facts.nodes() {
+            let Some(node) = node.filter(|node| pods.should_run() && node.is_ready() && options.selects(node)) else {
+                continue;
+            };
+            if let Some(finding) = stuck(facts.index, node) {
+                add(IncidentCause::NodeRemovalStuck, None, slice::from_ref(&node.metadata.name), &finding.fix());
+            }
         }
     }
 
@@ -122,7 +134,7 @@ fn oldest_waiting_pod(facts: &Facts<'_>, group: &ReasonGroup) -> Option<Timestam
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{from_value, json};
+    use serde_json::{Value, from_value, json};
 
     use crate::coverage::options::Options;
     use crate::coverage::test_support::{World, at, world};
@@ -245,6 +257,31 @@ mod tests {
         };
         assert_eq!(of("11:59:58"), None);
         assert_eq!(of("11:58:00"), Some(Some(at("11:58:00"))));
+    }
+
+    #[test]
+    fn a_removal_that_is_stuck_is_told_although_the_pods_there_are_available() {
+        let told = |metadata: Value, taints: Value| {
+            let tolerations = json!({"spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}});
+            let world = world()
+                .daemon_set(tolerations)
+                .node("n", json!({"metadata": metadata, "spec": {"taints": taints}}))
+                .pod("agent-n", "n", json!({}));
+            let incidents = incidents(world, "default");
+            incidents.first().map(|found| {
+                assert_eq!((found.cause.clone(), found.nodes.len()), (IncidentCause::NodeRemovalStuck, 1));
+                (found.daemon_sets.len(), found.fix.advice.clone())
+            })
+        };
+        let deleted = |time: &str| json!({"deletionTimestamp": at(time), "finalizers": ["example.com/storage"]});
+        let disrupted =
+            |time: &str| json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule", "timeAdded": at(time)}]);
+        let finalizers = "the Node object is being deleted: check the controllers of its finalizers".to_owned();
+        assert_eq!(told(deleted("11:30:00"), json!([])), Some((2, finalizers)));
+        assert_eq!(told(deleted("11:50:00"), json!([])), None);
+        let (daemon_sets, advice) = told(json!({}), disrupted("11:30:00")).unwrap();
+        assert!(daemon_sets == 2 && advice.starts_with("check what blocks the drain"), "{advice}");
+        assert_eq!(told(json!({}), disrupted("11:50:00")), None);
     }
 
     #[test]

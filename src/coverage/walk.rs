@@ -47,7 +47,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
             let coverage = daemon_set_coverage(&facts, options);
-            incidents.add(&facts, &coverage);
+            incidents.add(&facts, &coverage, options);
             coverage
         })
         .collect();

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
-use super::node_removal::drain_is_stuck;
+use super::node_removal::stuck_drain;
 use super::revisions::Revisions;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
@@ -189,7 +189,7 @@ pub fn nodes_with_held_pods(snapshot: &Snapshot) -> BTreeSet<String> {
 }
 
 fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
-    let stuck = snapshot.nodes.iter().filter(|node| drain_is_stuck(node, snapshot.now));
+    let stuck = snapshot.nodes.iter().filter(|node| stuck_drain(node, snapshot.now).is_some());
     stuck.map(|node| node.metadata.name.clone())
 }
 

@@ -29,8 +29,13 @@ pub fn is_stuck(began: Timestamp, now: Timestamp) -> bool {
     seconds_between(began, now) > STUCK
 }
 
-/// Returns whether the drain of a node by an autoscaler takes too long.
-pub fn drain_is_stuck(node: &Node, now: Timestamp) -> bool {
-    let taints = node.spec.taints.iter().filter(|taint| is_by_autoscaler(&taint.key));
-    taints.filter_map(|taint| began_at(node, taint)).any(|began| is_stuck(began, now))
+/// Returns the taint of the autoscaler by which the drain of a node takes too long, if one does.
+pub fn stuck_drain(node: &Node, now: Timestamp) -> Option<&Taint> {
+    let mut taints = node.spec.taints.iter().filter(|taint| is_by_autoscaler(&taint.key));
+    taints.find(|taint| began_at(node, taint).is_some_and(|began| is_stuck(began, now)))
+}
+
+/// Returns when the deletion of the Node object began, if that takes too long.
+pub fn stuck_deletion(node: &Node, now: Timestamp) -> Option<Timestamp> {
+    node.metadata.deleted_at().filter(|began| is_stuck(*began, now))
 }

@@ -21,14 +21,14 @@ use crate::report::rollout_status::Verdict;
 /// Reports how each DaemonSet of the snapshot is doing, most severe status first.
 pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let index = Index::new(snapshot);
-    let mut incidents = Incidents::default();
+    let (options, mut incidents) = (Options::default(), Incidents::default());
     let mut rows: Vec<ListRow> = index
         .daemon_sets()
         .into_iter()
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
-            let coverage = daemon_set_coverage(&facts, &Options::default());
-            incidents.add(&facts, &coverage);
+            let coverage = daemon_set_coverage(&facts, &options);
+            incidents.add(&facts, &coverage, &options);
             row(facts, coverage)
         })
         .collect();

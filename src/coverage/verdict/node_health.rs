@@ -5,13 +5,16 @@ use jiff::Timestamp;
 use super::finding::{Finding, describe_node};
 use super::node_removal;
 use super::sentence::Sentence;
-use crate::facts::node_removal::is_stuck;
+use crate::facts::node_removal::stuck_deletion;
 use crate::model::node::Node;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
 /// For how many seconds a node must have been not ready before deleting it is mentioned: reboots and upgrades take less.
 const MAY_BE_GONE: i64 = 3600;
+
+/// What to do about a Node object whose deletion takes too long.
+pub const CHECK_FINALIZERS: &str = "the Node object is being deleted: check the controllers of its finalizers";
 
 /// Finds that the kubelet stopped posting status, or reports that the node is not ready.
 pub fn node_unreachable(now: Timestamp, node: &Node) -> Option<Finding> {
@@ -43,20 +46,15 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
     } else if !ready.message.is_empty() {
         sentence = sentence.words(": ").value(&ready.message);
     }
-    let Some(began) = stuck_deletion(now, node) else { return Some(sentence) };
+    let Some(began) = stuck_deletion(node, now) else { return Some(sentence) };
     sentence = sentence.words("; the Node object has been terminating for ").age(seconds_between(began, now));
     Some(node_removal::with_finalizers(sentence, &node.metadata.finalizers))
 }
 
-/// Returns when the deletion of the Node object began, if that takes too long.
-fn stuck_deletion(now: Timestamp, node: &Node) -> Option<Timestamp> {
-    node.metadata.deleted_at().filter(|began| is_stuck(*began, now))
-}
-
 /// Returns what to do about a node that is not ready.
 pub fn repair(now: Timestamp, node: &Node) -> &'static str {
-    if stuck_deletion(now, node).is_some() {
-        return "the Node object is being deleted: check the controllers of its finalizers";
+    if stuck_deletion(node, now).is_some() {
+        return CHECK_FINALIZERS;
     }
     let since = node.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     if since.is_some_and(|since| seconds_between(since, now) >= MAY_BE_GONE) {

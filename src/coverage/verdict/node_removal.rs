@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::finding::{Finding, describe_node};
+use super::node_health::CHECK_FINALIZERS;
 use super::sentence::Sentence;
 use crate::facts::index::Index;
-use crate::facts::node_removal::{began_at, is_stuck};
+use crate::facts::node_removal::{began_at, is_stuck, stuck_deletion, stuck_drain};
 use crate::model::metadata::{ObjectMeta, OwnerReference};
 use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
@@ -42,6 +43,19 @@ pub fn finding(index: &Index<'_>, node: &Node, taint: &Taint) -> Finding {
     let message = held_on(index, node, left_on(index, node, message));
     let finding = Finding::new(ReasonCode::NodeRemovalStuck, message, advice);
     Finding { likely_mistake: true, ..finding.with_command(describe_node(node)) }
+}
+
+/// Finds that the removal of a node takes too long, by an autoscaler or because somebody has deleted its object, whether or not the pods
+/// of a DaemonSet tolerate that.
+pub fn stuck(index: &Index<'_>, node: &Node) -> Option<Finding> {
+    let now = index.now();
+    if let Some(taint) = stuck_drain(node, now) {
+        return Some(finding(index, node, taint));
+    }
+    let age = seconds_between(stuck_deletion(node, now)?, now);
+    let message = Sentence::from("the Node object has been terminating for ").age(age);
+    let message = with_finalizers(message, &node.metadata.finalizers);
+    Some(Finding::new(ReasonCode::NodeRemovalStuck, message, CHECK_FINALIZERS).with_command(describe_node(node)))
 }
 
 /// Adds the finalizers that hold an object whose deletion has begun.

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 
 use crate::coverage::gaps;
 use crate::coverage::incidents::Incidents;
+use crate::coverage::options::Options;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
@@ -99,7 +100,7 @@ fn status<'a>(
 ) -> RolloutStatus {
     let Question { requested, map_label, accept, templates } = *question;
     let situation = Situation::new(index, daemon_set);
-    incidents.add(&situation, &situation.coverage);
+    incidents.add(&situation, &situation.coverage, &Options::default());
     let step = situation.next_step();
     let judged = verdict(&situation, &step);
     let verdict = judged.unwrap_or(Verdict::Blocked);

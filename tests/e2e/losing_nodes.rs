@@ -160,6 +160,15 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     cluster.wait_until("only the one that is rolled out is blocked", || (verdicts() == expected).then_some(()));
     let list = run_on(&cluster, &["list"]).expect(0);
     list.must_say("1 blocked, 2 with nodes down");
+    // What explains all three is told once, above each table.
+    for table in [&["list", "-A"][..], &["coverage", "-A"], &["status", "-A"]] {
+        let told =
+            "2 nodes are down (general-0, general-1), which affects 3 DaemonSets; only default/stuck is in a rollout";
+        let run = run_on(&cluster, table);
+        run.must_say(told).must_say("kubectl describe node ");
+        let (above, _) = run.stdout.split_once("DAEMONSETS").or_else(|| run.stdout.split_once("NAMESPACE")).unwrap();
+        assert!(above.contains(told), "{run}");
+    }
     let rows: Vec<&str> = list.stdout.lines().filter(|line| line.contains("NodeUnreachable")).collect();
     assert!(rows.len() == 3 && rows[0].starts_with("stuck") && rows[0].contains("Blocked"), "{list}");
     let degraded = run_on(&cluster, &["status", "a"]).expect(3);

@@ -71,6 +71,65 @@ fn a_spec_that_the_controller_has_not_seen_and_a_pod_without_a_scheduler_are_nam
     }
 }
 
+/// What explains several DaemonSets is one line above each table, with a command that works.
+#[test]
+fn what_concerns_several_daemon_sets_is_told_once_above_every_table() {
+    let cluster = ControlPlane::start(Options::whole());
+    cluster.create(&node("a"));
+    cluster.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "q"}}).to_string());
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": "q"},
+        "spec": {"hard": {"pods": "0"}}});
+    cluster.create(&quota.to_string());
+    cluster.wait_until("the quota is in force", || {
+        (cluster.get(&["resourcequota", "none", "-n", "q"])["status"]["hard"]["pods"] == "0").then_some(())
+    });
+    for name in ["one", "two", "three"] {
+        let mut daemon_set: Value = serde_json::from_str(&daemon_set(name)).unwrap();
+        daemon_set["metadata"]["namespace"] = json!("q");
+        cluster.create(&daemon_set.to_string());
+    }
+    let tables = [&["list", "-A"][..], &["coverage", "-A"], &["status", "-A"]];
+    let told_above_every_table = |words: &str, command: &str| {
+        let of_list = || run_on(&cluster, tables[0]);
+        cluster.wait_until(words, || of_list().says(words).then_some(()));
+        for table in tables {
+            let run = run_on(&cluster, table);
+            let lines: Vec<&str> = run.stdout.lines().collect();
+            let at = lines.iter().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}: {run}"));
+            let header = lines.iter().position(|line| line.starts_with("NAMESPACE") || line.starts_with("REASON"));
+            assert!(header.is_some_and(|header| at < header), "{run}");
+            assert_eq!(run.stdout.matches(words).count(), 1, "{run}");
+            let printed = lines[at..].iter().find_map(|line| Some(&line[line.find("kubectl ")?..])).unwrap();
+            // It has the flags that lead to the cluster, too.
+            let pasted = shlex::split(printed).unwrap();
+            assert!(command.split(' ').all(|word| pasted.iter().any(|other| other == word)), "{run}");
+            let pasted: Vec<&str> = pasted[1..].iter().map(String::as_str).collect();
+            // The only scheduler of this control plane elects no leader.
+            if !command.ends_with("kube-scheduler") {
+                cluster.kubectl(&pasted);
+            }
+        }
+    };
+    told_above_every_table(
+        "quota none of namespace q refuses pods of 3 DaemonSets",
+        "kubectl describe resourcequota -n q none",
+    );
+
+    cluster.stop_part(Part::Scheduler);
+    cluster.create(&daemon_set("first"));
+    cluster.create(&daemon_set("second"));
+    told_above_every_table(
+        "default-scheduler has not tried to schedule new pods of 2 DaemonSets",
+        "kubectl get lease -n kube-system kube-scheduler",
+    );
+
+    cluster.stop_part(Part::ControllerManager);
+    told_above_every_table(
+        "no pod is created or replaced by kube-controller-manager, which has not renewed its lease for ",
+        "kubectl get lease -n kube-system kube-controller-manager",
+    );
+}
+
 /// Returns the commands that a run prints, as they are to be pasted.
 fn printed(run: &Run) -> Vec<String> {
     let text = format!("{}\n{}", run.stdout, run.stderr).replace("\\\n", " ");

@@ -165,6 +165,18 @@ fn a_rollout_that_is_named_by_its_manifest_ends_once_the_cluster_has_another_tem
                    echo '---'; cat agent.yaml) | kubectl ds status -n monitoring -f - --watch --timeout 3m";
     let (code, printed) = run(release);
     assert_eq!(code, Some(0), "{printed}");
+    // Of several DaemonSets, all have to be complete, and the worst comes first.
+    let both = "cp agent.yaml both.yaml; echo >> both.yaml; echo --- >> both.yaml; \
+                sed 's/agent/zeta/g' agent.yaml >> both.yaml; kubectl apply -n monitoring -f both.yaml";
+    let status_of_both = "cat both.yaml | kubectl ds status -n monitoring -f -";
+    let (code, printed) = run(&format!("{both} && {status_of_both} --watch --timeout 3m"));
+    assert_eq!(code, Some(0), "{printed}");
+    let (code, printed) =
+        run("sed 's/\"zeta:1\"/\"zeta:2\"/' both.yaml | kubectl ds status -n monitoring -f - --watch");
+    assert_eq!(code, Some(3), "{printed}");
+    let rows: Vec<&str> = printed.lines().skip_while(|line| !line.starts_with("NAMESPACE")).skip(1).collect();
+    assert!(rows.len() == 2 && rows[0].contains("zeta") && rows[0].contains("OtherTemplate"), "{printed}");
+    assert!(rows[1].contains("agent") && rows[1].contains("Complete"), "{printed}");
     // A restart changes nothing that the manifest has.
     let (code, printed) =
         run(&format!("kubectl rollout restart ds/agent -n monitoring && {status} --watch --timeout 3m"));

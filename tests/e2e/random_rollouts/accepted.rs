@@ -47,6 +47,23 @@ pub fn is_wrongly_accepted(state: &State, status: &RolloutStatus, now: Timestamp
     !missing.iter().all(may_be_accepted) || !(is_available_somewhere || missing.iter().all(|(_, pods)| is_kept(pods)))
 }
 
+/// Returns the nodes that count as at fault themselves although they are up: what fails there is the revision or the pod.
+pub fn nodes_blamed_in_vain<'a>(state: &State, status: &'a RolloutStatus) -> Vec<&'a str> {
+    let by_cause = status.causes.iter().filter(|cause| cause.fault == Some(Fault::Node)).flat_map(|cause| &cause.nodes);
+    let accepted = status.accepted.iter().flat_map(|accepted| &accepted.by);
+    let accepted = accepted.filter(|one| one.what.what == Accept::Fault(Fault::Node)).flat_map(|one| &one.nodes);
+    let is_up = |name: &&str| {
+        let node = state.nodes().find(|node| node.metadata.name == **name);
+        // The controllers remove taints of their own after the node is ready again.
+        let has_own_taint = |node: &Node| {
+            let of_state = ["not-ready", "unreachable"].map(|state| format!("node.kubernetes.io/{state}"));
+            node.spec.taints.iter().any(|taint| of_state.contains(&taint.key))
+        };
+        node.is_some_and(|node| !is_down(node) && !has_own_taint(node))
+    };
+    by_cause.chain(accepted).map(String::as_str).filter(is_up).collect()
+}
+
 /// Returns whether a rollout that stands still does not count as complete although it lacks only nodes that are down, which are
 /// accepted: they do not come up by themselves.
 pub fn waits_in_vain(state: &State, status: &RolloutStatus, now: Timestamp) -> bool {

@@ -11,7 +11,7 @@ use kubectl_ds::report::reason::ReasonCode;
 use kubectl_ds::report::rollout_status::{RolloutStatus, Verdict};
 use kubectl_ds::scheduling::daemon_pods::target_node;
 
-use super::accepted::is_wrongly_accepted;
+use super::accepted::{is_wrongly_accepted, nodes_blamed_in_vain};
 use super::audit::Deleter;
 use super::recorder::{Change, Object};
 use super::state::{State, is_eligible};
@@ -305,6 +305,10 @@ impl<'a> Judge<'a> {
         if is_wrongly_accepted(state, &status, now) {
             return wrong(&format!("{:?} accepts what is not a node's fault", status.accepted));
         }
+        let blamed = nodes_blamed_in_vain(state, &status);
+        if !blamed.is_empty() {
+            return wrong(&format!("{blamed:?} are up and count as at fault"));
+        }
         if let Some(budget) = &status.budget {
             let used: usize = budget.by.iter().map(|by| by.nodes.len()).sum();
             if used != budget.used {
@@ -392,6 +396,11 @@ impl<'a> Judge<'a> {
                 return Some(next);
             }
             if change.is_deleted || pod.metadata.is_terminating() != before.metadata.is_terminating() {
+                return None;
+            }
+            let ready = before.condition("Ready");
+            if ready.is_some_and(|ready| ready.reason == "NodeNotReady") {
+                // Its node has come back.
                 return None;
             }
             match (before.is_ready(), pod.is_ready()) {

@@ -42,10 +42,15 @@ impl Bed {
     fn start() -> Self {
         let audit = Audit::new();
         // On a busy machine, the controller manager must not lose its lease, for it would end.
-        let lease = ["--leader-elect-lease-duration=300s", "--leader-elect-renew-deadline=250s"];
+        // Nor may nodes count as lost that no rollout has killed.
+        let patience = [
+            "--leader-elect-lease-duration=300s",
+            "--leader-elect-renew-deadline=250s",
+            "--node-monitor-grace-period=600s",
+        ];
         let control_plane = ControlPlane::start(Options {
             api_server_flags: audit.flags(),
-            controller_manager_flags: lease.map(str::to_owned).to_vec(),
+            controller_manager_flags: patience.map(str::to_owned).to_vec(),
             ..Options::whole()
         });
         let api = Api::start(&control_plane);
@@ -145,6 +150,8 @@ fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
             "ds undo --to-revision",
             "ds set --max-unavailable",
             "accepted",
+            "at fault",
+            "node revived",
         ] {
             assert!(seen.contains_key(what), "nothing was {what}");
         }

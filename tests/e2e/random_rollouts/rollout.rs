@@ -55,6 +55,10 @@ enum Focus {
     OnDelete,
     /// A dead node uses up the budget.
     DeadNode,
+    /// Nodes are dead, and the revision is bad.
+    BadRevision,
+    /// Nodes die and come back half-way.
+    NodesComeBack,
     Any,
 }
 
@@ -63,6 +67,8 @@ impl Focus {
         match at % 8 {
             0 => Focus::OnDelete,
             1 => Focus::DeadNode,
+            2 => Focus::BadRevision,
+            3 => Focus::NodesComeBack,
             _ => Focus::Any,
         }
     }
@@ -128,16 +134,20 @@ impl Rollout {
         let mut random = Random::new(seed.wrapping_add(at as u64));
         let namespace = bed.cluster.namespace();
         let count = if random.percent(15) { 10 + random.below(21) } else { 3 + random.below(6) };
-        let bad = if random.percent(20) { 1 + random.below(2) } else { 0 };
+        let focus = Focus::of(at);
+        let has_bad = random.percent(20) && focus != Focus::BadRevision;
+        let bad = if has_bad { 1 + random.below(2) } else { 0 };
         let name = |number: usize| {
             let kind = if number < bad { "bad" } else { "node" };
             format!("{namespace}-{kind}-{number}")
         };
         let nodes: Vec<String> = (0..count).map(name).collect();
-        let focus = Focus::of(at);
+        let rolling = |number: usize| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": number, "maxSurge": 0}});
         let strategy = match focus {
             Focus::OnDelete => json!({"type": "OnDelete"}),
-            Focus::DeadNode => json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}),
+            Focus::DeadNode => rolling(1),
+            // Enough for a dead node and others.
+            Focus::BadRevision | Focus::NodesComeBack => rolling(3),
             Focus::Any => strategy(&mut random),
         };
         let min_ready = if random.percent(30) { 1 + random.below(2) } else { 0 };
@@ -154,7 +164,7 @@ impl Rollout {
         let workload = Workload::create(&bed.cluster, Api::Apps, &namespace, "agent", &spec);
         let accept = match focus {
             Focus::OnDelete => Some("on-delete"),
-            Focus::DeadNode => Some("node"),
+            Focus::DeadNode | Focus::BadRevision | Focus::NodesComeBack => Some("node"),
             Focus::Any => *random.pick(&ACCEPT),
         };
         let annotations = json!({"metadata": {"annotations": {"kubectl-ds/accept": accept}}});
@@ -180,11 +190,18 @@ impl Rollout {
     /// Lets everything happen, and compares what was said with what was done.
     pub fn run(mut self) -> Outcome {
         self.follow();
-        if self.focus == Focus::DeadNode {
+        if !matches!(self.focus, Focus::OnDelete | Focus::Any) {
             if let Some(node) = self.some_node() {
                 self.kill(node);
             }
-            self.set_template_to("good", None);
+            match self.focus {
+                Focus::BadRevision => self.set_template_to("crashing", Some(CRASHING)),
+                _ => self.set_template_to("good", None),
+            }
+            if self.focus == Focus::NodesComeBack {
+                thread::sleep(Duration::from_millis(self.random.below(3000) as u64));
+                self.revive();
+            }
             self.follow();
         }
         for _ in 0..2 {
@@ -291,6 +308,8 @@ impl Rollout {
                 if let Some(node) = self.tainted.pop_first() {
                     self.tell(format!("taint removed: {node}"));
                     self.remove_taints(&node);
+                } else {
+                    self.revive();
                 }
             }
             8 | 9 => {
@@ -312,7 +331,41 @@ impl Rollout {
     fn kill(&mut self, node: String) {
         self.tell(format!("node dies: {node}"));
         self.bed.kill(&node);
+        self.set_pods_ready(&node, false);
         self.dead.insert(node);
+    }
+
+    /// Lets a dead node come back.
+    fn revive(&mut self) {
+        if let Some(node) = self.dead.pop_first() {
+            self.tell(format!("node revived: {node}"));
+            self.bed.revive(&node);
+            self.set_pods_ready(&node, true);
+        }
+    }
+
+    /// Does what the node controller does if the kubelet stops posting status, and what the kubelet does when it is back; the test
+    /// has written the condition of the node itself.
+    fn set_pods_ready(&self, node: &str, is_ready: bool) {
+        let (from, to) = if is_ready { ("False", "True") } else { ("True", "False") };
+        for pod in self.workload.pods().iter().filter(|pod| pod["spec"]["nodeName"] == node) {
+            let ready = condition(pod, "Ready");
+            if ready["status"] != from || (is_ready && ready["reason"] != "NodeNotReady") {
+                continue;
+            }
+            let mut conditions = pod["status"]["conditions"].clone();
+            let all = conditions.as_array_mut().unwrap();
+            let ready = all.iter_mut().find(|condition| condition["type"] == "Ready").unwrap();
+            ready["status"] = json!(to);
+            ready["reason"] = if is_ready { json!(null) } else { json!("NodeNotReady") };
+            ready["lastTransitionTime"] = json!(format!("{:.0}", Timestamp::now()));
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            let path = format!("/api/v1/namespaces/{}/pods/{name}/status", self.namespace);
+            let body = json!({"metadata": {"resourceVersion": pod["metadata"]["resourceVersion"]},
+                "status": {"conditions": conditions}});
+            // It may have been changed or deleted in the meantime.
+            let _ = self.bed.cluster.api.request("PATCH", &path, "application/merge-patch+json", &body.to_string());
+        }
     }
 
     fn taint(&mut self, node: &str, effect: &str) {
@@ -444,6 +497,12 @@ impl Rollout {
         let state = State::last(&changes);
         assert!(!waits_in_vain(&state, status, Timestamp::now()), "{:?} {}", status.accepted, brief(status));
         self.tell(if status.counts_as_complete() { "accepted" } else { "not accepted" }.to_owned());
+        // Nothing else has failed there yet, on whichever nodes it was rolled out.
+        if self.focus == Focus::BadRevision && self.templates == 1 && self.crashes {
+            let faults = status.faults.expect("what is missing is known");
+            assert!(faults.revision > 0 && !status.counts_as_complete(), "{faults:?} {}", brief(status));
+            self.tell("at fault".to_owned());
+        }
         if may_still_start(status) || !self.random.percent(30) {
             return;
         }
@@ -504,9 +563,8 @@ impl Rollout {
             self.crashes = false;
             self.tell(format!("repaired template: {}", self.templates));
             self.workload.set_template(&self.template(None));
-        } else if let Some(node) = self.dead.pop_first() {
-            self.tell(format!("node revived: {node}"));
-            self.bed.revive(&node);
+        } else if !self.dead.is_empty() {
+            self.revive();
         } else if let Some(node) = self.tainted.pop_first() {
             // A pod that its node should not have is left alone.
             self.tell(format!("taint removed: {node}"));

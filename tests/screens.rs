@@ -1,14 +1,12 @@
 //! Expected output, one file per situation under `tests/screens/`: command lines, and below each its standard
 //! output, standard error and exit code. tests/README.md says how to write and update them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -230,26 +228,63 @@ pub fn screens(with_commands: bool) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
+/// Declares a test for each screen, so that each can be run by its name.
+macro_rules! screens {
+    ($($folder:ident: $($name:ident)+;)+) => {
+        $(mod $folder {
+            $(#[test]
+            fn $name() {
+                super::is_as_expected(concat!(stringify!($folder), "/", stringify!($name)));
+            })+
+        })+
+    };
+}
+
+include!("screen_list.rs");
+
+/// Runs the command lines of a screen, whose name has `_` for each `-`.
+fn is_as_expected(name: &str) {
+    let path = Path::new(ROOT).join(format!("tests/screens/{}.txt", name.replace('_', "-")));
+    if let Err(difference) = compare(&path, &rerun(&fs::read_to_string(&path).unwrap())) {
+        panic!("{difference}");
+    }
+}
+
 #[test]
-fn every_screen_is_as_expected() {
-    let screens = screens(true);
-    let next = AtomicUsize::new(0);
-    let failed = Mutex::new(BTreeMap::new());
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some((path, text)) = screens.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(difference) = compare(path, &rerun(text)) {
-                        failed.lock().unwrap().insert(path, difference.to_string());
-                    }
-                }
-            });
+fn every_screen_with_a_command_line_has_a_test() {
+    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, _) in screens(true) {
+        let name = path.strip_prefix(Path::new(ROOT).join("tests/screens")).unwrap().with_extension("");
+        let name = name.to_str().unwrap().replace('-', "_");
+        let (folder, name) = name.split_once('/').expect("FOLDER/NAME");
+        folders.entry(folder.to_owned()).or_default().insert(name.to_owned());
+    }
+    let list = Path::new(ROOT).join("tests/screen_list.rs");
+    let before = fs::read_to_string(&list).unwrap();
+    let mut text = "// The screens with command lines. `just accept` writes this list.\nscreens! {\n".to_owned();
+    for (folder, names) in &folders {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let _ = writeln!(text, "    {folder}:\n        {};", names.join("\n        "));
+    }
+    text += "}\n";
+    if std::env::var_os("KUBECTL_DS_UPDATE").is_none() {
+        assert!(before == text, "tests/screen_list.rs is stale: run `just accept`, and look at what changed");
+        return;
+    }
+    fs::write(list, text).unwrap();
+    // Those that are new have a test only from the next build on.
+    let mut folder = "";
+    let mut known = BTreeSet::new();
+    for line in before.lines() {
+        match line.trim().strip_suffix(':') {
+            Some(name) => folder = name,
+            None => drop(known.insert(format!("{folder}/{}", line.trim().trim_end_matches(';')))),
         }
-    });
-    let failed = failed.into_inner().unwrap();
-    let differences: String = failed.values().map(String::as_str).collect();
-    assert!(failed.is_empty(), "{differences}\n{} of {} screens differ", failed.len(), screens.len());
+    }
+    for (folder, names) in &folders {
+        let all = names.iter().map(|name| format!("{folder}/{name}"));
+        all.filter(|name| !known.contains(name)).for_each(|name| is_as_expected(&name));
+    }
 }
 
 #[test]

@@ -21,8 +21,10 @@ fn main() -> ExitCode {
 }
 
 async fn command(interrupt: Interrupt) -> Exit {
+    // Windows ignores the case of names: its `Path` is `PATH`.
+    let known = |name: String| if cfg!(windows) { name.to_uppercase() } else { name };
     let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter_map(|(name, value)| Some((known(name.into_string().ok()?), value.into_string().ok()?)))
         .collect();
     let (mut input, stderr) = (std::io::stdin(), std::io::stderr());
     let stdout = std::io::stdout();

@@ -16,6 +16,13 @@ use crate::io::Io;
 /// Returns the program that kubectl runs to complete this one.
 fn completer(program: &str) -> String {
     let file = program::file(program);
+    if cfg!(windows) {
+        return format!(
+            "@rem Completes `{program}`. kubectl runs this file, which must be in PATH.
+@{file} __complete -- %*
+"
+        );
+    }
     format!(
         "#!/bin/sh
 # Completes `{program}`. kubectl runs this file, which must be executable and in PATH.
@@ -91,13 +98,15 @@ pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Resu
 fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let search: Vec<&Path> = io.variable("PATH").unwrap_or_default().split(PATH_SEPARATOR).map(Path::new).collect();
     let file = program::file(io.program);
-    let name = if cfg!(windows) { format!("{file}.exe") } else { file.clone() };
+    // On Windows a program is known by its extension.
+    let extension = |extension| if cfg!(windows) { extension } else { "" };
+    let name = format!("{file}{}", extension(".exe"));
     let found = search.iter().copied().find(|directory| directory.join(&name).is_file());
     let Some(directory) = directory.or(found) else {
         let error = CommandError::new(format!("{file} is not in PATH"));
         return Err(error.hint("name a directory of PATH: `kubectl ds completion --install DIR`").into());
     };
-    let path = directory.join(program::completer(io.program));
+    let path = directory.join(format!("{}{}", program::completer(io.program), extension(".cmd")));
     let failed = |error| CommandError::new(format!("cannot write {}", path.display())).because(error);
     match fs::read_to_string(&path) {
         Ok(text) if text.contains(&format!("{file} __complete")) => {}

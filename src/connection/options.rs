@@ -147,8 +147,20 @@ impl ConnectOptions {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Returns the directory that `.kube` is in.
+    ///
+    /// Ported from `HomeDir`, k8s.io/client-go/util/homedir/homedir.go, release 1.37, for files that are only read.
     pub(super) fn home_directory(&self) -> Option<PathBuf> {
-        self.variable("HOME").or_else(|| self.variable("USERPROFILE")).map(PathBuf::from)
+        let home = self.variable("HOME").map(PathBuf::from);
+        if !cfg!(windows) {
+            return home;
+        }
+        let drive = self.variable("HOMEDRIVE").zip(self.variable("HOMEPATH"));
+        let drive = drive.map(|(drive, path)| PathBuf::from(format!("{drive}{path}")));
+        let profile = self.variable("USERPROFILE").map(PathBuf::from);
+        let candidates: Vec<PathBuf> = [home, drive, profile].into_iter().flatten().collect();
+        let has_config = |directory: &&PathBuf| directory.join(".kube").join("config").is_file();
+        candidates.iter().find(has_config).or(candidates.first()).cloned()
     }
 }
 

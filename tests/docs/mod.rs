@@ -5,6 +5,7 @@
 mod dependencies;
 mod health;
 mod man;
+mod moving_picture;
 mod pictures;
 mod readme;
 mod reason_codes;

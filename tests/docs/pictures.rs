@@ -6,14 +6,14 @@ use super::must_be;
 use super::readme::printed;
 
 /// The colors of a terminal: text, page, and black, red, green, yellow, blue, magenta, cyan, white, plain and bright.
-struct Theme {
-    name: &'static str,
-    text: u32,
-    page: u32,
-    palette: [u32; 16],
+pub(super) struct Theme {
+    pub name: &'static str,
+    pub text: u32,
+    pub page: u32,
+    pub palette: [u32; 16],
 }
 
-const THEMES: [Theme; 2] = [
+pub(super) const THEMES: [Theme; 2] = [
     Theme {
         name: "dark",
         text: 0xe6edf3,

@@ -14,13 +14,40 @@ use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::Config;
-use alacritty_terminal::term::cell::Flags;
-use alacritty_terminal::vte::ansi::Processor;
+use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::vte::ansi::{Color, Processor};
 
 /// A terminal that wraps its lines again when it is resized.
-struct Terminal {
+pub struct Terminal {
     term: Term<VoidListener>,
     parser: Processor,
+}
+
+/// Characters of a row that look alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    pub text: String,
+    /// One of the first eight colors of the palette.
+    pub color: Option<usize>,
+    pub is_bold: bool,
+    pub is_dim: bool,
+    pub is_inverse: bool,
+}
+
+impl Span {
+    fn of(cell: &Cell) -> Self {
+        let color = match cell.fg {
+            Color::Named(name) => Some(name as usize).filter(|index| *index < 8),
+            Color::Spec(_) | Color::Indexed(_) => None,
+        };
+        let has = |flag| cell.flags.contains(flag);
+        let [is_bold, is_dim, is_inverse] = [Flags::BOLD, Flags::DIM, Flags::INVERSE].map(has);
+        Span { text: cell.c.to_string(), color, is_bold, is_dim, is_inverse }
+    }
+
+    fn looks_like(&self, other: &Span) -> bool {
+        Span { text: String::new(), ..self.clone() } == Span { text: String::new(), ..other.clone() }
+    }
 }
 
 /// The size of a terminal.
@@ -44,12 +71,12 @@ impl Dimensions for Dimension {
 }
 
 impl Terminal {
-    fn new(columns: usize, rows: usize) -> Self {
+    pub fn new(columns: usize, rows: usize) -> Self {
         let term = Term::new(Config::default(), &Dimension { columns, rows }, VoidListener);
         Terminal { term, parser: Processor::new() }
     }
 
-    fn write(&mut self, bytes: &[u8]) {
+    pub fn write(&mut self, bytes: &[u8]) {
         self.parser.advance(&mut self.term, bytes);
     }
 
@@ -67,6 +94,26 @@ impl Terminal {
             rows.pop();
         }
         rows
+    }
+
+    /// Returns what is shown, and how it looks.
+    pub fn styled(&self) -> Vec<Vec<Span>> {
+        let rows = 0..i32::try_from(self.term.screen_lines()).unwrap();
+        let styled = rows.map(|line| {
+            let row = &self.term.grid()[Line(line)];
+            let blank = |cell: &Cell| cell.c == ' ' && !cell.flags.contains(Flags::INVERSE);
+            let width =
+                (0..self.term.columns()).rev().find(|column| !blank(&row[Column(*column)])).map_or(0, |last| last + 1);
+            let mut spans: Vec<Span> = Vec::new();
+            for span in (0..width).map(|column| Span::of(&row[Column(column)])) {
+                match spans.last_mut() {
+                    Some(last) if last.looks_like(&span) => last.text.push_str(&span.text),
+                    _ => spans.push(span),
+                }
+            }
+            spans
+        });
+        styled.collect()
     }
 
     /// Returns what is shown.

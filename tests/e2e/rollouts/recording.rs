@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::partition::{cluster, wait_until_available};
-use super::workload::{Api, CRASHING, FATE, Workload};
+use super::workload::{Api, Workload};
 use crate::terminal::pty::InTerminal;
 
 const SIZE: (u16, u16) = (100, 30);
@@ -17,11 +17,29 @@ const SIZE: (u16, u16) = (100, 30);
 #[ignore = "takes a minute and an idle machine; run it to record again: --ignored a_rollout_that_is_undone_is_recorded"]
 fn a_rollout_that_is_undone_is_recorded() {
     let cluster = cluster();
-    cluster.make_namespace("logging");
-    let pace =
-        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3, "maxSurge": 0}}});
-    let workload = Workload::create(cluster, Api::Apps, "logging", "agent", &pace);
+    cluster.make_namespace("monitoring");
+    let container = |version: &str| {
+        json!({"name": "node-exporter", "image": format!("quay.io/prometheus/node-exporter:{version}"),
+            "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}})
+    };
+    // What is slow enough to be followed.
+    let spec = json!({
+        "minReadySeconds": 2,
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3, "maxSurge": 0}},
+        "template": {"spec": {"containers": [container("v1.9.1")]}},
+    });
+    let workload = Workload::create(cluster, Api::Apps, "monitoring", "node-exporter", &spec);
     wait_until_available(&workload);
+    // Somebody listens on the port that the new revision wants, on some nodes.
+    for node in ["node-4", "node-11", "node-17"] {
+        let ports = json!([{"hostPort": 9100, "containerPort": 9100}]);
+        let containers =
+            json!([{"name": "exporter", "image": "quay.io/prometheus/node-exporter:v1.8.2", "ports": ports}]);
+        let metadata = json!({"name": format!("exporter-{node}")});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "spec": {"nodeName": node, "containers": containers}});
+        cluster.api.create("/api/v1/namespaces/monitoring/pods", &pod);
+    }
     let start = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
         command.args(arguments).env_clear().stdin(Stdio::null());
@@ -29,14 +47,15 @@ fn a_rollout_that_is_undone_is_recorded() {
         command.envs([("TERM", "xterm-256color"), ("LANG", "C.UTF-8")]);
         InTerminal::start(command, SIZE)
     };
-    let status = ["status", "agent", "-n", "logging", "--watch"];
-    let undo = ["undo", "agent", "-n", "logging", "--watch"];
+    let status = ["status", "node-exporter", "-n", "monitoring", "--watch"];
+    let undo = ["undo", "node-exporter", "-n", "monitoring", "--watch"];
 
-    let metadata = json!({"labels": {"app": "agent"}, "annotations": {FATE: CRASHING}});
-    let spec = json!({"containers": [{"name": "agent", "image": "agent:2"}]});
-    workload.set_template(&json!({"metadata": metadata, "spec": spec}));
+    let mut template = workload.template();
+    template["spec"]["containers"][0] = container("v1.10.2");
+    template["spec"]["containers"][0]["ports"] = json!([{"hostPort": 9100, "containerPort": 9100}]);
+    workload.set_template(&template);
     let mut watched = start(&status);
-    watched.wait_for("what blocks it", |rows| rows.iter().any(|row| row.contains("agent is blocked")));
+    watched.wait_for("what blocks it", |rows| rows.iter().any(|row| row.contains("node-exporter is blocked")));
     watched.go_on(Duration::from_secs(4));
     watched.signal("INT");
     let watched = watched.record();

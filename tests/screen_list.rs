@@ -16,6 +16,7 @@ screens! {
         faulty_cluster
         filters
         gate
+        if
         manifest
         manifest_files
         manifest_for_no_node
@@ -86,6 +87,10 @@ screens! {
         usage;
     options:
         flags;
+    overhead:
+        by_label
+        one_node
+        usage;
     partition:
         hold_only
         manifest

@@ -16,7 +16,6 @@ screens! {
         faulty_cluster
         filters
         gate
-        if
         manifest
         manifest_files
         manifest_for_no_node
@@ -24,6 +23,7 @@ screens! {
         map
         name_alone
         no_eligible_node
+        node_changes
         node_selector
         node_that_does_not_exist
         nodes_table

@@ -65,7 +65,7 @@ fn by_label(report: &OverheadReport, label: &str, wide: bool, page: &mut Page<'_
         })
         .droppable(1),
         Column::text("CPU", move |group: &&OverheadGroup| view.show(&cost(group, "cpu", wide))),
-        Column::text("MEMORY", move |group: &&OverheadGroup| view.show(&cost(group, "memory", wide))),
+        Column::text("MEMORY", move |group: &&OverheadGroup| view.show(&cost(group, "memory", wide))).droppable(2),
     ];
     if report.pod.is_some() {
         columns.push(Column::text("FITS", |group: &&OverheadGroup| {

@@ -24,8 +24,8 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::Fix;
 use crate::report::node_map::by_value;
 use crate::report::overhead::{
-    Amount, DaemonSetRequests, NotEligible, OtherPods, OverheadGroup, OverheadReport, OverheadShape, Range,
-    ResourceOverhead, SingleNode, StartupTaintReport, Unprotected,
+    Amount, AmountRange, DaemonSetRequests, NotEligible, OtherPods, OverheadGroup, OverheadReport, OverheadShape,
+    Range, ResourceOverhead, SingleNode, StartupTaintReport, Unprotected,
 };
 use crate::scheduling::empty_node::{Candidate, Lack, Place, Taken, settle};
 use crate::scheduling::preemption::{NEVER, priority};
@@ -346,6 +346,7 @@ impl Shape {
         let statics = self.statics.as_ref();
         let resources = self.resources.iter().map(|(resource, ends)| {
             let one = |value: i64| Amount { resource: resource.clone(), value, text: format_amount(resource, value) };
+            let range = |[least, most]: [i64; 2]| AmountRange { least: one(least), most: one(most) };
             let requested = |usage: &NodeUsage| usage.requested.get(resource).copied().unwrap_or(0);
             let (daemon_sets, static_pods) = (requested(&self.runs), statics.map_or(0, requested));
             let taken = daemon_sets.saturating_add(static_pods);
@@ -357,8 +358,8 @@ impl Shape {
                 static_pods: one(static_pods),
                 percent: (ends.allocatable[0] > 0)
                     .then(|| i64::try_from(percent(ends.allocatable[0])).unwrap_or(i64::MAX)),
-                allocatable: ends.allocatable.map(one),
-                left: ends.left.map(one),
+                allocatable: range(ends.allocatable),
+                left: range(ends.left),
             }
         });
         let daemon_sets: Vec<&DaemonSet> = agents.iter().map(|agent| agent.daemon_set).collect();

@@ -167,7 +167,7 @@ fn left(group: &OverheadGroup, wide: bool) -> String {
     let names = group.shapes.iter().flat_map(|shape| &shape.resources).map(|one| one.resource.as_str());
     let names: BTreeSet<&str> = names.filter(|name| is_shown(name)).collect();
     let texts = names.into_iter().filter_map(|resource| {
-        let lefts = || resources(group, resource).flat_map(|one| &one.left);
+        let lefts = || resources(group, resource).flat_map(|one| [&one.left.least, &one.left.most]);
         let (least, most) = lefts().min_by_key(|one| one.value).zip(lefts().max_by_key(|one| one.value))?;
         let text = |amount: &Amount| if resource == "cpu" { cores(amount) } else { amount.text.clone() };
         let amount = match text(least) == text(most) {
@@ -292,8 +292,8 @@ fn pod_answer(pod: &[Amount], fits: Range, shape: &OverheadShape, page: &mut Pag
     }
     let lacking = pod.iter().filter_map(|wanted| {
         let found = shape.resources.iter().find(|one| one.resource == wanted.resource)?;
-        (found.left[1].value < wanted.value)
-            .then(|| format!("{} of {} {} left", found.left[1].text, found.allocatable[1].text, wanted.resource))
+        (found.left.most.value < wanted.value)
+            .then(|| format!("{} of {} {} left", found.left.most.text, found.allocatable.most.text, wanted.resource))
     });
     let lacking: Vec<String> = lacking.collect();
     let why = if lacking.is_empty() { "no pod slot left".to_owned() } else { lacking.join(", ") };
@@ -320,8 +320,8 @@ fn resource_table(node: &SingleNode, shape: &OverheadShape, page: &mut Page<'_>)
         .iter()
         .map(|one| {
             let cost = format!("{}{}", one.daemon_sets.text, percent(one));
-            let left = between(&one.left[0].text, &one.left[1].text);
-            [one.resource.clone(), one.allocatable[0].text.clone(), cost, statics(one), left]
+            let left = between(&one.left.least.text, &one.left.most.text);
+            [one.resource.clone(), one.allocatable.least.text.clone(), cost, statics(one), left]
         })
         .collect();
     let slots = shape.pods_allowed.least;

@@ -181,9 +181,20 @@ pub struct ResourceOverhead {
     /// Their share of what is allocatable on the smallest node, in percent; `null` if that is nothing.
     pub percent: Option<i64>,
     /// What is allocatable: on the node with the least, and on that with the most.
-    pub allocatable: [Amount; 2],
+    pub allocatable: AmountRange,
     /// What is left for other pods: on the node with the least, beside all DaemonSets that may run, and on that with the most.
-    pub left: [Amount; 2],
+    pub left: AmountRange,
+}
+
+/// A least and a greatest amount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AmountRange {
+    /// The least.
+    pub least: Amount,
+    /// The most.
+    pub most: Amount,
 }
 
 /// A taint that a DaemonSet removes once it runs.

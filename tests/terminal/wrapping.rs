@@ -9,9 +9,20 @@ use crate::screens::{end, folder, kubectl_ds, screens};
 
 const COLUMNS: u16 = 80;
 
-/// What is data, source code or a wide table is not wrapped; what is redrawn has tests of its own.
-const OTHERS: [&str; 10] =
-    ["-o", "--output", "--diff", "--unified", "--help", "completion", "help", "__complete", "--progress", "--color"];
+/// What is data, source code, a log or a wide table is not wrapped; what is redrawn has tests of its own.
+const OTHERS: [&str; 11] = [
+    "-o",
+    "--output",
+    "--diff",
+    "--unified",
+    "--help",
+    "completion",
+    "help",
+    "__complete",
+    "--progress",
+    "--color",
+    "logs",
+];
 
 /// Returns the arguments of the command lines that need nothing but the files of the fixtures.
 fn command_lines() -> Vec<Vec<String>> {

@@ -1,15 +1,11 @@
-//! Flags that change a node on trial, and the requests of a pod.
-
-use std::collections::BTreeMap;
+//! Flags that change a node on trial.
 
 use clap::Args;
 
 use crate::error::CommandError;
 use crate::model::node::Taint;
 use crate::model::node_edit::{NodeEdit, TaintKey};
-use crate::model::quantity::Quantity;
 use crate::model::selector::{is_label_key, is_label_value};
-use crate::scheduling::resources::{Amounts, amount, is_counted};
 
 /// The effects of taints.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -127,34 +123,9 @@ fn check_key(key: &str) -> Result<(), CommandError> {
     }
 }
 
-/// Parses the requests of a pod, such as `cpu=15,memory=48Gi`.
-///
-/// # Errors
-///
-/// Fails if a resource is none that the scheduler counts, or an amount is not a positive quantity.
-pub(super) fn parse_requests(text: &str) -> Result<Amounts, CommandError> {
-    let mut requests = BTreeMap::new();
-    for pair in text.split(',') {
-        let invalid = |why: &str| {
-            CommandError::usage(format!("invalid --pod {text:?}: {why}"))
-                .hint("give requests such as cpu=15,memory=48Gi,nvidia.com/gpu=1")
-        };
-        let (resource, quantity) = pair.split_once('=').ok_or_else(|| invalid(&format!("{pair:?} has no amount")))?;
-        if !is_counted(resource) {
-            return Err(invalid(&format!("{resource:?} is not a resource that nodes have")));
-        }
-        let quantity = Quantity::new(quantity);
-        if quantity.nanos().is_none_or(|nanos| nanos <= 0) {
-            return Err(invalid(&format!("{:?} is not a positive quantity", quantity.text)));
-        }
-        requests.insert(resource.to_owned(), amount(resource, &quantity));
-    }
-    Ok(requests)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{parse_changes, parse_requests, parse_taint};
+    use super::{parse_changes, parse_taint};
 
     #[test]
     fn changes_are_given_as_for_kubectl() {
@@ -172,14 +143,5 @@ mod tests {
             assert!(parse_changes(&[invalid.to_owned()]).is_err(), "{invalid}");
         }
         assert_eq!(parse_taint("x.io/y:PreferNoSchedule").unwrap().key, "x.io/y");
-    }
-
-    #[test]
-    fn requests_are_amounts_of_what_nodes_have() {
-        let requests = parse_requests("cpu=1500m,memory=1Gi,nvidia.com/gpu=2").unwrap();
-        assert_eq!((requests["cpu"], requests["memory"], requests["nvidia.com/gpu"]), (1_500, 1 << 30, 2));
-        for invalid in ["", "cpu", "cpu=", "cpu=x", "cpu=0", "cpu=-1", "cpus=1", "pods=3"] {
-            assert!(parse_requests(invalid).is_err(), "{invalid}");
-        }
     }
 }

@@ -8,13 +8,13 @@ use clap::Args;
 use super::coverage::check_label;
 use super::gate;
 use super::node_choice::{NodeSelection, check_selected};
-use super::node_edit::{EditArgs, parse_requests};
+use super::node_edit::EditArgs;
 use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_node};
 use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::{Config, CoverageScope, Query, Wanted, manifest};
-use crate::coverage::overhead::{OfNodes, new_node_like, overhead};
+use crate::coverage::overhead::{OfNodes, PodRequests, new_node_like, overhead};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::node::Node;
@@ -80,7 +80,13 @@ impl RunCommand for OverheadArgs {
             let hint = "give --like NODE; of existing nodes, `kubectl ds coverage --if 'taint KEY=VALUE:EFFECT' --on SELECTOR` tells what would change";
             return Err(error.hint(hint).into());
         }
-        let pod = pod.as_deref().map(parse_requests).transpose()?;
+        let pod = pod.map(|text| {
+            text.parse::<PodRequests>().map_err(|why| {
+                CommandError::usage(format!("invalid --pod {text:?}: {why}"))
+                    .hint("give requests such as cpu=15,memory=48Gi,nvidia.com/gpu=1")
+            })
+        });
+        let pod = pod.transpose()?;
         let mut target = target.resolve(io)?;
         target.widen();
         if filename.as_deref() == Some("-") && target.reads_input() {

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::str::FromStr;
 
 use super::gaps;
 use super::startup_taints::{StartupTaint, TaintRemovers};
@@ -103,8 +104,33 @@ enum Outcome {
     Lacks(Vec<String>),
 }
 
+/// The requests of a pod that should fit beside the DaemonSets, written as `cpu=15,memory=48Gi`.
+#[derive(Debug)]
+pub struct PodRequests(Amounts);
+
+impl FromStr for PodRequests {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut requests = Amounts::new();
+        for pair in text.split(',') {
+            let (resource, quantity) = pair.split_once('=').ok_or_else(|| format!("{pair:?} has no amount"))?;
+            if !is_counted(resource) {
+                return Err(format!("{resource:?} is not a resource that nodes have"));
+            }
+            let quantity = Quantity::new(quantity);
+            if quantity.nanos().is_none_or(|nanos| nanos <= 0) {
+                return Err(format!("{:?} is not a positive quantity", quantity.text));
+            }
+            requests.insert(resource.to_owned(), amount(resource, &quantity));
+        }
+        Ok(PodRequests(requests))
+    }
+}
+
 /// Computes the overhead of the DaemonSets of a snapshot; `pod` are the requests of a pod that should fit beside them.
-pub fn overhead(snapshot: &Snapshot, of: &OfNodes, pod: Option<&Amounts>) -> OverheadReport {
+pub fn overhead(snapshot: &Snapshot, of: &OfNodes, pod: Option<&PodRequests>) -> OverheadReport {
+    let pod = pod.map(|requests| &requests.0);
     let index = Index::new(snapshot);
     let daemon_sets: Vec<&DaemonSet> =
         index.daemon_sets().into_iter().filter(|daemon_set| !daemon_set.metadata.is_terminating()).collect();
@@ -546,4 +572,83 @@ fn incomplete(snapshot: &Snapshot, agents: &[Agent<'_>]) -> Vec<Incomplete> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{OfNodes, PodRequests, new_node_like, overhead};
+    use crate::coverage::test_support::world;
+    use crate::model::snapshot::{PodsComplete, Snapshot};
+
+    fn requesting(cpu: &str) -> Value {
+        json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]})
+    }
+
+    /// Returns a cluster whose agent requests 3 of the 4 cores of each node.
+    fn cluster() -> Snapshot {
+        let owner = |kind: &str| json!([{"kind": kind, "name": "n", "uid": "u", "controller": true}]);
+        let of = |kind: &str| json!({"metadata": {"ownerReferences": owner(kind)}, "spec": requesting("500m")});
+        let taints = json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+            {"key": "dedicated", "effect": "PreferNoSchedule"}]);
+        let mut snapshot = world()
+            .template(requesting("3"))
+            .node("n", json!({"metadata": {"labels": {"type": "big"}}, "spec": {"taints": taints}}))
+            .other_pod("static", "n", of("Node"))
+            .other_pod("web", "n", of("ReplicaSet"))
+            .node("m", json!({}))
+            .finish();
+        let class = json!({"metadata": {"name": "high"}, "value": 1000});
+        snapshot.priority_classes.push(serde_json::from_value(class).unwrap());
+        snapshot.pods_complete = PodsComplete::Everywhere;
+        snapshot
+    }
+
+    #[test]
+    fn requests_are_amounts_of_what_nodes_have() {
+        let PodRequests(requests) = "cpu=1500m,memory=1Gi,nvidia.com/gpu=2".parse().unwrap();
+        assert_eq!((requests["cpu"], requests["memory"], requests["nvidia.com/gpu"]), (1_500, 1 << 30, 2));
+        for invalid in ["", "cpu", "cpu=", "cpu=x", "cpu=0", "cpu=-1", "cpus=1", "pods=3"] {
+            assert!(invalid.parse::<PodRequests>().is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn static_pods_count_and_other_pods_only_of_a_node_that_exists() {
+        let snapshot = cluster();
+        let node = snapshot.nodes.iter().find(|node| node.metadata.name == "n").unwrap();
+        let pod: PodRequests = "cpu=500m".parse().unwrap();
+        let (new, left_out) = new_node_like(node);
+        assert_eq!(
+            left_out.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["node.kubernetes.io/unschedulable:NoSchedule"]
+        );
+        for of in [OfNodes::New { node: new, like: Some("n".to_owned()), left_out }, OfNodes::Existing(node.clone())] {
+            let exists = matches!(of, OfNodes::Existing(_));
+            let report = overhead(&snapshot, &of, Some(&pod));
+            let shape = &report.groups[0].shapes[0];
+            assert_eq!((shape.runs.len(), shape.static_pods, shape.pods), (1, Some(1), 2));
+            assert_eq!((shape.resources[0].left.most.text.as_str(), shape.resources[0].percent), ("500m", Some(88)));
+            assert_eq!(shape.pod_fits.unwrap().least, 1);
+            let others = report.node.unwrap().other_pods.map(|others| (others.count, others.pod_fits));
+            // The agent has no pod there yet.
+            assert_eq!(others, exists.then_some((1, Some(6))));
+            let unprotected = report.unprotected.unwrap();
+            assert_eq!((unprotected[0].pods_not_lower, unprotected[0].workload_pods), (1, 1));
+            assert!(unprotected[0].fix.advice.ends_with("above 0, such as high"));
+        }
+    }
+
+    #[test]
+    fn nodes_are_grouped_by_a_label_and_by_what_they_run() {
+        let mut snapshot = cluster();
+        let report = overhead(&snapshot, &OfNodes::By("type".to_owned()), None);
+        let groups: Vec<_> = report.groups.iter().map(|group| (group.value.as_deref(), group.nodes)).collect();
+        assert_eq!(groups, [(Some("big"), 1), (None, 1)]);
+        // Without the pods, it is not known who is in the way.
+        snapshot.pods_complete = PodsComplete::default();
+        let report = overhead(&snapshot, &OfNodes::By("type".to_owned()), None);
+        assert!(report.unprotected.is_none() && report.groups[0].shapes[0].static_pods.is_none());
+    }
 }

@@ -252,9 +252,12 @@ struct OnNode<'a> {
 /// Nodes, those together that run the same.
 #[derive(Default)]
 struct Shapes {
-    numbers: HashMap<(Vec<Outcome>, Option<NodeKey>, Vec<String>), usize>,
+    numbers: HashMap<ShapeKey, usize>,
     shapes: Vec<Shape>,
 }
+
+/// What nodes have alike that are one shape: what becomes of each DaemonSet, the static pods, and the taints that are removed.
+type ShapeKey = (Vec<Outcome>, Option<NodeKey>, Vec<String>);
 
 /// What the static pods of a node take.
 type NodeKey = (usize, Vec<(String, i64)>);

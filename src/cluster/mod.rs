@@ -42,11 +42,11 @@ use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::event::Event;
+#[cfg(feature = "live")]
+use crate::model::held_pod::HeldPod;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-#[cfg(feature = "live")]
-use crate::model::pod_disruption_budget::HeldPod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass, UnknownName};

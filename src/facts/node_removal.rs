@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::model::held_pod::Autoscaler;
 use crate::model::node::{Node, Taint};
 use crate::report::age::seconds_between;
 
@@ -11,9 +12,18 @@ const CLUSTER_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
 /// After how many seconds a removal is stuck: Cluster Autoscaler gives pods ten minutes to terminate.
 const STUCK: i64 = 900;
 
+/// Returns the autoscaler that sets the taint with this key on nodes that it removes.
+pub fn autoscaler(key: &str) -> Option<Autoscaler> {
+    match key {
+        CLUSTER_AUTOSCALER => Some(Autoscaler::ClusterAutoscaler),
+        "karpenter.sh/disrupted" | "karpenter.sh/disruption" => Some(Autoscaler::Karpenter),
+        _ => None,
+    }
+}
+
 /// Returns whether an autoscaler sets the taint with this key on nodes that it removes.
 pub fn is_by_autoscaler(key: &str) -> bool {
-    matches!(key, CLUSTER_AUTOSCALER | "karpenter.sh/disrupted" | "karpenter.sh/disruption")
+    autoscaler(key).is_some()
 }
 
 /// Returns when an autoscaler began to remove a node, if that can be told: Karpenter's taint has no time, but the deletion

@@ -11,6 +11,7 @@ pub mod config_object;
 pub mod controller_revision;
 pub mod daemon_set;
 pub mod event;
+pub mod held_pod;
 pub(crate) mod hold;
 pub(crate) mod image;
 pub mod int_or_percent;

@@ -1,9 +1,8 @@
-//! What may keep pods from being evicted: PodDisruptionBudgets, and annotations for autoscalers.
+//! PodDisruptionBudgets, and whether they let the API server evict a pod.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::metadata::ObjectMeta;
 use super::pod::Pod;
@@ -25,11 +24,14 @@ pub struct PodDisruptionBudget {
 
 /// A PodDisruptionBudget's spec.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
     /// Selects the pods: an empty selector all of the namespace, and none no pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
+    /// When unready pods may be evicted: `IfHealthyBudget` (also if absent), or `AlwaysAllow`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy_pod_eviction_policy: Option<String>,
 }
 
 /// A PodDisruptionBudget's status, as the disruption controller last wrote it.
@@ -43,6 +45,8 @@ pub struct PodDisruptionBudgetStatus {
     pub disrupted_pods: BTreeMap<String, Time>,
     /// How many pods the budget counts.
     pub expected_pods: i64,
+    /// How many of them are healthy.
+    pub current_healthy: i64,
     /// How many of them must be healthy.
     pub desired_healthy: i64,
     /// The generation of the spec that the numbers are computed from.
@@ -60,44 +64,113 @@ impl PodDisruptionBudget {
         is_computed.then(|| (expected_pods - desired_healthy).max(0))
     }
 
-    /// Returns whether the API server refuses now to evict a ready pod because of it: `Create` and `checkAndDecrement`,
-    /// pkg/registry/core/pod/storage/eviction.go, release 1.37.2. An unready pod may be evicted all the same.
-    pub fn keeps(&self, pod: &HeldPod) -> bool {
-        let PodDisruptionBudgetStatus { disruptions_allowed, observed_generation, .. } = self.status;
-        let allows_none = disruptions_allowed <= 0 || observed_generation < self.metadata.generation;
-        let selects = self.spec.selector.as_ref().is_some_and(|selector| selector.matches(&pod.pod.metadata.labels));
-        allows_none
-            && selects
-            && pod.pod.metadata.namespace == self.metadata.namespace
-            && pod.pod.is_ready()
-            && pod.pod.status.phase == "Running"
+    /// Returns whether it selects pods of a namespace with these labels.
+    pub fn selects(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        self.metadata.namespace == namespace
+            && self.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+
+    /// Returns whether the API server refuses now to evict a running pod that no other budget selects.
+    fn refuses(&self, pod: &Pod) -> bool {
+        let status = &self.status;
+        if !pod.is_ready() {
+            let always = self.spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow");
+            let is_healthy = status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
+            if always || is_healthy {
+                return false;
+            }
+        }
+        status.observed_generation < self.metadata.generation
+            || status.disruptions_allowed <= 0
+            || status.disrupted_pods.len() > MAX_DISRUPTED_PODS
     }
 }
 
-/// A pod on a node that an autoscaler removes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HeldPod {
-    /// The pod.
-    pub pod: Pod,
-    /// The annotation by which it is not to be evicted, with its value; `None` without one.
-    pub annotation: Option<String>,
+/// How many evicted pods may not have left yet: `MaxDisruptedPodSize`, pkg/registry/core/pod/storage/eviction.go, release 1.37.2.
+const MAX_DISRUPTED_PODS: usize = 2000;
+
+/// Whether the PodDisruptionBudgets of a cluster let the API server evict a pod now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Eviction<'a> {
+    /// They do.
+    Allowed,
+    /// This one does not.
+    RefusedBy(&'a PodDisruptionBudget),
+    /// More than one selects the pod, which the API server does not support: it never evicts the pod.
+    SeveralBudgets,
 }
 
-impl HeldPod {
-    /// The annotations by which Karpenter (`HasDoNotDisrupt`, pkg/utils/pod/scheduling.go) and Cluster Autoscaler leave a pod, with
-    /// their values.
-    const ANNOTATIONS: [(&str, &str); 2] =
-        [("karpenter.sh/do-not-disrupt", "true"), ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")];
+/// Returns whether budgets let the API server evict a pod now.
+///
+/// Ported from `Create`, `canIgnorePDB` and `checkAndDecrement`, pkg/registry/core/pod/storage/eviction.go, release 1.37.2.
+pub fn eviction<'a>(budgets: &'a [PodDisruptionBudget], pod: &Pod) -> Eviction<'a> {
+    if pod.is_terminal() || pod.status.phase == "Pending" || pod.metadata.is_terminating() {
+        return Eviction::Allowed;
+    }
+    let metadata = &pod.metadata;
+    let mut selecting = budgets.iter().filter(|budget| budget.selects(&metadata.namespace, &metadata.labels));
+    match (selecting.next(), selecting.next()) {
+        (Some(_), Some(_)) => Eviction::SeveralBudgets,
+        (Some(budget), None) if budget.refuses(pod) => Eviction::RefusedBy(budget),
+        _ => Eviction::Allowed,
+    }
+}
 
-    /// Reads a pod.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a field has the wrong type.
-    pub fn from_object(object: Value) -> Result<Self, String> {
-        let has = |(key, value): &&(&str, &str)| object["metadata"]["annotations"][*key] == *value;
-        let annotation = HeldPod::ANNOTATIONS.iter().find(has).map(|(key, value)| format!("{key}={value}"));
-        let pod = serde_path_to_error::deserialize(object).map_err(|error| error.to_string())?;
-        Ok(HeldPod { pod, annotation })
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::{Eviction, PodDisruptionBudget, eviction};
+    use crate::model::pod::Pod;
+
+    fn budget(policy: Value, status: Value) -> PodDisruptionBudget {
+        let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "unhealthyPodEvictionPolicy": policy});
+        let metadata = json!({"name": "web", "namespace": "shop", "generation": 2});
+        from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
+    }
+
+    fn pod(phase: &str, ready: &str) -> Pod {
+        let status = json!({"phase": phase, "conditions": [{"type": "Ready", "status": ready}]});
+        from_value(
+            json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}}, "status": status}),
+        )
+        .unwrap()
+    }
+
+    fn status(current: i64, desired: i64, allowed: i64) -> Value {
+        json!({"observedGeneration": 2, "currentHealthy": current, "desiredHealthy": desired, "disruptionsAllowed": allowed})
+    }
+
+    #[test]
+    fn an_unready_pod_is_evicted_without_a_disruption_only_if_enough_others_are_healthy() {
+        for (policy, status, ready, is_allowed) in [
+            (json!(null), status(3, 3, 0), "True", false),
+            (json!(null), status(4, 3, 1), "True", true),
+            // The others are what the budget protects.
+            (json!(null), status(3, 3, 0), "False", true),
+            (json!("IfHealthyBudget"), status(3, 3, 0), "False", true),
+            (json!(null), status(2, 3, 0), "False", false),
+            (json!(null), status(0, 0, 0), "False", false),
+            (json!("IfHealthyBudget"), status(2, 3, 0), "False", false),
+            (json!("AlwaysAllow"), status(2, 3, 0), "False", true),
+            (json!("AlwaysAllow"), status(3, 3, 0), "True", false),
+            (json!(null), json!({"observedGeneration": 1, "disruptionsAllowed": 1}), "True", false),
+        ] {
+            let budgets = [budget(policy, status)];
+            let expected = if is_allowed { Eviction::Allowed } else { Eviction::RefusedBy(&budgets[0]) };
+            assert_eq!(eviction(&budgets, &pod("Running", ready)), expected);
+            for phase in ["Pending", "Succeeded", "Failed"] {
+                assert_eq!(eviction(&budgets, &pod(phase, ready)), Eviction::Allowed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pod_that_several_budgets_select_is_never_evicted() {
+        let allows = || budget(json!("AlwaysAllow"), status(9, 3, 6));
+        let mut of_others = allows();
+        of_others.metadata.namespace = "other".to_owned();
+        assert_eq!(eviction(&[allows(), of_others], &pod("Running", "False")), Eviction::Allowed);
+        assert_eq!(eviction(&[allows(), allows()], &pod("Running", "False")), Eviction::SeveralBudgets);
     }
 }

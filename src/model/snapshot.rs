@@ -9,10 +9,11 @@ use super::config_object::ConfigObject;
 use super::controller_revision::ControllerRevision;
 use super::daemon_set::DaemonSet;
 use super::event::Event;
+use super::held_pod::HeldPod;
 use super::metadata::ObjectMeta;
 use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
-use super::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
+use super::pod_disruption_budget::PodDisruptionBudget;
 use super::time::Time;
 use super::wire::null_is_default;
 use super::written::{Written, WrittenNode, WrittenObject};
@@ -58,6 +59,8 @@ pub struct Snapshot {
     pub budgets_complete: bool,
     /// The pods on the nodes whose drain is stuck, with what may keep them from being evicted; not in dumps.
     pub held_pods: Vec<HeldPod>,
+    /// Why these could not be read, if they could not.
+    pub held_pods_unread: Option<GapCause>,
     /// ConfigMaps that the DaemonSets use; read only to compare their changes with pods.
     pub config_maps: Vec<ConfigObject>,
     /// Secrets, as ConfigMaps.
@@ -222,6 +225,8 @@ pub enum GapCause {
     ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
+    /// The command does not ask for it.
+    NotRequested,
     /// Reading failed, which this holds the reason of; something that can do without went on.
     Failed(String),
     /// The API server returned no object of the kind, although the status of a DaemonSet counts some.

@@ -76,10 +76,8 @@ pub(super) fn matching_budgets<'a>(
     snapshot: &'a Snapshot,
 ) -> impl Iterator<Item = &'a PodDisruptionBudget> {
     let labels = &daemon_set.spec.template.metadata.labels;
-    snapshot.pod_disruption_budgets.iter().filter(move |budget| {
-        budget.metadata.namespace == daemon_set.metadata.namespace
-            && budget.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
-    })
+    let budgets = snapshot.pod_disruption_budgets.iter();
+    budgets.filter(move |budget| budget.selects(&daemon_set.metadata.namespace, labels))
 }
 
 /// Warns of PodDisruptionBudgets that allow fewer unavailable pods than a rolling update. The controller deletes pods

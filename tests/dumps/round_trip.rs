@@ -338,6 +338,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             pods_complete,
             node_writes: Default::default(),
             held_pods: Vec::new(),
+            held_pods_unread: None,
             written_objects: Default::default(),
             gaps,
             unknown_names: Vec::new(),

@@ -18,10 +18,11 @@ use crate::connection::error::ConnectionError;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
+use crate::model::held_pod::HeldPod;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
 use crate::model::written::{WrittenNode, WrittenObject};
 

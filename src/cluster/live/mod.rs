@@ -190,7 +190,7 @@ impl Live {
         read::pods_on(self, snapshot, nodes).await
     }
 
-    /// Adds the pods on these nodes with what may keep them from being evicted. What cannot be read becomes a gap.
+    /// Adds the pods on these nodes with what may keep them from being evicted. What cannot be read is noted in the snapshot.
     pub async fn read_held_pods(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
         read::held_pods(self, snapshot, nodes).await;
     }

@@ -15,9 +15,10 @@ use crate::cluster::{Config, CoverageScope, suggestions};
 use crate::model::config_object::uses;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
+use crate::model::held_pod::HeldPod;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{
     Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
@@ -320,15 +321,20 @@ pub(super) async fn held_pods(live: &Live, snapshot: &mut Snapshot, nodes: &BTre
     let pods = futures::stream::iter(lists).map(|list| live.list(list, Some::<HeldPod>)).buffered(AT_ONCE).try_concat();
     let kind = Kind::PodDisruptionBudgets;
     let (pods, budgets) = futures::join!(pods, live.list(List::of(kind), Some::<PodDisruptionBudget>));
-    let problems =
-        [pods.as_ref().err(), budgets.as_ref().err()].into_iter().flatten().map(|error| match is_forbidden(error) {
-            true => GapCause::Forbidden(permission("list", kind)),
-            false => GapCause::Failed(error.to_string()),
-        });
-    let gaps: Vec<Gap> = problems.map(|cause| Gap { kind, namespace: None, cause }).take(1).collect();
-    snapshot.gaps.extend(gaps);
+    // The pods of the DaemonSets were read before: this is no gap of pods.
+    snapshot.held_pods_unread = pods.as_ref().err().map(|error| unread(Kind::Pods, error));
+    let cause = budgets.as_ref().err().map(|error| unread(kind, error));
+    snapshot.gaps.extend(cause.map(|cause| Gap { kind, namespace: None, cause }));
     snapshot.budgets_complete = budgets.is_ok();
     (snapshot.held_pods, snapshot.pod_disruption_budgets) = (pods.unwrap_or_default(), budgets.unwrap_or_default());
+}
+
+/// Returns why a kind of object could not be listed.
+fn unread(kind: Kind, error: &ClusterError) -> GapCause {
+    match is_forbidden(error) {
+        true => GapCause::Forbidden(permission("list", kind)),
+        false => GapCause::Failed(error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! Nodes that an autoscaler is removing, and what holds up those whose removal does not get on.
 
-use std::collections::BTreeMap;
-
 use super::finding::{Finding, describe_node};
 use super::node_health::CHECK_FINALIZERS;
 use super::sentence::Sentence;
 use crate::facts::index::Index;
-use crate::facts::node_removal::{began_at, is_stuck, stuck_deletion, stuck_drain};
+use crate::facts::node_removal::{autoscaler, began_at, is_stuck, stuck_deletion, stuck_drain};
+use crate::model::held_pod::HeldPod;
 use crate::model::metadata::{ObjectMeta, OwnerReference};
 use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
-use crate::model::pod_disruption_budget::{HeldPod, PodDisruptionBudget};
+use crate::model::pod_disruption_budget::{Eviction, PodDisruptionBudget, eviction};
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
@@ -40,7 +39,7 @@ pub fn finding(index: &Index<'_>, node: &Node, taint: &Taint) -> Finding {
     let advice = "check what blocks the drain: a PodDisruptionBudget, the annotation karpenter.sh/do-not-disrupt or \
                   cluster-autoscaler.kubernetes.io/safe-to-evict of a pod, or a finalizer; and the log of the autoscaler; \
                   if it has given the node up or is no longer installed, remove the taint";
-    let message = held_on(index, node, left_on(index, node, message));
+    let message = held_on(index, node, taint, left_on(index, node, message));
     let finding = Finding::new(ReasonCode::NodeRemovalStuck, message, advice);
     Finding { likely_mistake: true, ..finding.with_command(describe_node(node)) }
 }
@@ -72,34 +71,41 @@ fn stays(pod: &Pod) -> bool {
     pod.is_terminal() || pod.metadata.controller().is_some_and(is_left)
 }
 
-/// Adds what keeps the pods of a node from being evicted, as far as it was read.
-fn held_on(index: &Index<'_>, node: &Node, mut sentence: Sentence) -> Sentence {
-    let Snapshot { held_pods, pod_disruption_budgets, gaps, .. } = index.snapshot;
+/// Adds what keeps the pods of a node from being evicted by the autoscaler that has set a taint, as far as it was read.
+fn held_on(index: &Index<'_>, node: &Node, taint: &Taint, sentence: Sentence) -> Sentence {
+    let Snapshot { held_pods, held_pods_unread, pod_disruption_budgets, gaps, .. } = index.snapshot;
     let is_held = |held: &&HeldPod| {
         held.pod.spec.node_name == node.metadata.name && !stays(&held.pod) && !held.pod.metadata.is_terminating()
     };
     let held: Vec<&HeldPod> = held_pods.iter().filter(is_held).collect();
-    let full_name = |metadata: &ObjectMeta| format!("{}/{}", metadata.namespace, metadata.name);
-    let mut annotated: BTreeMap<&str, Vec<&HeldPod>> = BTreeMap::new();
-    for pod in &held {
-        if let Some(annotation) = &pod.annotation {
-            annotated.entry(annotation).or_default().push(pod);
+    let mut sentence = sentence;
+    let mut add = |words: &str, found: &[&ObjectMeta]| {
+        let Some(first) = found.first() else { return };
+        let number = i64::try_from(found.len()).unwrap_or(i64::MAX);
+        let added = std::mem::take(&mut sentence).words(words).number(number).words(", such as ");
+        sentence = added.example(format!("{}/{}", first.namespace, first.name));
+    };
+    if let Some(autoscaler) = autoscaler(&taint.key) {
+        let (annotation, value) = autoscaler.annotation();
+        let left = held.iter().filter(|held| held.left_by.contains(&autoscaler));
+        let left: Vec<&ObjectMeta> = left.map(|held| &held.pod.metadata).collect();
+        add(&format!("; pods with {annotation}={value}: "), &left);
+    }
+    let (mut refusing, mut of_several): (Vec<&PodDisruptionBudget>, Vec<&ObjectMeta>) = Default::default();
+    for held in &held {
+        match eviction(pod_disruption_budgets, &held.pod) {
+            Eviction::Allowed => {}
+            Eviction::RefusedBy(budget) if refusing.iter().any(|known| std::ptr::eq(*known, budget)) => {}
+            Eviction::RefusedBy(budget) => refusing.push(budget),
+            Eviction::SeveralBudgets => of_several.push(&held.pod.metadata),
         }
     }
-    for (annotation, pods) in annotated {
-        let number = i64::try_from(pods.len()).unwrap_or(i64::MAX);
-        sentence = sentence.words(format!("; pods with {annotation}: ")).number(number).words(", such as ");
-        sentence = sentence.example(full_name(&pods[0].pod.metadata));
-    }
-    let budgets = pod_disruption_budgets.iter().filter(|budget| held.iter().any(|pod| budget.keeps(pod)));
-    let budgets: Vec<&PodDisruptionBudget> = budgets.collect();
-    if let Some(first) = budgets.first() {
-        let number = i64::try_from(budgets.len()).unwrap_or(i64::MAX);
-        sentence = sentence.words("; PodDisruptionBudgets that allow no eviction: ").number(number).words(", such as ");
-        sentence = sentence.example(full_name(&first.metadata));
-    }
+    let refusing: Vec<&ObjectMeta> = refusing.into_iter().map(|budget| &budget.metadata).collect();
+    add("; PodDisruptionBudgets that allow no eviction: ", &refusing);
+    add("; pods that are never evicted, because more than one PodDisruptionBudget selects them: ", &of_several);
     // A dump is complete without them.
-    let unread = gaps.iter().filter(|gap| gap.kind == Kind::PodDisruptionBudgets).find_map(|gap| match &gap.cause {
+    let of_budgets = gaps.iter().filter(|gap| gap.kind == Kind::PodDisruptionBudgets).map(|gap| &gap.cause);
+    let unread = held_pods_unread.iter().chain(of_budgets).find_map(|cause| match cause {
         GapCause::Forbidden(permission) => Some(format!("{permission} is forbidden")),
         GapCause::Failed(problem) => Some(problem.clone()),
         _ => None,
@@ -137,7 +143,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     use crate::coverage::test_support::{World, at, merge, world};
-    use crate::model::pod_disruption_budget::HeldPod;
+    use crate::model::held_pod::HeldPod;
     use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete};
     use crate::report::coverage::DaemonSetCoverage;
     use crate::report::reason::ReasonCode;
@@ -250,17 +256,17 @@ mod tests {
         let job = || held("job", karpenter.clone(), json!({}));
         let web = |more: Value| held("web", json!({"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}), more);
         assert_eq!(told(vec![job()], &[], None), "; pods with karpenter.sh/do-not-disrupt=true: 1, such as shop/job");
-        let safe = held("db", json!({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}), json!({}));
-        let named = "; pods with cluster-autoscaler.kubernetes.io/safe-to-evict=false: 1, such as shop/db";
-        assert_eq!(told(vec![safe], &[], None), named);
         let named = "; PodDisruptionBudgets that allow no eviction: 1, such as shop/web-budget";
         assert_eq!(told(vec![web(json!({}))], &[("other", 0), ("web", 0)], None), named);
         assert_eq!(told(vec![web(json!({}))], &[("web", 1)], None), "");
-        // The API server may evict a pod that is not ready; one that is being deleted is told already, and one of a DaemonSet stays.
         let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        assert_eq!(told(vec![web(unready)], &[("web", 0)], None), named);
+        let several = "; pods that are never evicted, because more than one PodDisruptionBudget selects them: 1, such as shop/web";
+        assert_eq!(told(vec![web(json!({}))], &[("web", 1), ("web", 1)], None), several);
+        // One that is being deleted is told already, and one of a DaemonSet stays.
         let deleted = json!({"metadata": {"deletionTimestamp": at("11:30:00")}});
         let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]}});
-        for more in [unready, deleted, owner] {
+        for more in [deleted, owner] {
             assert_eq!(told(vec![web(more)], &[("web", 0)], None), "");
         }
         let forbidden = GapCause::Forbidden("list poddisruptionbudgets.policy".to_owned());
@@ -268,5 +274,41 @@ mod tests {
             "; what keeps them from being evicted is not known (list poddisruptionbudgets.policy is forbidden)";
         assert_eq!(told(vec![web(json!({}))], &[], Some(forbidden)), unknown);
         assert_eq!(told(vec![], &[], Some(GapCause::NotInDump)), "");
+    }
+
+    #[test]
+    fn pods_that_could_not_be_read_are_not_blamed_on_the_budgets() {
+        let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule", "timeAdded": at("11:00:00")});
+        let mut world = world().node("n", json!({"spec": {"taints": [taint]}}));
+        world.snapshot.held_pods_unread = Some(GapCause::Forbidden("list pods".to_owned()));
+        let coverage = world.coverage();
+        let message = &coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0].message;
+        let unknown = "; what keeps them from being evicted is not known (list pods is forbidden)";
+        assert!(message.ends_with(unknown), "{message}");
+    }
+
+    #[test]
+    fn a_pod_is_said_to_be_left_only_by_the_autoscaler_that_has_set_the_taint() {
+        let (karpenter, cluster_autoscaler) =
+            ("karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict");
+        let told = |key: &str, annotations: Value| {
+            let taint = json!({"key": key, "effect": "NoSchedule", "timeAdded": at("11:00:00")});
+            let mut world = world().node("n", json!({"spec": {"taints": [taint]}}));
+            let metadata = json!({"name": "db", "namespace": "shop", "annotations": annotations});
+            let pod = json!({"metadata": metadata, "spec": {"nodeName": "n"}});
+            world.snapshot.held_pods = vec![HeldPod::from_object(pod).unwrap()];
+            let coverage = world.coverage();
+            let message = coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0].message.clone();
+            let (_, held) = message.split_once(&format!("{key})")).unwrap();
+            held.to_owned()
+        };
+        let both = || json!({karpenter: "true", cluster_autoscaler: "false"});
+        let by_karpenter = "; pods with karpenter.sh/do-not-disrupt=true: 1, such as shop/db";
+        let by_cluster_autoscaler =
+            "; pods with cluster-autoscaler.kubernetes.io/safe-to-evict=false: 1, such as shop/db";
+        assert_eq!(told("karpenter.sh/disrupted", both()), by_karpenter);
+        assert_eq!(told("ToBeDeletedByClusterAutoscaler", both()), by_cluster_autoscaler);
+        assert_eq!(told("ToBeDeletedByClusterAutoscaler", json!({karpenter: "true"})), "");
+        assert_eq!(told("karpenter.sh/disrupted", json!({cluster_autoscaler: "false"})), "");
     }
 }

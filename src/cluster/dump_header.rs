@@ -83,7 +83,9 @@ impl Header {
                             let problem = "unexpected shape".to_owned();
                             Some(GapCause::Unreadable { object: object.clone(), problem })
                         }
-                        GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned => None,
+                        GapCause::Failed(_) | GapCause::NotInDump | GapCause::NotRequested | GapCause::NoneReturned => {
+                            None
+                        }
                         cause => Some(cause.clone()),
                     },
                 })

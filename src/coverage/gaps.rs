@@ -148,6 +148,7 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
             format!("{resource} of other namespaces could not be read ({permission} is forbidden): {left_open}"),
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
+        GapCause::NotRequested => (None, format!("{resource}{place} were not requested: {left_open}")),
         GapCause::Failed(problem) => (None, format!("{resource}{place} could not be read ({problem}): {left_open}")),
         GapCause::NoneReturned => (
             None,

@@ -284,7 +284,11 @@ impl Snapshot {
                 GapCause::ForbiddenElsewhere(_) => true,
                 // A pod of another controller.
                 GapCause::Unreadable { .. } => gap.kind == Kind::Pods && gap.namespace.is_none(),
-                GapCause::Forbidden(_) | GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned => false,
+                GapCause::Forbidden(_)
+                | GapCause::Failed(_)
+                | GapCause::NotInDump
+                | GapCause::NotRequested
+                | GapCause::NoneReturned => false,
             };
             gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };

@@ -43,8 +43,7 @@ impl Reader<'_> {
             let (secrets, others): (Vec<ConfigUse>, Vec<ConfigUse>) =
                 uses(&daemon_set.template()).into_iter().partition(|used| used.kind == Kind::Secrets);
             if scope.config == Config::ConfigMaps && !secrets.is_empty() {
-                let cause = GapCause::Failed("Secrets are not requested".to_owned());
-                self.note_gap(Kind::Secrets, Some(namespace.clone()), cause);
+                self.note_gap(Kind::Secrets, Some(namespace.clone()), GapCause::NotRequested);
             }
             let used = secrets.into_iter().filter(|_| has_secrets).chain(others);
             wanted.extend(used.map(|used| (used.kind, namespace.clone(), used.name)));

@@ -9,13 +9,15 @@ use jiff::Timestamp;
 
 use super::gaps;
 use crate::facts::Facts;
-use crate::facts::index::Index;
+use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::name_of;
 use crate::model::config_object::{ConfigObject, ConfigUse, Use, uses};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
+use crate::model::node::Node;
 use crate::model::pod::{ContainerState, ContainerStatus, Pod};
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::age::seconds_between;
 use crate::report::count;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
@@ -108,7 +110,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
             }
         }
         stale_pods += usize::from(is_stale);
-        failing = failing.or_else(|| (!is_stale && fails(pod)).then_some(pod));
+        failing = failing.or_else(|| (!is_stale && fails(index, pod)).then_some(pod));
     }
     let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
     let is_known = facts.pods_known && unknown.is_empty() && unknown_pods == 0;
@@ -193,8 +195,8 @@ fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option
     objects.iter().find(is_it)
 }
 
-/// Returns when a container of a pod has started; that of the pod's creation if its status does not tell. A container that has not
-/// started will see what is current then.
+/// Returns when a container of a pod has started; when the pod was created if its status does not tell, or tells an earlier time,
+/// because the clock of the kubelet is behind. A container that has not started will see what is current then.
 fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
     let status = &pod.status;
     let mut statuses = status.container_statuses.iter().chain(&status.init_container_statuses);
@@ -204,17 +206,25 @@ fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
         Some(ContainerState { waiting: Some(_), .. }) => return None,
         _ => None,
     }
-    .or_else(|| pod.metadata.creation_timestamp.get())
+    .max(pod.metadata.creation_timestamp.get())
 }
 
-/// Returns whether a pod is not ready because a container does not start, or does not keep running.
-fn fails(pod: &Pod) -> bool {
+/// Returns whether a pod is not ready because a container does not start, does not keep running, or has run for long enough without
+/// becoming ready; on a node that is down, no pod is ready.
+fn fails(index: &Index<'_>, pod: &Pod) -> bool {
     let mut statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
     let does_not_start = |status: &ContainerStatus| {
         let waiting = status.state.waiting.as_ref().map(|waiting| waiting.reason.as_str());
         waiting.is_some_and(|reason| !matches!(reason, "" | "ContainerCreating" | "PodInitializing"))
     };
-    !pod.is_ready() && (pod.restarts() > 0 || statuses.any(does_not_start))
+    let started = |status: &ContainerStatus| status.state.running.as_ref()?.started_at.get();
+    let should_be_ready = || {
+        let started: Option<Vec<Timestamp>> = pod.status.container_statuses.iter().map(started).collect();
+        let last = started.and_then(|started| started.into_iter().max());
+        last.is_some_and(|last| seconds_between(last, index.now()) >= STARTUP)
+            && index.node(&pod.spec.node_name).is_none_or(Node::is_ready)
+    };
+    !pod.is_ready() && (pod.restarts() > 0 || statuses.any(does_not_start) || should_be_ready())
 }
 
 #[cfg(test)]
@@ -289,6 +299,10 @@ mod tests {
         assert_eq!(stale(status(json!({"running": {"startedAt": at("11:39:00")}}))), ["a", "b"]);
         assert_eq!(stale(status(json!({"waiting": {"reason": "CrashLoopBackOff"}}))), ["a"]);
         assert_eq!(stale(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})), ["a"]);
+        // The clock of the kubelet is behind: the pod was created after the change.
+        let mut late = status(json!({"running": {"startedAt": at("11:39:00")}}));
+        late["metadata"] = json!({"creationTimestamp": at("11:41:00")});
+        assert_eq!(stale(late), ["a"]);
         // Its status does not tell.
         assert_eq!(stale(json!({"status": {"containerStatuses": null}})), ["a", "b"]);
     }
@@ -407,6 +421,17 @@ mod tests {
             assert!(fix.advice.contains("why agent-b fails") && fix.command.is_none(), "{fix:?}");
         }
         assert!(with_new("ContainerCreating").command.is_some());
+        // It runs, and its readiness probe fails.
+        let with_unready = |started: &str, node_is_ready: &str| {
+            let ready = json!([{"type": "Ready", "status": node_is_ready, "lastTransitionTime": at("11:00:00")}]);
+            let world = files(using()).node("b", json!({"status": {"conditions": ready}}));
+            let status = json!({"restartCount": 0, "state": {"running": {"startedAt": at(started)}}});
+            fix(world.unready_pod("agent-b", "b", status, json!({})))
+        };
+        let unready = with_unready("11:50:00", "True");
+        assert!(unready.advice.contains("why agent-b fails") && unready.command.is_none(), "{unready:?}");
+        assert!(with_unready("11:59:30", "True").command.is_some());
+        assert!(with_unready("11:50:00", "False").command.is_some());
         // What is optional may be missing.
         let optional = json!({"volumes": [{"name": "files", "configMap": {"name": "files", "optional": true}}]});
         assert!(fix(using().template(optional)).command.is_some());

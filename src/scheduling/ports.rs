@@ -22,6 +22,11 @@ pub fn conflicts(wanted: &ContainerPort, held: &ContainerPort) -> bool {
         && (wanted_ip == held_ip || wanted_ip == EVERY_ADDRESS || held_ip == EVERY_ADDRESS)
 }
 
+/// Returns whether a host port takes all that another one takes: what conflicts with the other one conflicts with it.
+pub fn includes(one: &ContainerPort, other: &ContainerPort) -> bool {
+    conflicts(one, other) && (address(one) == address(other) || address(one) == EVERY_ADDRESS)
+}
+
 const EVERY_ADDRESS: &str = "0.0.0.0";
 
 fn address(port: &ContainerPort) -> &str {
@@ -34,7 +39,7 @@ fn protocol(port: &ContainerPort) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::conflicts;
+    use super::{conflicts, includes};
     use crate::model::pod::ContainerPort;
 
     #[test]
@@ -42,5 +47,15 @@ mod tests {
         let port = |host_port| ContainerPort { host_port, ..ContainerPort::default() };
         assert!(conflicts(&port(80), &port(80)));
         assert!(!conflicts(&port(0), &port(0)));
+    }
+
+    #[test]
+    fn a_port_on_every_address_includes_that_on_one() {
+        let port = |host_ip: &str| ContainerPort { host_port: 80, host_ip: host_ip.to_owned(), ..Default::default() };
+        for (one, other, is_included) in
+            [("", "10.0.0.1", true), ("10.0.0.1", "", false), ("", "0.0.0.0", true), ("10.0.0.1", "10.0.0.2", false)]
+        {
+            assert_eq!(includes(&port(one), &port(other)), is_included, "{one} {other}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::report::age::seconds_between;
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, Suspect, SuspectKind, Verdict};
 use crate::scheduling::daemon_pods;
-use crate::scheduling::ports::host_ports;
+use crate::scheduling::ports::{host_ports, includes};
 use crate::scheduling::resources::template_requests;
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -288,7 +288,7 @@ struct Raised {
     requests: Option<bool>,
     /// Higher limits, or limits of other resources.
     limits: Option<bool>,
-    /// A host port that the other one does not use.
+    /// A host port, or an address of one, that the other one does not use.
     ports: Option<bool>,
     /// Another scheduler, which may not exist.
     scheduler: Option<bool>,
@@ -315,13 +315,11 @@ impl Raised {
         let mut requested = template_requests(current).into_iter();
         let requests_more =
             requested.any(|(resource, amount)| requests.get(&resource).is_none_or(|other| amount > *other));
-        let ports = |spec: &PodSpec| -> BTreeSet<(i32, String)> {
-            host_ports(spec).map(|port| (port.host_port, port.protocol.clone())).collect()
-        };
+        let uses_more_ports = host_ports(current).any(|port| !host_ports(&other).any(|before| includes(before, port)));
         Raised {
             requests: Some(requests_more),
             limits: Some(limits_more(current, &other)),
-            ports: Some(!ports(current).is_subset(&ports(&other))),
+            ports: Some(uses_more_ports),
             scheduler: Some(current.scheduler_name != other.scheduler_name),
         }
     }
@@ -363,9 +361,13 @@ fn was_before_rollout(situation: &Situation<'_>, since: Timestamp) -> bool {
 
 /// Returns whether the node has lacked memory, disk space or process IDs, which evicts pods, since before the rollout.
 fn was_under_pressure_before(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    under_pressure_since(node).any(|since| was_before_rollout(situation, since))
+}
+
+/// Returns since when the node lacks memory, disk space or process IDs, for each of them that it lacks.
+fn under_pressure_since(node: &RolloutNode<'_>) -> impl Iterator<Item = Timestamp> {
     let since = |kind| node.object?.condition(kind).filter(|it| it.status == "True")?.last_transition_time.get();
-    let mut since = ["MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().filter_map(since);
-    since.any(|since| was_before_rollout(situation, since))
+    ["MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().filter_map(since)
 }
 
 /// Returns whether all other pods of a node fail, and if so, whether they did before the rollout began; `None` if not, or if it has too few to tell.

@@ -627,6 +627,26 @@ fn a_host_port_that_is_new_is_the_revisions_fault() {
 }
 
 #[test]
+fn a_host_port_on_more_addresses_is_the_revisions_fault() {
+    let port = |address: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "ports": [{"hostPort": 9100, "hostIP": address}]}]});
+    let fault = |before: &str| {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.template(port(before)).revision_of_image("hash1", 1, "agent:1");
+        let world = world.template(port("")).revision_of_image("hash2", 2, "agent:2");
+        let world =
+            ["a", "b"].into_iter().fold(world, |world, node| world.node(node, json!({})).pod(node, node, json!({})));
+        let waits = "0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+        let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": port("10.0.0.5")}));
+        let status = status(world.pending_pod("agent-c", "c", waits, json!({"spec": port("")})), &[]);
+        assert_eq!(status.causes[0].code, ReasonCode::HostPortConflict);
+        status.causes[0].fault
+    };
+    assert_eq!(fault("127.0.0.1"), Some(Fault::Revision));
+    assert_eq!(fault("0.0.0.0"), Some(Fault::Cluster));
+}
+
+#[test]
 fn pods_that_are_slow_to_start_may_still_start_until_they_are_restarted_or_old() {
     let may_still_start = |created: &str, restarts: i64, crashes: bool| {
         let container =

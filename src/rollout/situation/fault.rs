@@ -226,8 +226,24 @@ pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
     situation.nodes.iter().any(|node| may_be_taken_down(situation, node))
 }
 
-/// Returns whether the kubelet has evicted a pod of the current revision from a node that was not short of anything before the rollout:
-/// the pod itself may be what fills the node, or exceed a limit of its own.
+/// Returns whether the kubelet has evicted pods of the current revision from as many nodes as it works on, and the nodes may not be why:
+/// another revision may do better.
+pub(in crate::rollout) fn gets_evicted(situation: &Situation<'_>) -> bool {
+    let evicted = situation.eligible().filter(|node| may_evict_itself(situation, node)).count();
+    evicted > 0 && evicted >= situation.eligible().filter(|node| situation.works_on(node)).count()
+}
+
+/// Returns whether the nodes from which pods of the current revision were evicted are known to have had room before its rollout.
+pub(in crate::rollout) fn had_room_before_evictions(situation: &Situation<'_>) -> bool {
+    let mut evicted = situation.eligible().filter(|node| may_evict_itself(situation, node));
+    evicted.all(|node| {
+        let mut since = under_pressure_since(node).peekable();
+        since.peek().is_some() && since.all(|since| situation.rolled_out_at().is_some_and(|began| since > began))
+    })
+}
+
+/// Returns whether the kubelet has evicted a pod of the current revision from a node that is not known to have been short of anything
+/// before the rollout: the pod itself may be what fills the node, or exceed a limit of its own.
 pub(in crate::rollout) fn may_evict_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     node.eligible
         && node.is_on_current()

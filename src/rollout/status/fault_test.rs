@@ -437,7 +437,7 @@ fn no_larger_budget_is_offered_because_of_a_pod_that_was_evicted_through_the_rev
         let evicted = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"reason": "Evicted",
             "phase": "Failed", "containerStatuses": null,
             "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
-        let world = rolled_out(&["b", "c"]).node("a", json!({"status": {"conditions": conditions}}));
+        let world = rolled_out(&["b"]).node("a", json!({"status": {"conditions": conditions}}));
         let world = world.pod("agent-a", "a", evicted).node("d", json!({})).pod("agent-d", "d", old());
         let status = status(began(world, "11:45:00"), &[]);
         assert_eq!(status.verdict, Verdict::Blocked, "{status:?}");
@@ -473,7 +473,7 @@ fn a_revision_whose_pods_are_evicted_is_rolled_back_wherever_the_rollout_is() {
         let status = status(began(world, "11:45:00"), &[]);
         (status.verdict, commands(&status))
     };
-    let everywhere = evicted(updated(&["b", "c"]), "a", "agent-a", json!({}));
+    let everywhere = evicted(updated(&["b"]), "a", "agent-a", json!({}));
     assert_eq!(of(everywhere), (Verdict::Degraded, vec![undo.to_owned()]));
     let held = json!({"metadata": {"annotations": {"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
         "kubectl-ds/partition": "1"}}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
@@ -488,6 +488,39 @@ fn a_revision_whose_pods_are_evicted_is_rolled_back_wherever_the_rollout_is() {
         {"type": "Ready", "status": "True", "lastTransitionTime": "2026-02-20T00:00:10Z"}]}});
     let lasting = two_revisions().node("b", json!({})).pod("agent-b", "b", lasted);
     assert_eq!(of(evicted(lasting, "a", "agent-a", json!({}))).1, [""; 0]);
+}
+
+/// One pod that was evicted among many that work says little about the revision, and without a condition nothing about the node.
+#[test]
+fn an_evicted_pod_of_a_revision_that_works_elsewhere_takes_back_nothing() {
+    let of = |works: &[&str], old_nodes: &[&str], pressure: Value| {
+        let young = || json!({"metadata": {"creationTimestamp": at("11:46:00")}});
+        let add = |world: World, node: &&str, pod: Value| {
+            world.node(node, json!({})).pod(&format!("agent-{node}"), node, pod)
+        };
+        let world = works.iter().fold(two_revisions(), |world, node| add(world, node, young()));
+        let world = old_nodes.iter().fold(world, |world, node| add(world, node, old()));
+        let failed = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"reason": "Evicted",
+            "phase": "Failed", "containerStatuses": null,
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
+        let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at("10:00:00")}, pressure]);
+        let world = world.node("a", json!({"status": {"conditions": conditions}})).pod("agent-a", "a", failed);
+        let status = status(began(world, "11:45:00"), &[]);
+        let undo = status
+            .way_out
+            .into_iter()
+            .find(|fix| fix.command.as_ref().is_some_and(|it| it.to_string().contains("undo")));
+        (status.verdict, undo.map(|fix| fix.advice))
+    };
+    let pressure = |status: &str, since: &str| json!({"type": "MemoryPressure", "status": status, "lastTransitionTime": at(since)});
+    let over = || pressure("False", "11:56:00");
+    assert_eq!(of(&["b", "c"], &[], over()), (Verdict::Degraded, None));
+    assert_eq!(of(&["b", "c"], &[], pressure("True", "11:52:00")), (Verdict::Degraded, None));
+    assert_eq!(of(&["b", "c"], &["d"], over()), (Verdict::Blocked, None));
+    let advice = "to roll back, because pods of this revision were evicted";
+    assert_eq!(of(&["b"], &[], over()), (Verdict::Degraded, Some(advice.to_owned())));
+    let with_room = format!("{advice} from nodes that had room before");
+    assert_eq!(of(&["b"], &[], pressure("True", "11:52:00")), (Verdict::Degraded, Some(with_room)));
 }
 
 /// A node that has joined and was never ready was not taken down.

@@ -20,7 +20,7 @@ use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::set;
-use crate::rollout::situation::fault::{may_evict_itself, takes_nodes_down};
+use crate::rollout::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::suspect::{failing, not_by_their_node};
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -40,10 +40,9 @@ pub(super) fn way_out(
     step: &NextStep<'_>,
     suspect: Option<&Suspect>,
 ) -> Vec<Fix> {
-    let evicted = situation.eligible().filter(|node| may_evict_itself(situation, node)).count();
-    let evicts = evicted > 0 && evicted >= situation.eligible().filter(|node| situation.works_on(node)).count();
-    let revision_fails =
-        suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision) || takes_nodes_down(situation) || evicts;
+    let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision)
+        || takes_nodes_down(situation)
+        || gets_evicted(situation);
     let hold = Hold::of(situation.daemon_set);
     let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
@@ -68,8 +67,7 @@ pub(super) fn way_out(
             vec![delete_failed(situation)]
         }
         // Nothing is rolled out: each cause has its own advice.
-        Verdict::Degraded if evicted == 0 => Vec::new(),
-        Verdict::Degraded => vec![undo(situation, false)],
+        Verdict::Degraded => Vec::new(),
         Verdict::Paused if needs_more_than_nodes => Vec::new(),
         Verdict::Paused => {
             let daemon_set = situation.daemon_set;
@@ -286,9 +284,9 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It
     // brings no node back, but takes down no more.
     let takes_nodes_down = takes_nodes_down(situation);
-    let evicts = situation.nodes.iter().any(|node| may_evict_itself(situation, node));
+    let is_evicted = gets_evicted(situation);
     let helps = match situation.creation_is_refused() {
-        _ if takes_nodes_down || evicts => true,
+        _ if takes_nodes_down || is_evicted => true,
         true => situation.another_is_admitted() || (revision_fails && is_admitted != Some(false)),
         false => !failing(situation).is_empty(),
     };
@@ -308,12 +306,16 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
         // So is a paused Advanced DaemonSet.
         rolling.paused = false;
     }
-    let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !may_evict_itself(situation, node);
+    let stays =
+        |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !(is_evicted && may_evict_itself(situation, node));
     // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
     let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
     let advice = match takes_nodes_down {
         true => "to roll back, because nodes went down soon after they got this revision",
-        false if evicts => "to roll back, because pods of this revision were evicted from nodes that had room before",
+        false if is_evicted && had_room_before_evictions(situation) => {
+            "to roll back, because pods of this revision were evicted from nodes that had room before"
+        }
+        false if is_evicted => "to roll back, because pods of this revision were evicted",
         false => "to roll back",
     };
     let helps = takes_nodes_down || is_none_created;

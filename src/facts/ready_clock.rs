@@ -1,7 +1,7 @@
 //! By which clock pods have been ready for long enough.
 //!
-//! `minReadySeconds` is counted from a time that the kubelet wrote to a time that a server tells. That a proxy's date is an hour
-//! ahead makes no pod available, nor that it is behind one unavailable.
+//! `minReadySeconds` runs from a time that the kubelet wrote to a time that a server sent. A proxy whose clock is an hour ahead must
+//! not make pods available early, and one whose clock is behind must not make them unavailable.
 
 use jiff::{SignedDuration, Timestamp};
 

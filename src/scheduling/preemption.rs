@@ -5,16 +5,18 @@
 //! pods on a node with the same host port, which the scheduler never puts there, the port is free once both are gone;
 //! upstream, once one is. Groups of pods (feature gate GenericWorkload, off by default) are not known here.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::orders::{MAX_PODS, fullest, has};
 use super::ports::{conflicts, host_ports};
-use super::resources::{Amounts, amount, pod_requests};
+use super::resources::{Amounts, amount, is_counted, pod_requests};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerPort, Pod};
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::quantity::Quantity;
+use crate::model::selector::LabelSelector;
 
 /// What becomes of a pod that has no room on its node.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +25,7 @@ pub enum Preemption<'a> {
     Preempts(Victims<'a>),
     /// Pods that the scheduler has preempted for it have not left the node yet.
     Waits,
-    /// It would not have room without the pods of lower priority either.
+    /// Preempting every pod of lower priority would not make room.
     NotHelpful,
     /// No pod of the node has a lower priority.
     NoneLower,
@@ -44,6 +46,21 @@ impl<'a> Victims<'a> {
     /// Returns every pod that may be preempted.
     pub fn possible(&self) -> impl Iterator<Item = &Victim<'a>> {
         self.certain.iter().chain(self.choices.iter().flat_map(|choice| &choice.of))
+    }
+
+    /// Leaves out the pods that are terminating already, which the scheduler does not delete again: `prepareCandidateAsync` and
+    /// `prepareCandidate`, pkg/scheduler/framework/preemption/executor.go, release 1.37.2.
+    pub fn without_terminating(mut self) -> Self {
+        let is_deleted = |victim: &Victim<'_>| !victim.pod.metadata.is_terminating();
+        self.certain.retain(is_deleted);
+        for choice in &mut self.choices {
+            let all = choice.of.len();
+            choice.of.retain(is_deleted);
+            choice.at_least = choice.at_least.saturating_sub(all - choice.of.len());
+            choice.at_most = choice.at_most.min(choice.of.len());
+        }
+        self.choices.retain(|choice| choice.at_most > 0);
+        self
     }
 }
 
@@ -87,29 +104,42 @@ pub fn is_terminating_by_preemption(pod: &Pod) -> bool {
 
 /// PodDisruptionBudgets, by namespace.
 #[derive(Debug, Clone, Default)]
-pub struct Budgets<'a>(BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>);
+pub struct Budgets<'a>(BTreeMap<&'a str, BudgetsOfNamespace<'a>>);
+
+#[derive(Debug, Clone, Default)]
+struct BudgetsOfNamespace<'a> {
+    budgets: Vec<&'a PodDisruptionBudget>,
+    /// The numbers of those that select pods with these labels, which many pods share.
+    by_labels: RefCell<HashMap<BTreeMap<String, String>, Vec<usize>>>,
+}
 
 impl<'a> Budgets<'a> {
     /// Sorts budgets by namespace.
     pub fn new(budgets: &'a [PodDisruptionBudget]) -> Self {
-        let mut by_namespace: BTreeMap<&str, Vec<&PodDisruptionBudget>> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<&str, BudgetsOfNamespace<'_>> = BTreeMap::new();
         for budget in budgets {
-            by_namespace.entry(&budget.metadata.namespace).or_default().push(budget);
+            by_namespace.entry(&budget.metadata.namespace).or_default().budgets.push(budget);
         }
         Budgets(by_namespace)
     }
 
     /// Returns the budgets that count the preemption of a pod.
     fn of(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
-        let labels = &pod.metadata.labels;
-        let counts = |budget: &&&PodDisruptionBudget| {
+        let (namespace, labels) = (pod.metadata.namespace.as_str(), &*pod.metadata.labels);
+        let Some(of_namespace) = self.0.get(namespace).filter(|_| !labels.is_empty()) else { return Vec::new() };
+        let budgets = &of_namespace.budgets;
+        let mut by_labels = of_namespace.by_labels.borrow_mut();
+        if !by_labels.contains_key(labels) {
             // Unlike an eviction, preemption takes an empty selector for one that selects nothing.
-            let selector = budget.spec.selector.as_ref().filter(|selector| !selector.is_empty());
-            selector.is_some_and(|selector| selector.matches(labels))
-                && !budget.status.disrupted_pods.contains_key(&pod.metadata.name)
-        };
-        let in_namespace = self.0.get(pod.metadata.namespace.as_str()).filter(|_| !labels.is_empty());
-        in_namespace.into_iter().flatten().filter(counts).copied().collect()
+            let selects = |budget: &PodDisruptionBudget| {
+                let is_empty = budget.spec.selector.as_ref().is_some_and(LabelSelector::is_empty);
+                !is_empty && budget.selects(namespace, labels)
+            };
+            let selecting = (0..budgets.len()).filter(|number| selects(budgets[*number])).collect();
+            by_labels.insert(labels.clone(), selecting);
+        }
+        let selecting = by_labels.get(labels).into_iter().flatten().map(|number| budgets[*number]);
+        selecting.filter(|budget| !budget.status.disrupted_pods.contains_key(&pod.metadata.name)).collect()
     }
 }
 
@@ -173,8 +203,11 @@ pub struct Contest<'a> {
 impl<'a> Contest<'a> {
     /// Sets a pod with these requests against the others: all that are bound to the node or nominated for it, and have not ended.
     pub fn new(pod: &'a Pod, requests: &Amounts, node: &'a Node, others: &[&'a Pod]) -> Self {
-        let requests: Vec<(&str, i64)> =
-            requests.iter().filter(|(_, amount)| **amount > 0).map(|(name, amount)| (name.as_str(), *amount)).collect();
+        let requests: Vec<(&str, i64)> = requests
+            .iter()
+            .filter(|(name, amount)| **amount > 0 && is_counted(name))
+            .map(|(name, amount)| (name.as_str(), *amount))
+            .collect();
         let allocatable = |resource: &str| node.status.allocatable.get(resource);
         let free = requests.iter().map(|(name, _)| allocatable(name).map_or(0, |quantity| amount(name, quantity)));
         let empty =
@@ -198,8 +231,30 @@ impl<'a> Contest<'a> {
     }
 
     fn as_it_is(&self) -> Room {
+        self.empty.with(self.occupants())
+    }
+
+    /// Returns the pods that leave it less room: those that are bound, and nominated ones that go first.
+    fn occupants(&self) -> impl Iterator<Item = &Occupant<'a>> {
         let nominated = self.nominated.iter().filter(|other| priority(other.pod) >= priority(self.pod));
-        self.empty.with(self.bound.iter().chain(nominated))
+        self.bound.iter().chain(nominated)
+    }
+
+    /// Returns the terminating pods that have what the pod lacks, if it has room once all terminating pods have left.
+    pub fn leaving(&self) -> Option<Vec<&'a Pod>> {
+        let is_terminating = |other: &&Occupant<'_>| other.pod.metadata.is_terminating();
+        let staying = self.empty.with(self.occupants().filter(|other| !is_terminating(other)));
+        if !self.fits_in(&staying) {
+            return None;
+        }
+        let now = self.as_it_is();
+        let has_some = |other: &&Occupant<'_>| {
+            let mut amounts = self.requests.iter().zip(&now.free).zip(&other.takes);
+            now.pod_slots <= 0
+                || other.conflicts
+                || amounts.any(|((requested, free), takes)| requested > free && *takes > 0)
+        };
+        Some(self.occupants().filter(is_terminating).filter(has_some).map(|other| other.pod).collect())
     }
 
     /// Returns what becomes of the pod, which does not fit; `budgets` is absent if they are not known.

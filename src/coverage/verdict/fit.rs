@@ -13,6 +13,7 @@ use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::ports::{conflicts, host_ports};
+use crate::scheduling::preemption::{Contest, priority};
 use crate::scheduling::resources::{
     Amounts, Insufficient, NodeUsage, amount, fits, format_amount, pod_requests, template_requests,
 };
@@ -42,7 +43,6 @@ impl<'a> NodeRoom<'a> {
         if !index.snapshot.knows_all_pods_on(name) {
             return None;
         }
-        let priority = |pod: &Pod| pod.spec.priority.unwrap_or(0);
         let goes_first = |other: &&Pod| priority(other) >= priority(pod) && other.metadata.uid != pod.metadata.uid;
         let nominated = index.nominated_for(name).into_iter().filter(goes_first);
         let all = index.bound_to(name).into_iter().chain(nominated);
@@ -134,9 +134,17 @@ impl<'a> NodeRoom<'a> {
 /// Returns whether a pod that is not bound fits on a node as soon as the terminating pods have left it; `None` if not all
 /// pods of the node were read.
 pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
-    let room = NodeRoom::without(index, node, pod, |other| other.metadata.is_terminating())?;
-    let has_conflicts = !port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty();
-    Some(!has_conflicts && room.shortages(&pod_requests(pod)).is_empty())
+    Some(contest(index, node, pod)?.leaving().is_some())
+}
+
+/// Returns whether a pod that is not bound fits on a node as it is; `None` if not all pods of the node were read.
+pub fn fits_now(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
+    Some(contest(index, node, pod)?.fits())
+}
+
+fn contest<'a>(index: &'a Index<'_>, node: &'a Node, pod: &'a Pod) -> Option<Contest<'a>> {
+    let room = NodeRoom::of(index, node, pod)?;
+    Some(Contest::new(pod, &pod_requests(pod), node, &room.pods))
 }
 
 /// Returns the resources of which a pod that is not bound requests more than `other` does, and therefore too much for a

@@ -104,7 +104,8 @@ fn the_scheduler_preempts_whom_the_report_names_and_never_an_equal() {
         (cluster.get(&["ds", "agent"])["status"]["currentNumberScheduled"] == 2).then_some(())
     });
     let coverage = ["coverage", "agent", "-n", "default", "-o", "json"];
-    let preempts = "the scheduler will preempt default/web-lower (priority 0, against a PodDisruptionBudget)";
+    // It has not reported on the pods.
+    let preempts = "preempting default/web-lower (priority 0, against a PodDisruptionBudget) would make room";
     let equal = "the pod stays Pending: no pod on the node has a lower priority (equal priority never preempts)";
     let check = |report: &Value| {
         let (message, _) = said(report, "lower");
@@ -119,7 +120,7 @@ fn the_scheduler_preempts_whom_the_report_names_and_never_an_equal() {
         let ended = run(&cluster.kubeconfig_of("bob"), &arguments);
         (ended.code == Some(0)).then(|| ended.json())
     });
-    assert!(said(&report, "lower").0.contains("will preempt default/web-lower (priority 0)"), "{report}");
+    assert!(said(&report, "lower").0.contains("preempting default/web-lower (priority 0) would make room"), "{report}");
     let missing = report["incomplete"].as_array().unwrap().iter().map(|gap| gap["permission"].as_str().unwrap());
     assert_eq!(missing.collect::<Vec<_>>(), ["list poddisruptionbudgets.policy"]);
     let dump = folder.path().join("dump.json");

@@ -16,6 +16,11 @@ fn says(reason: &str) -> String {
     )
 }
 
+/// Reports a reason without the outcome of preemption.
+fn only_says(reason: &str) -> String {
+    says(reason).split_once(" no new claims").map(|(before, _)| before.to_owned()).unwrap_or_default()
+}
+
 fn asking(cpu: &str) -> Value {
     json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": cpu}}}]}})
 }
@@ -188,14 +193,58 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "lesser_pod_will_be_preempted",
-            pending("Insufficient cpu", of_priority(100, "600m")).other_pod("other-a", "n", asking("3900m")),
+            plain()
+                .pending_pod("agent-x", "n", &only_says("Insufficient cpu"), of_priority(100, "600m"))
+                .other_pod("other-a", "n", asking("3900m")),
             (Pending, R::InsufficientResource),
             &["the scheduler will preempt default/other-a (priority 0) for the pod"],
             "",
         ),
         case(
+            "scheduler_that_could_not_preempt_is_believed",
+            pending("Insufficient cpu", of_priority(100, "600m")).other_pod("other-a", "n", asking("3900m")),
+            (Pending, R::InsufficientResource),
+            &["; preempting default/other-a (priority 0) would make room"],
+            "",
+        ),
+        case(
+            "another_scheduler_may_not_preempt",
+            plain()
+                .pending_pod("agent-x", "n", &only_says("Insufficient cpu"), json!({"spec": {
+                    "schedulerName": "other", "priority": 100, "containers": asking("600m")["spec"]["containers"]}}))
+                .other_pod("other-a", "n", asking("3900m")),
+            (Pending, R::InsufficientResource),
+            &["; preempting default/other-a (priority 0) would make room"],
+            "",
+        ),
+        case(
+            "equal_pod_that_terminates_makes_room",
+            pending("Insufficient cpu", of_priority(0, "2"))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("12:00:20")}, "spec": asking("3")["spec"]})),
+            (Pending, R::InsufficientResource),
+            &["; the pod fits once default/other-a, which is terminating, has left"],
+            "",
+        ),
+        case(
+            "lesser_pod_that_terminates_is_not_preempted",
+            plain()
+                .pending_pod("agent-x", "n", &only_says("Insufficient cpu"), of_priority(100, "2"))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("12:00:20")}, "spec": asking("3")["spec"]})),
+            (Pending, R::InsufficientResource),
+            &["; the pod fits once default/other-a, which is terminating, has left"],
+            "",
+        ),
+        case(
+            "node_is_nominated_before_a_slow_binding",
+            plain().pending_pod("agent-x", "n", "", json!({"status": {"nominatedNodeName": "n"}})),
+            (Pending, R::WaitingForPreemption),
+            &["the scheduler has nominated the node for the pod"],
+            "",
+        ),
+        case(
             "one_of_equally_important_pods_will_be_preempted",
-            pending("Insufficient cpu", of_priority(100, "600m"))
+            plain()
+                .pending_pod("agent-x", "n", &only_says("Insufficient cpu"), of_priority(100, "600m"))
                 .other_pod("other-a", "n", asking("1900m"))
                 .other_pod("other-b", "n", asking("1900m")),
             (Pending, R::InsufficientResource),

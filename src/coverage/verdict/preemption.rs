@@ -36,6 +36,8 @@ pub fn system_priority(class: &str) -> Option<i32> {
 pub struct Simulation<'a> {
     contest: Contest<'a>,
     outcome: Preemption<'a>,
+    /// The terminating pods that have what the pod lacks, if it fits without them.
+    leaving: Option<Vec<&'a Pod>>,
 }
 
 impl<'a> Simulation<'a> {
@@ -45,33 +47,45 @@ impl<'a> Simulation<'a> {
         if contest.fits() {
             return None;
         }
-        let outcome = contest.outcome(index.budgets());
-        Some(Simulation { contest, outcome })
+        let outcome = match contest.outcome(index.budgets()) {
+            Preemption::Preempts(victims) => Preemption::Preempts(victims.without_terminating()),
+            other => other,
+        };
+        let leaving = contest.leaving();
+        Some(Simulation { contest, outcome, leaving })
     }
 
-    /// Returns the pods that the scheduler preempts, if that makes room.
+    /// Returns the pods that the scheduler preempts, if that makes room and the pods that are terminating leave too little.
     pub fn victims(&self) -> Option<&Victims<'a>> {
         match &self.outcome {
-            Preemption::Preempts(victims) => Some(victims),
+            Preemption::Preempts(victims) if self.leaving.is_none() => Some(victims),
             _ => None,
         }
     }
 
-    /// Tells in the finding of a pending pod without room what the scheduler will do about it. The classes are not read for those.
-    pub fn told_of_pending(&self, finding: Finding) -> Finding {
+    /// Tells in the finding of a pending pod without room what the scheduler will do about it, if that is expected of it, or what
+    /// would make room. The classes are not read for those.
+    pub fn told_of_pending(&self, finding: Finding, is_expected: bool) -> Finding {
         let Some(victims) = self.victims().filter(|_| is_of_room(finding.code)) else {
             return self.told(finding, &[]);
         };
+        if !is_expected {
+            let message = finding.message.words("; preempting ").value(names(victims)).words(" would make room");
+            return Finding { message, ..finding };
+        }
         let message =
             finding.message.words("; the scheduler will preempt ").value(names(victims)).words(" for the pod");
         Finding { message, advice: "wait: the scheduler tries the pod again within 5 minutes".into(), ..finding }
     }
 
-    /// Tells in the finding of a pod without room why the scheduler does not preempt others for it, and from which priority on it
-    /// would.
+    /// Tells in the finding of a pod without room that it fits once others have terminated, or why the scheduler does not preempt
+    /// others for it, and from which priority on it would.
     pub fn told(&self, finding: Finding, classes: &[PriorityClass]) -> Finding {
         if !is_of_room(finding.code) {
             return finding;
+        }
+        if let (Some(pods), false) = (&self.leaving, matches!(self.outcome, Preemption::Waits)) {
+            return fits_once_left(finding, pods);
         }
         let why = match self.outcome {
             Preemption::Preempts(_) | Preemption::Waits => return finding,
@@ -103,6 +117,16 @@ impl<'a> Simulation<'a> {
 /// Returns whether a reason is about what other pods could make room for.
 pub fn is_of_room(code: ReasonCode) -> bool {
     matches!(code, ReasonCode::HostPortConflict | ReasonCode::InsufficientResource | ReasonCode::TooManyPods)
+}
+
+/// Tells in the finding of a pod without room that it fits once pods that are terminating have left.
+fn fits_once_left(finding: Finding, pods: &[&Pod]) -> Finding {
+    let have_left =
+        if pods.len() == 1 { ", which is terminating, has left" } else { ", which are terminating, have left" };
+    let pods = listed(pods.iter().copied(), "and");
+    let message = finding.message.words("; the pod fits once ").value(pods).words(have_left);
+    let advice = "wait; if that takes longer than the grace period, check for finalizers";
+    Finding { message, advice: advice.into(), ..finding }
 }
 
 /// Finds that a pod that does not exist yet has room if others are preempted.
@@ -150,7 +174,7 @@ pub fn names(victims: &Victims<'_>) -> String {
     let is_alike = |a: &Victim<'_>, b: &Victim<'_>| {
         (priority(a.pod), a.violates_budget == Some(true)) == (priority(b.pod), b.violates_budget == Some(true))
     };
-    let certain = victims.certain.chunk_by(is_alike).map(|alike| listed(alike, "and"));
+    let certain = victims.certain.chunk_by(is_alike).map(|alike| with_priority(alike, "and"));
     let choices = victims.choices.iter().map(|choice| {
         let count = match (choice.at_least, choice.at_most) {
             (0, _) => "perhaps some".to_owned(),
@@ -158,20 +182,26 @@ pub fn names(victims: &Victims<'_>) -> String {
             (1, most) if most == choice.of.len() => "some".to_owned(),
             (least, most) => format!("{least} to {most}"),
         };
-        let alike: Vec<String> = choice.of.chunk_by(is_alike).map(|alike| listed(alike, "or")).collect();
+        let alike: Vec<String> = choice.of.chunk_by(is_alike).map(|alike| with_priority(alike, "or")).collect();
         format!("{count} of {}", alike.join(", "))
     });
     certain.chain(choices).collect::<Vec<_>>().join(", ")
 }
 
-/// Lists pods of the same priority.
-fn listed(alike: &[Victim<'_>], conjunction: &str) -> String {
-    let mut names: Vec<String> = alike.iter().take(NAMED).map(|victim| full_name(victim.pod)).collect();
-    if let more @ 1.. = alike.len().saturating_sub(NAMED) {
+/// Lists pods, of which only a few are named.
+fn listed<'a>(pods: impl ExactSizeIterator<Item = &'a Pod>, conjunction: &str) -> String {
+    let more = pods.len().saturating_sub(NAMED);
+    let mut names: Vec<String> = pods.take(NAMED).map(full_name).collect();
+    if more > 0 {
         names.push(format!("{more} more"));
     }
     let last = names.pop().unwrap_or_default();
-    let names = if names.is_empty() { last } else { format!("{} {conjunction} {last}", names.join(", ")) };
+    if names.is_empty() { last } else { format!("{} {conjunction} {last}", names.join(", ")) }
+}
+
+/// Lists pods of the same priority.
+fn with_priority(alike: &[Victim<'_>], conjunction: &str) -> String {
+    let names = listed(alike.iter().map(|victim| victim.pod), conjunction);
     let first = alike.first();
     let priority = first.map_or(0, |victim| priority(victim.pod));
     let violates = first.is_some_and(|victim| victim.violates_budget == Some(true));
@@ -183,7 +213,7 @@ fn listed(alike: &[Victim<'_>], conjunction: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::coverage::test_support::{World, world};
+    use crate::coverage::test_support::{World, at, world};
     use crate::coverage::what_if::what_if;
     use crate::model::snapshot::Snapshot;
     use crate::report::reason::ReasonCode;
@@ -261,6 +291,33 @@ mod tests {
             assert!(!report.passes() && group.message.contains(says), "{}", group.message);
             assert!(group.fix.advice.ends_with(advice), "{}", group.fix.advice);
         }
+    }
+
+    #[test]
+    fn room_that_is_being_freed_is_neither_preempted_nor_missing() {
+        let leaving = |pods: &[(&str, &str, i32, bool)], class: &str| {
+            let world = pods.iter().fold(world().node("n", json!({})), |world, (name, cpu, priority, terminates)| {
+                let mut pod = asking(cpu, *priority);
+                if *terminates {
+                    pod["metadata"]["deletionTimestamp"] = json!(at("12:00:20"));
+                }
+                world.other_pod(name, "n", pod)
+            });
+            preview(class, world, |_| {})
+        };
+        for class in ["low", "high", "polite"] {
+            for (name, priority) in [("equal", 10), ("lower", 0), ("higher", 5000)] {
+                let report = leaving(&[(name, "3", priority, true), ("db", "1", 0, false)], class);
+                let group = &report.does_not_fit[0];
+                let says = format!("; the pod fits once default/{name}, which is terminating, has left");
+                assert!(group.message.ends_with(&says), "{class}: {}", group.message);
+                assert!(group.fix.advice.starts_with("wait"), "{}", group.fix.advice);
+                assert_eq!(report.nodes[0].preemption, None);
+            }
+        }
+        // What is terminating makes too little room, and is not preempted.
+        let report = leaving(&[("a", "2", 0, false), ("b", "1", 0, true), ("c", "1", 5000, false)], "high");
+        assert_eq!(report.fits_by_preemption[0].message, "fits if it preempts default/a (priority 0)");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub enum Preemption {
     NoVictims,
     /// Preemption would not help.
     NotHelpful,
+    /// It failed for another reason, such as that another rule keeps the pod from the node even then.
+    Failed,
 }
 
 impl SchedulerMessage {
@@ -31,15 +33,14 @@ impl SchedulerMessage {
     /// The shape is that of `FitError.Error`, pkg/scheduler/framework/types.go, release 1.37.2.
     pub fn parse(message: &str) -> Self {
         let (filters, preemption) = match message.split_once("preemption: ") {
-            Some((filters, preemption)) => (filters, preemption),
-            None => (message, ""),
+            Some((filters, preemption)) => (filters, Some(preemption)),
+            None => (message, None),
         };
-        let preemption = if preemption.contains("No preemption victims found") {
-            Preemption::NoVictims
-        } else if preemption.contains("Preemption is not helpful") {
-            Preemption::NotHelpful
-        } else {
-            Preemption::NotReported
+        let preemption = match preemption {
+            None => Preemption::NotReported,
+            Some(outcome) if outcome.contains("No preemption victims found") => Preemption::NoVictims,
+            Some(outcome) if outcome.contains("Preemption is not helpful") => Preemption::NotHelpful,
+            Some(_) => Preemption::Failed,
         };
         let filters = filters.split_once("nodes are available: ").map_or(filters, |(_, rest)| rest);
         let filters = filters.split(". ").next().unwrap_or_default().trim().trim_end_matches(['.', ',']);

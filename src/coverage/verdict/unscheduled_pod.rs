@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::admission;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, delete_pod, describe_pod, edit};
-use super::fit::{NodeRoom, port_conflicts};
-use super::preemption::{Simulation, names};
+use super::fit::{NodeRoom, fits_now, port_conflicts};
+use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
 use crate::model::daemon_set::DaemonSet;
@@ -46,6 +46,8 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(waiting_for_preemption(subject, node, pod));
     match &last {
+        // A scheduler that has nominated a node has tried the pod.
+        None if !findings.is_empty() => {}
         None => findings.extend(scheduler_silent(subject, pod)),
         Some(last) => findings.extend(not_recomputed_here(subject, node, pod, last, &recomputed)),
     }
@@ -85,12 +87,26 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let lacking = conflicts.into_iter().chain(shortages);
     // Preemption does not help a pod that does not tolerate the node, or does not match it.
     let simulation = findings.is_empty().then(|| Simulation::new(subject.index, &room, pod, &requests)).flatten();
+    let is_expected = simulation.is_some() && expects_preemption(subject, pod);
     let told = |finding: Finding| match &simulation {
-        Some(simulation) => simulation.told_of_pending(finding),
+        Some(simulation) => simulation.told_of_pending(finding, is_expected),
         None => finding,
     };
     findings.extend(lacking.map(told));
     findings
+}
+
+/// The scheduler of pods that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Returns whether the scheduler will preempt other pods for a pod if the simulation finds that this makes room: the default
+/// scheduler lacks nothing but room for it, and has not reported that preemption failed.
+fn expects_preemption(subject: &Subject, pod: &Pod) -> bool {
+    let Some(LastReport { message, .. }) = last_report(subject, pod) else { return false };
+    matches!(pod.spec.scheduler_name.as_str(), "" | DEFAULT_SCHEDULER)
+        && message.preemption == Preemption::NotReported
+        && !message.reasons.is_empty()
+        && message.reasons.iter().all(|reason| is_of_room(code_of(reason)))
 }
 
 /// Returns the scheduler's last report on a pod, or `None` if it has not tried it.
@@ -131,12 +147,12 @@ fn scheduling_gated(pod: &Pod) -> Option<Finding> {
 
 /// Finds that no scheduler has tried to schedule the pod.
 fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
-    let scheduler = if pod.spec.scheduler_name.is_empty() { "default-scheduler" } else { &pod.spec.scheduler_name };
+    let scheduler = if pod.spec.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &pod.spec.scheduler_name };
     let mut message = Sentence::from(format!("{scheduler} has not tried to schedule the pod"));
     if let Some(created) = pod.metadata.creation_timestamp.get() {
         message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
     }
-    let (advice, command) = if scheduler == "default-scheduler" {
+    let (advice, command) = if scheduler == DEFAULT_SCHEDULER {
         let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
         ("check that kube-scheduler is running".to_owned(), lease)
     } else {
@@ -145,16 +161,22 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(Finding::new(ReasonCode::SchedulerSilent, message, advice).with_command(command))
 }
 
-/// Finds that lower-priority pods of the node are being preempted for the pod.
+/// Finds that the scheduler has nominated the node for the pod, and which lower-priority pods are being preempted for it.
+///
+/// Since release 1.35, the node is also nominated before a binding that takes long: `bindingCycle`, pkg/scheduler/schedule_one.go.
 fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
     if pod.status.nominated_node_name != node.metadata.name {
         return None;
     }
-    let message = Sentence::from("the scheduler has nominated the node for the pod, and waits for ");
+    let message = Sentence::from("the scheduler has nominated the node for the pod");
     let is_victim =
         |other: &&Pod| is_terminating_by_preemption(other) && !other.is_terminal() && priority(other) < priority(pod);
     let victims = subject.index.bound_to(&node.metadata.name).into_iter().filter(is_victim);
     let certain: Vec<Victim<'_>> = victims.map(|pod| Victim { pod, violates_budget: None }).collect();
+    if certain.is_empty() && fits_now(subject.index, node, pod) == Some(true) {
+        return Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait until the pod is bound"));
+    }
+    let message = message.words(", and waits for ");
     let message = if certain.is_empty() {
         message.words("the pods that it preempts to terminate")
     } else {
@@ -412,6 +434,45 @@ mod tests {
             assert_eq!(!reason.message.contains("no longer true"), kept, "{priority}: {}", reason.message);
             assert_eq!(reason.message.contains("default/other"), kept, "{priority}: {}", reason.message);
         }
+    }
+
+    #[test]
+    fn preemption_is_expected_only_of_a_scheduler_that_lacks_nothing_but_room_and_has_not_tried() {
+        let asks = |cpu: &str| json!([{"name": "agent", "resources": {"requests": {"cpu": cpu}}}]);
+        let told = |report: &str| {
+            let pod = json!({"spec": {"priority": 100, "containers": asks("2")}});
+            let world = world().node("n", json!({})).pending_pod("agent-x", "n", report, pod);
+            let world = world.other_pod("other-a", "n", json!({"spec": {"containers": asks("3")}}));
+            let mut reasons = world.only_node().reasons.into_iter();
+            let reason = reasons.find(|reason| reason.code == R::InsufficientResource).unwrap();
+            assert_eq!(reason.message.contains("would make room"), !reason.message.contains("will preempt"));
+            (reason.message.contains("will preempt"), reason.fix.advice)
+        };
+        let (wait, lower) =
+            ("wait: the scheduler tries the pod again within 5 minutes", "lower the cpu request, or free");
+        for (report, is_expected) in [
+            (says("Insufficient cpu"), true),
+            // It has not reported anything.
+            (String::new(), false),
+            (
+                says("Insufficient cpu")
+                    + " preemption: 0/2 nodes are available: 1 node(s) didn't match pod anti-affinity rules.",
+                false,
+            ),
+            (says("node(s) didn't match pod anti-affinity rules"), false),
+        ] {
+            let (will, advice) = told(&report);
+            assert_eq!(will, is_expected, "{report}");
+            assert!(advice.starts_with(if is_expected { wait } else { lower }), "{advice}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_nominated_and_has_room_waits_for_no_other_pod() {
+        let nominated = json!({"status": {"nominatedNodeName": "n"}});
+        let reasons = world().node("n", json!({})).pending_pod("agent-x", "n", "", nominated).only_node().reasons;
+        let told: Vec<&str> = reasons.iter().map(|reason| reason.message.as_str()).collect();
+        assert_eq!(told, ["the scheduler has nominated the node for the pod"]);
     }
 
     #[test]

@@ -320,6 +320,12 @@ mod tests {
         assert_eq!((names, daemon_set.stale_pods), (vec!["level"], None));
         assert_eq!(report.incomplete.len(), 1);
         assert!(report.incomplete[0].message.contains("get secrets is forbidden"), "{}", report.incomplete[0].message);
+        // So it is of what is not requested.
+        let mut world = using();
+        let cause = GapCause::NotRequested;
+        world.snapshot.gaps.push(Gap { kind: Kind::Secrets, namespace: Some("default".to_owned()), cause });
+        let report = told(world);
+        assert_eq!((report.unknown.len(), report.stale_pods), (1, None));
         // Without managed fields it may have been changed since it was created, unless that was after the pod had started.
         assert_eq!(told(with(using(), Kind::Secrets, "level", None)).stale_pods, None);
     }

@@ -419,3 +419,35 @@ fn violations(pods: &[&Occupant<'_>], budgets: Option<&Budgets<'_>>) -> Vec<Opti
     };
     (0..pods.len()).map(combined).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::Budgets;
+    use crate::model::pod::Pod;
+    use crate::model::pod_disruption_budget::PodDisruptionBudget;
+
+    #[test]
+    fn a_budget_counts_the_pods_with_the_same_labels_but_for_those_that_it_has_counted() {
+        let budget = |name: &str, selector: Value| -> PodDisruptionBudget {
+            from_value(json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"selector": selector},
+                "status": {"disruptedPods": {"web-2": "2026-03-01T11:00:00Z"}}}))
+            .unwrap()
+        };
+        let all = [budget("web", json!({"matchLabels": {"app": "web"}})), budget("all", json!({}))];
+        let budgets = Budgets::new(&all);
+        let of = |namespace: &str, name: &str, labels: Value| {
+            let metadata = json!({"name": name, "namespace": namespace, "labels": labels});
+            let pod: Pod = from_value(json!({ "metadata": metadata })).unwrap();
+            budgets.of(&pod).into_iter().map(|budget| budget.metadata.name.clone()).collect::<Vec<_>>()
+        };
+        let web = || json!({"app": "web"});
+        for _ in 0..2 {
+            assert_eq!(of("shop", "web-1", web()), ["web"]);
+            assert_eq!(of("shop", "web-2", web()), [""; 0]);
+            assert_eq!(of("shop", "db-0", json!({"app": "db"})), [""; 0]);
+            assert_eq!(of("other", "web-1", web()), [""; 0]);
+        }
+    }
+}

@@ -306,8 +306,8 @@ fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
         // So is a paused Advanced DaemonSet.
         rolling.paused = false;
     }
-    let stays =
-        |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !(is_evicted && may_evict_itself(situation, node));
+    let is_of_eviction = |node: &RolloutNode<'_>| is_evicted && may_evict_itself(situation, node);
+    let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !is_of_eviction(node);
     // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
     let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
     let advice = match takes_nodes_down {

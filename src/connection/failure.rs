@@ -33,6 +33,11 @@ pub(super) fn unanswered(server: &str, error: &(dyn Error + 'static)) -> Connect
             _ => {}
         }
     }
+    let is_malformed = |cause: &(dyn Error + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
+    if let Some(problem) = causes(error).find(|cause| is_malformed(*cause)) {
+        return ConnectionError::lost(format!("the answer of the server {server} is not valid HTTP: {problem}"))
+            .hint("check that the server is a Kubernetes API server, and that no proxy changes its answers");
+    }
     // The outer errors say only that the request failed.
     let cause = causes(error).last().unwrap_or(error);
     // hyper-util has no public type for it.

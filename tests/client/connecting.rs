@@ -332,3 +332,11 @@ fn version_warns_of_a_server_that_is_much_newer_than_the_rules() {
         );
     }
 }
+
+#[test]
+fn an_answer_that_is_not_http_is_told_from_no_answer() {
+    let server = Server::start(|asked| cluster(asked).with("warning", "299 - \"\u{1b}[31mold\""));
+    let error = read(&options(&server), &agent()).unwrap_err().to_string();
+    let expected = format!("the answer of the server {} is not valid HTTP: ", server.address);
+    assert!(error.starts_with(&expected), "{error}");
+}

@@ -151,11 +151,6 @@ impl ClusterError {
         }
     }
 
-    /// Tells whether a request was refused before it came to the API server, as far as is known, and is not on its way.
-    pub fn is_refused_on_the_way(&self) -> bool {
-        matches!(self, ClusterError::NotFromApi { code: 300..=407 | 409..=498, .. })
-    }
-
     /// Tells whether the same request may succeed a moment later.
     pub fn is_transient(&self) -> bool {
         self.outcome_unknown() || matches!(self, ClusterError::Api { code: 429, .. })

@@ -53,14 +53,10 @@ impl Server for ApiServer<'_> {
         answer.map_err(|error| match (error, step) {
             (error, _) if is_absent(&error, step) => Failed::NotFound,
             (ClusterError::Api { reason, .. }, Step::EvictPod(_)) if reason == DISRUPTION_BUDGET => Failed::Blocked,
-            // Whether it was applied shows in the pod.
-            (error, Step::EvictPod(_) | Step::DeletePod(_)) if error.is_transient() => {
-                Failed::OutcomeUnknown(error.into())
-            }
             (error, _) if error.is_conflict() => Failed::Conflict(error.into()),
             (error, Step::PatchDaemonSet(_)) if error.is_misfit_of_patch() => Failed::Conflict(error.into()),
-            (error, _) if error.is_refused_on_the_way() => Failed::Unconfirmed(error.into()),
             (error, _) if error.outcome_unknown() => Failed::OutcomeUnknown(error.into()),
+            (error, _) if error.is_transient() => Failed::Busy(error.into()),
             (error, _) => Failed::Refused(error.into()),
         })
     }

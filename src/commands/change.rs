@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun};
 use super::hold_trial::{check_end_of_hold, held_at, tried_template};
-use super::not_applied::{NotApplied, applied_or_not, not_observed, not_read, not_shown};
+use super::not_applied::{NotApplied, applied_or_not, not_answered, not_observed, not_read, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::output::{self, Output};
 use super::parse::Named;
@@ -30,6 +30,7 @@ use crate::model::hold::Hold;
 use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
+use crate::plan::retry::RETRIED_ANNOTATION;
 use crate::plan::{Action, Plan, PodRef, Step};
 use crate::render;
 use crate::render::view::View;
@@ -398,8 +399,10 @@ impl PendingChange<'_> {
             interrupt.expect_changes();
         }
         let server = ApiServer { live: self.session.source.live()?, is_dry_run };
-        let application = server.apply(step, self.before.daemon_set, interrupt.requested());
+        let patience = self.settings.given_patience().unwrap_or(Duration::MAX);
+        let application = timeout(patience, server.apply(step, self.before.daemon_set, interrupt.requested()));
         let application = show_progress(application, &self.session.progress, io).await;
+        let application = application.unwrap_or_else(|_| Application::Unknown(not_answered(patience)));
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let kept = match &application {
@@ -476,11 +479,19 @@ impl PendingChange<'_> {
                 }
                 Ok(Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error)))
                 | Err(error) => (LeftBecause::NotReached, error),
-                Ok(Application::Unknown(error)) if is_dry_run => (LeftBecause::NotReached, error),
+                Ok(Application::Unknown(error) | Application::NotSeen(error)) if is_dry_run => {
+                    (LeftBecause::NotReached, error)
+                }
                 Ok(Application::Unknown(error)) => {
-                    self.report.outcome.stage = ChangeStage::Unknown;
                     let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
                     (LeftBecause::Unknown, CommandError { exit, ..error })
+                }
+                Ok(Application::NotSeen(error)) => {
+                    let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
+                    (
+                        LeftBecause::Unknown,
+                        error.hint("the pod was not deleted when it was read again, and may still be"),
+                    )
                 }
                 Ok(Application::Refused(_) | Application::Recreated | Application::Kept(..)) => {
                     self.leave(pod, LeftBecause::Changed);
@@ -514,12 +525,17 @@ impl PendingChange<'_> {
         let rest = plan.steps.iter().filter_map(pod_of).skip_while(|pod| *pod != last);
         rest.for_each(|pod| self.leave(pod, if pod == last { left } else { LeftBecause::NotReached }));
         let mut so_far = format!("pods deleted before that: {}", self.deleted);
+        let stage = match self.report.outcome.stage {
+            ChangeStage::TriedOut => ChangeStage::Refused,
+            stage => {
+                so_far = format!("the annotation {RETRIED_ANNOTATION} was written; {so_far}");
+                if left == LeftBecause::Unknown { ChangeStage::Unknown } else { stage }
+            }
+        };
         if left == LeftBecause::Unknown {
             so_far = format!("it is not known whether pod {} was deleted; {so_far}", last.name);
         }
         let error = error.hint(self.repeat().after(&so_far));
-        let stage = self.report.outcome.stage;
-        let stage = if stage == ChangeStage::TriedOut { ChangeStage::Refused } else { stage };
         self.not_applied(stage, error, io, out)
     }
 

@@ -31,7 +31,8 @@ pub struct ChangeArgs {
     /// Do not wait until the controller has observed the change
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait for the controller, such as `30s` or `5m`; 0 means no limit [default: 30s]
+    /// How long to wait for the controller, such as `30s` or `5m`, and, if given, for the answer to the change; 0 means no limit
+    /// [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
     timeout: Option<Duration>,
     /// After the change, follow the rollout until it is done, as `kubectl ds status --watch` does

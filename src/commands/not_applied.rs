@@ -38,6 +38,11 @@ fn within(patience: Option<Duration>) -> String {
     patience.map_or_else(String::new, |patience| format!(" within {}s", patience.as_secs()))
 }
 
+/// Makes the error of a server that does not answer a change in time.
+pub(super) fn not_answered(patience: Duration) -> CommandError {
+    CommandError::new(format!("the API server has not answered the change{}", within(Some(patience))))
+}
+
 /// Makes the error of a controller that does not act in time.
 pub(super) fn not_observed(patience: Option<Duration>) -> CommandError {
     let within = within(patience);
@@ -62,6 +67,10 @@ pub(super) fn applied_or_not(
     repeat: Fix,
 ) -> Result<Value, Box<NotApplied>> {
     let refused = |error| NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), error };
+    let unknown = |error: CommandError, hint: Fix| {
+        let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
+        NotApplied { stage: ChangeStage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
+    };
     Err(Box::new(match application {
         Application::Applied(object) => return Ok(object),
         Application::Refused(StepRefusal::Changed { by, changes }) => {
@@ -106,10 +115,10 @@ pub(super) fn applied_or_not(
             );
             NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
         }
-        Application::Unknown(error) => {
-            let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-            let hint = repeat.after("it is not known whether the change was applied");
-            NotApplied { stage: ChangeStage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
+        Application::Unknown(error) => unknown(error, repeat.after("it is not known whether the change was applied")),
+        Application::NotSeen(error) => {
+            let found = "it is not known whether the change was applied; it was not when the DaemonSet was read again";
+            unknown(error, repeat.after(found))
         }
     }))
 }

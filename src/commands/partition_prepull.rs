@@ -179,7 +179,8 @@ impl Run<'_> {
         match apply(&server, step, self.before, false).await {
             Application::Applied(_) => Ok(()),
             Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error))
-            | Application::Unknown(error) => Err(error),
+            | Application::Unknown(error)
+            | Application::NotSeen(error) => Err(error),
             // Only its namespace can be missing.
             Application::Refused(_) | Application::Recreated | Application::Kept(..) => {
                 Err(CommandError::new(format!("namespace {:?} not found", self.before.metadata.namespace)))

@@ -181,6 +181,12 @@ impl<'a> Run<'a> {
                 return Err(error.hint(self.repeat()).into());
             }
             Application::Refused(StepRefusal::NotApplied(error)) => Replaced::Unanswered(error),
+            Application::NotSeen(error) => {
+                let unseen = "it is not known whether pod";
+                let unseen = format!("{unseen} {} on {node} was deleted; it was not when it was read again", pod.name);
+                let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
+                Replaced::Unanswered(error.hint(unseen))
+            }
             Application::Refused(_) | Application::Recreated | Application::Kept(..) => Replaced::Later(None),
             Application::Unknown(error) if error.exit != Exit::Interrupted && self.is_gone(pod, watch, io).await => {
                 Replaced::Yes

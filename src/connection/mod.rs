@@ -25,7 +25,7 @@ pub(crate) use look_path::look_path;
 pub(crate) use observe::Observed;
 pub use options::ConnectOptions;
 pub(crate) use options::parse_duration;
-pub(crate) use retry::TooLongToWait;
+pub(crate) use retry::{Retries, TooLongToWait};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ use tower::retry::RetryLayer;
 use auth::{Authenticate, CredentialSource, has_authorization};
 use connector::Connector;
 use error::ConnectionError;
-use retry::{Limits, Retries};
+use retry::RepeatedUntil;
 
 /// How long a server may be silent; the API server itself gives up after 60 seconds.
 pub(crate) const SILENCE: Duration = Duration::from_secs(75);
@@ -111,8 +111,7 @@ impl Connection {
         self.timeout.map(|timeout| Instant::now() + timeout)
     }
 
-    /// Sends a request for a path, and again if the server is too busy, unless that could repeat a change. `repeats` tells
-    /// whether it is at all.
+    /// Sends a request for a path, and again if the server is too busy, unless it is a change.
     ///
     /// # Errors
     ///
@@ -121,10 +120,8 @@ impl Connection {
         &self,
         mut request: Request<Body>,
         deadline: Option<Instant>,
-        repeats: bool,
     ) -> Result<Response<Body>, ConnectionError> {
-        let until = deadline.unwrap_or_else(|| Instant::now() + SILENCE);
-        request.extensions_mut().insert(Limits { until, repeats });
+        request.extensions_mut().insert(RepeatedUntil(repeated_until(deadline)));
         let sent = self.observed.local_time();
         let answer = self.client.send(request);
         let answer = match deadline {
@@ -160,6 +157,11 @@ impl Connection {
         let how = format!("the response was incomplete after {} s{flag}", limit.as_secs_f64());
         failure::timed_out(&self.server, &how)
     }
+}
+
+/// Returns when the last repetition of a request with a deadline may begin.
+pub(crate) fn repeated_until(deadline: Option<Instant>) -> Instant {
+    deadline.unwrap_or_else(|| Instant::now() + SILENCE)
 }
 
 /// Returns what authenticates the requests of a user with an OIDC provider, and refuses the providers that kubectl no

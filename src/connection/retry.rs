@@ -25,14 +25,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The shortest pause, whatever the server says.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How far a request may be repeated; an extension of the request.
+/// When the last repetition of a request may begin; an extension of the request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// When the last repetition may begin.
-    pub(super) until: Instant,
-    /// Whether it is sent again if the server turns it away before it has looked at it.
-    pub(super) repeats: bool,
-}
+pub(super) struct RepeatedUntil(pub(super) Instant);
 
 /// What the server asks to wait, which is too long; an extension of the response.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +37,10 @@ pub(crate) struct TooLongToWait(pub(crate) Duration);
 ///
 /// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.37. Unlike there, a change is repeated only
 /// after 429, without `Retry-After` for [`PATIENCE`], as reads are after 503 and 504, too, and no pause ends after the last time.
+/// As the policy of a connection it repeats reads alone: whether a 429 is the API server's, and not that of a proxy that has
+/// passed the change on, shows in the body.
 #[derive(Debug, Clone)]
-pub(super) struct Retries {
+pub(crate) struct Retries {
     left: u32,
     patience: Duration,
     pause: Duration,
@@ -59,24 +56,23 @@ impl<B> Policy<Request<Body>, Response<B>, BoxError> for Retries {
     type Future = Sleep;
 
     fn retry(&mut self, request: &mut Request<Body>, result: &mut Result<Response<B>, BoxError>) -> Option<Sleep> {
-        let Limits { until, repeats } = *request.extensions().get()?;
-        let is_read = request.method() == Method::GET;
-        let (wait, asked) = match result {
-            Ok(_) if !repeats => return None,
-            Ok(response) => {
-                let asked = retry_after(response.headers());
-                (self.after_refusal(response.status(), asked, is_read)?, asked)
+        let RepeatedUntil(until) = *request.extensions().get()?;
+        if request.method() != Method::GET {
+            return None;
+        }
+        match result {
+            Ok(response) => match self.next(response.status(), response.headers(), until, true)? {
+                Ok(wait) => Some(sleep(wait)),
+                Err(too_long) => {
+                    response.extensions_mut().insert(too_long);
+                    None
+                }
+            },
+            Err(error) if is_reset(error.as_ref()) => {
+                self.next_pause().filter(|wait| is_before(until, *wait)).map(sleep)
             }
-            Err(error) if is_read && is_reset(error.as_ref()) => (self.next_pause()?, None),
-            Err(_) => return None,
-        };
-        if wait <= until.saturating_duration_since(Instant::now()) {
-            return Some(sleep(wait));
+            Err(_) => None,
         }
-        if let (Ok(response), Some(asked)) = (result, asked) {
-            response.extensions_mut().insert(TooLongToWait(asked));
-        }
-        None
     }
 
     fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
@@ -95,6 +91,23 @@ pub(super) fn clone_request(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 impl Retries {
+    /// Returns how long to wait after an answer before the request is repeated, or that the server asks to wait too long; `None` if
+    /// it is not repeated.
+    pub(crate) fn next(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        until: Instant,
+        is_read: bool,
+    ) -> Option<Result<Duration, TooLongToWait>> {
+        let asked = retry_after(headers);
+        let wait = self.after_refusal(status, asked, is_read)?;
+        match is_before(until, wait) {
+            true => Some(Ok(wait)),
+            false => asked.map(|asked| Err(TooLongToWait(asked))),
+        }
+    }
+
     /// Returns how long to wait after the server has refused a request, or `None` if it is not repeated.
     fn after_refusal(&mut self, status: StatusCode, retry_after: Option<Duration>, is_read: bool) -> Option<Duration> {
         let is_busy = match status {
@@ -118,6 +131,10 @@ impl Retries {
         self.pause *= 2;
         (!wait.is_zero()).then_some(wait)
     }
+}
+
+fn is_before(until: Instant, wait: Duration) -> bool {
+    wait <= until.saturating_duration_since(Instant::now())
 }
 
 /// Returns how long the server asks to wait, in the form of seconds that client-go knows.

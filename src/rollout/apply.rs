@@ -91,12 +91,13 @@ pub(crate) trait Server {
 pub(crate) enum Failed<E> {
     /// The object has another resource version, or the request was sent twice on the way and the first one was applied.
     Conflict(E),
-    /// It may have been applied, or may still be: the answer was lost, or is not one.
+    /// It may have been applied, or may still be: the answer was lost, or is not one of the API server. What has answered in its
+    /// place may still send the request on.
     OutcomeUnknown(E),
-    /// Something on the way to the API server refused it; it may have been applied nevertheless.
-    Unconfirmed(E),
     /// It was not applied.
     Refused(E),
+    /// It was not applied: the API server was too busy to look at it.
+    Busy(E),
     /// The object does not exist.
     NotFound,
     /// It is an eviction that a PodDisruptionBudget does not allow now.
@@ -116,6 +117,8 @@ pub(crate) enum Application<E> {
     Kept(Kept, Value),
     /// It was sent, and whether it was applied is not known.
     Unknown(E),
+    /// As [`Application::Unknown`], and it was not applied when the object was read again. It may still be.
+    NotSeen(E),
 }
 
 /// Why a step was not applied.
@@ -162,6 +165,7 @@ async fn apply_patch<S: Server>(
     is_dry_run: bool,
 ) -> Application<S::Error> {
     let mut patch = patch.clone();
+    let mut unseen = None;
     for retry in 1..=MAX_CONFLICT_RETRIES {
         let step = Step::PatchDaemonSet(patch.clone());
         let failed = match server.send(&step).await {
@@ -178,12 +182,11 @@ async fn apply_patch<S: Server>(
         let error = match failed {
             Failed::NotFound => return Application::Refused(StepRefusal::Deleted),
             Failed::Blocked => return Application::Refused(StepRefusal::Blocked),
-            Failed::Refused(error) | Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error) if is_dry_run => {
+            Failed::Refused(error) | Failed::Busy(error) | Failed::OutcomeUnknown(error) if is_dry_run => {
                 return Application::Refused(StepRefusal::ByServer(error));
             }
-            Failed::Refused(error) => return after_refusal(server, &patch, before, error).await,
-            Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error, true).await,
-            Failed::Unconfirmed(error) => return after_lost_answer(server, &patch, before, error, false).await,
+            Failed::Refused(error) | Failed::Busy(error) => return after_refusal(server, &patch, before, error).await,
+            Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
             Failed::Conflict(error) => error,
         };
         let mut read = server.read_daemon_set(before).await;
@@ -195,13 +198,19 @@ async fn apply_patch<S: Server>(
         }
         match read {
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
+            // A proxy may have sent the patch twice, and show the object from before the first one was applied.
+            Ok(Some(now)) if is_older(&now, &patch) => unseen = Some(error),
             Ok(Some(now)) => match compare(before, &patch, &now) {
                 // What the patch removes was removed by somebody else, which is no change that is shown.
                 Reread::Nothing if patch.applied_to(&now.object).is_err() => {
                     let by = concurrent_edit::managers(&before.object, &now.object);
                     return Application::Refused(StepRefusal::Changed { by, changes: Vec::new() });
                 }
-                Reread::Nothing => patch = patch.with_resource_version(&now.metadata.resource_version),
+                Reread::Nothing if now.metadata.resource_version == patch.resource_version => unseen = Some(error),
+                Reread::Nothing => {
+                    unseen = None;
+                    patch = patch.with_resource_version(&now.metadata.resource_version);
+                }
                 Reread::Change | Reread::ChangeWithout(_) if is_dry_run => {
                     return Application::Refused(StepRefusal::NotApplied(error));
                 }
@@ -212,45 +221,41 @@ async fn apply_patch<S: Server>(
         }
         server.pause(CONFLICT_PAUSE * retry).await;
     }
-    Application::Refused(StepRefusal::Contended)
+    unseen.filter(|_| !is_dry_run).map_or(Application::Refused(StepRefusal::Contended), Application::NotSeen)
+}
+
+/// Returns whether a DaemonSet is from before the version that a patch is locked on, as far as versions can be compared.
+fn is_older(now: &DaemonSet, patch: &DaemonSetPatch) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    let versions = number(&now.metadata.resource_version).zip(number(&patch.resource_version));
+    versions.is_some_and(|(now, locked_on)| now < locked_on)
 }
 
 /// Deletes or evicts a pod as it was read, and finds out what became of that. A pod that does not exist is deleted.
 ///
 /// A pod that has changed is left alone, whatever has changed: whoever has chosen it decides again.
 async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Application<S::Error> {
-    const GONE: Value = Value::Null;
     let is_done = |answer: &Value| match answer["kind"].as_str() {
         Some("Pod") => answer["metadata"]["uid"] == pod.uid.as_str(),
         Some("Status") => answer["status"] == "Success" && answer["apiVersion"] == "v1",
         _ => false,
     };
-    let error = match server.send(step).await {
+    let failed = match server.send(step).await {
         Ok(answer) if is_done(&answer) => return Application::Applied(answer),
         // A proxy may answer anything.
-        Ok(_) => server.unexpected(step, "it is not the deleted pod"),
-        Err(Failed::NotFound) => return Application::Applied(GONE),
-        // A proxy may have sent it twice, and the first one was applied.
-        Err(Failed::Refused(error)) => {
-            return match server.read_pod(pod).await {
-                Ok(None) => Application::Applied(GONE),
-                Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
-                Ok(Some(now)) if now.metadata.is_terminating() => Application::Applied(GONE),
-                _ => Application::Refused(StepRefusal::ByServer(error)),
-            };
-        }
-        Err(Failed::Blocked) => return Application::Refused(StepRefusal::Blocked),
-        Err(Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error)) => error,
-        Err(Failed::Conflict(error)) => {
-            // Another version of it, or another pod.
-            return match server.read_pod(pod).await {
-                Ok(None) => Application::Applied(GONE),
-                Ok(Some(now)) if now.metadata.uid != pod.uid => Application::Recreated,
-                // The first of two requests has made it another version.
-                Ok(Some(now)) if now.metadata.is_terminating() => Application::Applied(GONE),
-                Ok(Some(_)) => Application::Refused(StepRefusal::Contended),
-                Err(_) => Application::Refused(StepRefusal::NotApplied(error)),
-            };
+        Ok(_) => Failed::OutcomeUnknown(server.unexpected(step, "it is not the deleted pod")),
+        Err(failed) => failed,
+    };
+    let error = match failed {
+        Failed::NotFound => return Application::Applied(Value::Null),
+        Failed::Blocked => return Application::Refused(StepRefusal::Blocked),
+        Failed::OutcomeUnknown(error) => error,
+        Failed::Refused(error) => return removed_or(server, pod, |_| StepRefusal::ByServer(error)).await,
+        Failed::Busy(error) => return removed_or(server, pod, |_| StepRefusal::NotApplied(error)).await,
+        // Another version of it, or another pod.
+        Failed::Conflict(error) => {
+            let refusal = |is_read| if is_read { StepRefusal::Contended } else { StepRefusal::NotApplied(error) };
+            return removed_or(server, pod, refusal).await;
         }
     };
     let mut is_unchanged = false;
@@ -259,15 +264,37 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
         match server.read_pod(pod).await {
             // It may have been applied since it was last read.
             Err(_) => is_unchanged = false,
-            Ok(None) => return Application::Applied(GONE),
-            Ok(Some(now)) if now.metadata.uid != pod.uid => return Application::Recreated,
-            Ok(Some(now)) if now.metadata.is_terminating() => return Application::Applied(GONE),
-            Ok(Some(_)) => is_unchanged = true,
+            Ok(now) => match removal(pod, now.as_ref()) {
+                Some(removed) => return removed,
+                None => is_unchanged = true,
+            },
         }
     }
     match is_unchanged {
-        true => Application::Refused(StepRefusal::NotApplied(error)),
+        true => Application::NotSeen(error),
         false => Application::Unknown(error),
+    }
+}
+
+/// Returns what became of a pod whose removal was refused: a proxy may have sent it twice, and the first one was applied. Otherwise
+/// it is refused for this reason, which may depend on whether the pod could be read again.
+async fn removed_or<S: Server>(
+    server: &S,
+    pod: &PodRef,
+    refusal: impl FnOnce(bool) -> StepRefusal<S::Error>,
+) -> Application<S::Error> {
+    let read = server.read_pod(pod).await;
+    let is_read = read.is_ok();
+    let removed = read.ok().and_then(|now| removal(pod, now.as_ref()));
+    removed.unwrap_or_else(|| Application::Refused(refusal(is_read)))
+}
+
+/// Returns what became of a pod that was read again after it was to be removed; `None` if it is still there.
+fn removal<E>(pod: &PodRef, now: Option<&Pod>) -> Option<Application<E>> {
+    match now {
+        None => Some(Application::Applied(Value::Null)),
+        Some(now) if now.metadata.uid != pod.uid => Some(Application::Recreated),
+        Some(now) => now.metadata.is_terminating().then_some(Application::Applied(Value::Null)),
     }
 }
 
@@ -302,9 +329,11 @@ async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::
             (Err(Failed::NotFound), Step::DeleteJob(_)) => return Application::Applied(Value::Null),
             (Err(Failed::NotFound), _) => return Application::Refused(StepRefusal::Deleted),
             (Err(Failed::Blocked), _) => return Application::Refused(StepRefusal::Blocked),
-            (Err(Failed::Refused(error)), _) => return Application::Refused(StepRefusal::ByServer(error)),
+            (Err(Failed::Refused(error) | Failed::Busy(error)), _) => {
+                return Application::Refused(StepRefusal::ByServer(error));
+            }
             // Also that of a quota, which does not matter: it is sent again.
-            (Err(Failed::Conflict(error) | Failed::OutcomeUnknown(error) | Failed::Unconfirmed(error)), _) => error,
+            (Err(Failed::Conflict(error) | Failed::OutcomeUnknown(error)), _) => error,
         });
     }
     error.map_or(Application::Refused(StepRefusal::Contended), Application::Unknown)
@@ -343,14 +372,13 @@ async fn is_confirmed<S: Server>(server: &S, answer: &Value, patch: &DaemonSetPa
 
 /// Reads the object again to find out whether a patch was applied whose answer was lost.
 ///
-/// If it may still be on its way, the server may apply it as long as the object has the resource version that the patch is
+/// It may still be on its way, so that the server may apply it as long as the object has the resource version that the patch is
 /// locked on.
 async fn after_lost_answer<S: Server>(
     server: &S,
     patch: &DaemonSetPatch,
     before: &DaemonSet,
     error: S::Error,
-    is_on_its_way: bool,
 ) -> Application<S::Error> {
     let mut is_unchanged = false;
     for pause in PAUSES {
@@ -359,10 +387,9 @@ async fn after_lost_answer<S: Server>(
             // It may have been applied since the object was last read.
             Err(_) => is_unchanged = false,
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
+            Ok(Some(now)) if is_older(&now, patch) => is_unchanged = false,
             Ok(Some(now)) => match compare(before, patch, &now) {
-                Reread::Nothing if now.metadata.resource_version == patch.resource_version => {
-                    is_unchanged = !is_on_its_way;
-                }
+                Reread::Nothing if now.metadata.resource_version == patch.resource_version => is_unchanged = true,
                 // It may have been applied and taken back.
                 Reread::Nothing if now.metadata.generation > before.metadata.generation => {
                     return Application::Unknown(error);
@@ -377,7 +404,7 @@ async fn after_lost_answer<S: Server>(
         }
     }
     match is_unchanged {
-        true => Application::Refused(StepRefusal::NotApplied(error)),
+        true => Application::NotSeen(error),
         false => Application::Unknown(error),
     }
 }

@@ -14,7 +14,7 @@ use crate::coverage::{controller_lease, creation_refusal, refusal_reason};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, ContainerStatus, Pod};
-use crate::model::snapshot::Kind;
+use crate::model::snapshot::{GapCause, Kind};
 use crate::plan::retry::RETRIED_ANNOTATION;
 use crate::plan::{Plan, PodRef};
 use crate::report::age::{format_age, seconds_between};
@@ -83,6 +83,7 @@ pub(crate) fn retry(before: &Situation<'_>, force: bool) -> Planned {
     report.warnings.extend(in_vain(before, deletes));
     report.incomplete = proposal.unread(false);
     report.incomplete.extend(unread_events(before.index.snapshot, &daemon_set.metadata.namespace));
+    report.incomplete.extend(unread_lease(before).filter(|_| deletes));
     report.incomplete.extend((deletes && before.is_accepted().is_none()).then(not_asked));
     report.backoffs = backoffs;
     proposal.planned(report)
@@ -149,16 +150,26 @@ fn in_vain(before: &Situation<'_>, deletes: bool) -> Vec<Warning> {
     down.into_iter().chain(refused).chain(failing).collect()
 }
 
+/// Says that the controller manager may be down: the lease could not be read. Many may not read it, which says nothing.
+fn unread_lease(before: &Situation<'_>) -> Option<Incomplete> {
+    let gaps = &before.index.snapshot.gaps;
+    let problem = gaps.iter().filter(|gap| gap.kind == Kind::Leases).find_map(|gap| match &gap.cause {
+        GapCause::Unreadable { problem, .. } | GapCause::Failed(problem) => Some(problem),
+        _ => None,
+    })?;
+    let message = format!("whether kube-controller-manager runs is unknown: its lease could not be read ({problem})");
+    Some(unknown(Kind::Leases, message))
+}
+
 /// Says that the API server may refuse the new pods.
 fn not_asked() -> Incomplete {
     let message = "whether the API server accepts new pods is unknown: it was not asked, or its answer to a dry run does not tell";
-    Incomplete {
-        resource: Kind::Pods.resource().to_owned(),
-        namespace: None,
-        permission: None,
-        message: message.to_owned(),
-        affects_counts: false,
-    }
+    unknown(Kind::Pods, message.to_owned())
+}
+
+fn unknown(kind: Kind, message: String) -> Incomplete {
+    let resource = kind.resource().to_owned();
+    Incomplete { resource, namespace: None, permission: None, message, affects_counts: false }
 }
 
 /// Returns how many more nodes may wait for a new pod: maxUnavailable, and one if that is 0, without those that wait for one.

@@ -410,6 +410,64 @@ fn what_was_not_deleted_is_told_if_the_command_ends_early() {
     assert!(ended.err.contains("it is not known whether pod a1 was deleted"), "{}", ended.err);
 }
 
+/// What has answered, or has not, may still send the deletion on.
+#[test]
+fn a_deletion_without_an_answer_of_the_server_is_unknown() {
+    for answer in [
+        Reply::hang_up(),
+        Reply::of(499, "text/plain", ""),
+        refusal(500, "InternalError", "etcdserver: request timed out"),
+        refusal(504, "Timeout", "the request did not complete in time"),
+        Reply::of(503, "text/html", "<html>unavailable</html>"),
+        Reply::of(429, "text/html", "<html>slow down</html>").with("retry-after", "0"),
+        Reply::of(200, JSON, r#"{"ok":true}"#),
+    ] {
+        let (cluster, sent) = (Cluster::new(), Arc::new(AtomicUsize::new(0)));
+        let (reply, count) = (answer.clone(), sent.clone());
+        let ended = run_with(&cluster, RETRY, move |asked, _| {
+            (asked.method == "DELETE").then(|| {
+                count.fetch_add(1, Ordering::SeqCst);
+                reply.clone()
+            })
+        });
+        let found = report(&ended);
+        assert_eq!((ended.code, &found["outcome"]["stage"]), (Some(7), &json!("Unknown")), "{answer:?} {}", ended.err);
+        assert_eq!(told(&found), [left("a1", "Unknown"), left("a2", "NotReached")], "{answer:?}");
+        assert_eq!(sent.load(Ordering::SeqCst), 1, "{answer:?}");
+        for told in [
+            "it is not known whether pod a1 was deleted",
+            "the annotation kubectl-ds/retried-at was written",
+            "the pod was not deleted when it was read again",
+        ] {
+            assert!(ended.err.contains(told), "{answer:?}: {}", ended.err);
+        }
+    }
+    // The API server has not looked at it.
+    let cluster = Cluster::new();
+    let busy = |asked: &Asked, _: &mut State| {
+        let later = refusal(429, "TooManyRequests", "later").with("retry-after", "9999");
+        (asked.method == "DELETE").then_some(later)
+    };
+    let ended = run_with(&cluster, RETRY, busy);
+    assert_eq!((ended.code, &report(&ended)["outcome"]["stage"]), (Some(1), &json!("Applied")), "{}", ended.err);
+}
+
+#[test]
+fn a_lease_that_cannot_be_read_is_told_before_pods_are_deleted() {
+    let cluster = Cluster::new();
+    let page = |asked: &Asked, _: &mut State| {
+        asked.path().contains("/leases/").then(|| Reply::of(200, "text/html", "<html>Sign in</html>"))
+    };
+    let ended = run_with(&cluster, RETRY, page);
+    let found = report(&ended);
+    let message = found["incomplete"][0]["message"].as_str().unwrap_or_default();
+    assert!(
+        message.starts_with("whether kube-controller-manager runs is unknown: its lease could not be read ("),
+        "{found}"
+    );
+    assert_eq!((ended.code, found["incomplete"][0]["resource"].as_str()), (Some(0), Some("leases")), "{}", ended.err);
+}
+
 #[test]
 fn a_dry_run_of_the_server_changes_nothing() {
     let cluster = Cluster::new();

@@ -175,6 +175,23 @@ fn a_change_that_is_never_answered_ends_as_unknown() {
     });
 }
 
+#[test]
+fn a_change_that_is_not_answered_within_its_timeout_ends_as_unknown() {
+    let commands: [&[&str]; 3] = [
+        &["set", "agent", "--max-unavailable=2", "--timeout=2s"],
+        &["pause", "agent", "--timeout=2s"],
+        &["restart", "agent", "--timeout=2s"],
+    ];
+    for arguments in commands {
+        let start = Instant::now();
+        let ended = run(arguments, SILENCE, is_change);
+        assert_eq!(ended.code, Some(7), "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains("the API server has not answered the change within 2s"), "{}", ended.err);
+        assert!(ended.err.contains("it is not known whether the change was applied"), "{}", ended.err);
+        assert!(start.elapsed() < SILENCE / 2, "{arguments:?}: {:?}", start.elapsed());
+    }
+}
+
 /// Whoever has to roll back by hand must learn that soon.
 #[test]
 fn a_rollback_does_not_wait_for_a_silent_server_for_ever() {

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::{KindRead, OnProgress, list, status};
 use crate::cluster::error::ClusterError;
 use crate::connection::error::ConnectionError;
-use crate::connection::{Connection, SILENCE, TooLongToWait};
+use crate::connection::{Connection, Retries, SILENCE, TooLongToWait, repeated_until};
 use crate::model::snapshot::Kind;
 
 /// How long after its end a watch may still be open.
@@ -44,7 +44,7 @@ pub(super) struct ChangeRequest {
     pub(super) method: Method,
     pub(super) content_type: &'static str,
     pub(super) body: Bytes,
-    /// Whether it is sent again if the server turns it away (429) before it has looked at it.
+    /// Whether it is sent again if the API server was too busy (429) to look at it.
     pub(super) retries: bool,
 }
 
@@ -65,7 +65,10 @@ impl Transport {
         path: &str,
         accept: &'static str,
     ) -> Result<Response<'_>, ClusterError> {
-        self.request(request, path, accept, None).await
+        let deadline = self.connection.deadline();
+        let answer = self.send(path, accept, None, deadline).await?;
+        let too_long = answer.extensions().get().copied();
+        self.success(request, answer, deadline, too_long).await
     }
 
     /// Requests a watch, which the server ends after `seconds`. Until then it may be silent.
@@ -110,8 +113,7 @@ impl Transport {
 
     /// Sends a change, and returns the resulting object.
     ///
-    /// It is sent again only after 429, which may be the answer of a proxy that has passed it on: a change that was made nevertheless
-    /// is not made twice, because changes are locked or have names of their own.
+    /// It is sent again only if the API server says that it was too busy to look at it. A proxy that says so may have passed it on.
     ///
     /// # Errors
     ///
@@ -122,35 +124,56 @@ impl Transport {
         path: &str,
         change: ChangeRequest,
     ) -> Result<T, ClusterError> {
-        self.request(request, path, JSON, Some(change)).await?.object().await
+        let deadline = self.connection.deadline();
+        let until = repeated_until(deadline);
+        let mut retries = Retries::default();
+        loop {
+            let answer = self.send(path, JSON, Some(&change), deadline).await?;
+            // An answer that trickles must not keep what became of a change from being read again.
+            let end = deadline.unwrap_or_else(|| Instant::now() + SILENCE);
+            let (code, headers) = (answer.status(), answer.headers());
+            let may_repeat = change.retries && code == StatusCode::TOO_MANY_REQUESTS;
+            let next = if may_repeat { retries.next(code, headers, until, false) } else { None };
+            let too_long = next.and_then(Result::err);
+            match (self.success(request, answer, Some(end), too_long).await, next) {
+                (Ok(response), _) => return response.object().await,
+                (Err(ClusterError::Api { .. }), Some(Ok(wait))) => sleep(wait).await,
+                (Err(error), _) => return Err(error),
+            }
+        }
     }
 
     /// Sends a request. Redirects are not followed: credentials are for one server, and API servers send none.
-    async fn request(
+    async fn send(
         &self,
-        description: &str,
         path: &str,
         accept: &'static str,
-        change: Option<ChangeRequest>,
-    ) -> Result<Response<'_>, ClusterError> {
+        change: Option<&ChangeRequest>,
+        deadline: Option<Instant>,
+    ) -> Result<http::Response<Body>, ClusterError> {
         let builder = Request::builder().uri(path).header(ACCEPT, accept);
-        let (is_read, repeats) = (change.is_none(), change.as_ref().is_none_or(|change| change.retries));
         let request = match change {
             None => builder.body(Body::empty()),
             Some(ChangeRequest { method, content_type, body, .. }) => {
-                builder.method(method).header(CONTENT_TYPE, content_type).body(Body::from(body))
+                builder.method(method).header(CONTENT_TYPE, *content_type).body(Body::from(body.clone()))
             }
         };
         let request = request.map_err(|error| ConnectionError::config(format!("cannot request {path:?}: {error}")))?;
-        let deadline = self.connection.deadline();
-        let answer = self.connection.send(request, deadline, repeats).await?;
+        Ok(self.connection.send(request, deadline).await?)
+    }
+
+    /// Returns an answer of success with its body, or the error that it is.
+    async fn success(
+        &self,
+        description: &str,
+        answer: http::Response<Body>,
+        deadline: Option<Instant>,
+        too_long: Option<TooLongToWait>,
+    ) -> Result<Response<'_>, ClusterError> {
         let code = answer.status();
-        // An answer that trickles must not keep what became of a change from being read again.
-        let deadline = deadline.or_else(|| (!is_read).then(|| Instant::now() + SILENCE));
         if !code.is_success() {
-            let wait = answer.extensions().get().map(|TooLongToWait(wait)| *wait);
             let body = self.connection.within(deadline, SILENCE, refusal(answer.into_body())).await?;
-            return Err(status::refused(description, code, &body, wait));
+            return Err(status::refused(description, code, &body, too_long.map(|TooLongToWait(wait)| wait)));
         }
         let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default();

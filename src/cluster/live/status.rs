@@ -69,7 +69,8 @@ impl Status {
 pub(super) fn refused(request: &str, code: StatusCode, body: &[u8], retry_after: Option<Duration>) -> ClusterError {
     let wait = retry_after.map(|wait| format!("; it asks to wait {} s before the request is repeated", wait.as_secs()));
     let wait = wait.unwrap_or_default();
-    match Status::parse(body).filter(|status| status.code == u32::from(code.as_u16())) {
+    let status = Status::parse(body).filter(|status| status.code == u32::from(code.as_u16()));
+    match status.or_else(|| too_busy(code, body)) {
         Some(status) => of_status(Status { message: status.message.clone() + &wait, ..status }),
         None => {
             let words = String::from_utf8_lossy(body);
@@ -78,6 +79,21 @@ pub(super) fn refused(request: &str, code: StatusCode, body: &[u8], retry_after:
             ClusterError::NotFromApi { request: request.to_owned(), code: code.as_u16(), body: body + &wait }
         }
     }
+}
+
+/// What an API server writes that is too busy to look at a request, which is the one error that it sends without a status:
+/// `tooManyRequests`, k8s.io/apiserver/pkg/server/filters/maxinflight.go, release 1.37.
+const TOO_BUSY: &str = "Too many requests, please try again later.\n";
+
+/// Returns the status that an API server would send if it were not too busy.
+fn too_busy(code: StatusCode, body: &[u8]) -> Option<Status> {
+    let is_busy = code == StatusCode::TOO_MANY_REQUESTS && body == TOO_BUSY.as_bytes();
+    is_busy.then(|| Status {
+        message: TOO_BUSY.trim_end().to_owned(),
+        reason: "TooManyRequests".to_owned(),
+        details: None,
+        code: code.as_u16().into(),
+    })
 }
 
 /// Returns the error of a status that the server sent.
@@ -107,7 +123,7 @@ pub(super) fn of_status(status: Status) -> ClusterError {
 mod tests {
     use http::StatusCode;
 
-    use super::refused;
+    use super::{TOO_BUSY, refused};
     use crate::cluster::error::ClusterError;
 
     fn answer(code: u16, body: &str) -> ClusterError {
@@ -147,9 +163,16 @@ mod tests {
         }
         for code in [302, 400, 401, 403, 404, 408, 409, 410, 429, 499, 500, 503] {
             assert!(answer(code, "<html>").outcome_unknown(), "{code}");
-            let is_on_its_way = matches!(code, 408 | 499..);
-            assert_eq!(answer(code, "<html>").is_refused_on_the_way(), !is_on_its_way, "{code}");
         }
         assert!(!answer(404, ABSENT).outcome_unknown());
+    }
+
+    #[test]
+    fn an_api_server_that_is_too_busy_has_not_looked_at_a_change() {
+        let busy = answer(429, "Too many requests, please try again later.\n");
+        assert!(matches!(busy, ClusterError::Api { code: 429, .. }) && !busy.outcome_unknown(), "{busy:?}");
+        for (code, body) in [(429, "Too many requests, please try again later."), (403, TOO_BUSY), (429, "{}")] {
+            assert!(answer(code, body).outcome_unknown(), "{code} {body}");
+        }
     }
 }

@@ -142,6 +142,7 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
     let lost = || Err(Failed::OutcomeUnknown("lost"));
     let conflict = || Err(Failed::Conflict("conflict"));
     let refused = || Err(Failed::Refused("no"));
+    let busy = || Err(Failed::Busy("busy"));
     let odd = |answer: Value| Ok(answer);
     for (answer, now, expected) in [
         (Ok(pod("1", at)), Err("down"), Application::Applied(pod("1", at))),
@@ -154,16 +155,19 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (refused(), Ok(None), gone()),
         (lost(), Ok(None), gone()),
         (lost(), Ok(Some(pod("1", at))), gone()),
-        (lost(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("lost"))),
+        // It may still be on its way.
+        (lost(), Ok(Some(pod("1", None))), Application::NotSeen("lost")),
+        (busy(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("busy"))),
+        (busy(), Ok(Some(pod("1", at))), gone()),
         (lost(), Ok(Some(pod("2", None))), Application::Recreated),
         (lost(), Err("down"), Application::Unknown("lost")),
         (conflict(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::Contended)),
         (conflict(), Ok(Some(pod("1", at))), gone()),
         (Err(Failed::Blocked), Err("down"), Application::Refused(StepRefusal::Blocked)),
         (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
-        (odd(json!({})), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("unexpected"))),
+        (odd(json!({})), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),
         (odd(pod("2", at)), Ok(None), gone()),
-        (odd(failure), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("unexpected"))),
+        (odd(failure), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),
     ] {
         let script = Script::new(answer, vec![now]);
         let application = pin!(apply(&script, &deletion, &before, false));
@@ -243,7 +247,7 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     }
     // The server may still apply it, as long as nothing was written since.
     let same = || object("agent:2", |_| {});
-    assert_eq!(applied(lost(), Ok(Some(same())), false), (Application::Unknown("lost"), 1));
+    assert_eq!(applied(lost(), Ok(Some(same())), false), (Application::NotSeen("lost"), 1));
     assert_eq!(reads(lost(), vec![Ok(Some(changed())), Ok(Some(same()))]), Application::Applied(changed()));
     assert_eq!(reads(lost(), vec![Err("down"), Ok(Some(same()))]), Application::Unknown("lost"));
     assert_eq!(reads(lost(), vec![Err("down"), Ok(Some(status()))]), not_applied("lost"));
@@ -263,17 +267,19 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert_eq!(applied(lost(), Ok(Some(reverted.clone())), false), (Application::Unknown("lost"), 1));
     // Also after a read that did not show it yet.
     let found = vec![Ok(Some(reverted)), Ok(Some(same()))];
-    assert_eq!(reads(Err(Failed::Unconfirmed("page")), found), Application::Unknown("page"));
+    assert_eq!(reads(lost(), found), Application::Unknown("lost"));
     // An answer that is older than the change.
     let stale = object("agent:1", |_| {});
-    assert_eq!(applied(Ok(stale), Ok(Some(same())), false), (Application::Unknown("unexpected"), 1));
+    assert_eq!(applied(Ok(stale), Ok(Some(same())), false), (Application::NotSeen("unexpected"), 1));
     assert_eq!(applied(conflict(), Err("down"), false), (Application::Unknown("conflict"), 1));
-    // Something on the way has refused it, so that it is not on its way.
-    let unconfirmed = || Err(Failed::Unconfirmed("page"));
-    assert_eq!(applied(unconfirmed(), Ok(Some(changed())), false), (Application::Applied(changed()), 1));
-    assert_eq!(applied(unconfirmed(), Ok(Some(same())), false), (not_applied("page"), 1));
-    assert_eq!(applied(unconfirmed(), Err("down"), false), (Application::Unknown("page"), 1));
-    assert_eq!(reads(unconfirmed(), vec![Err("down"), Ok(Some(same()))]), Application::Unknown("page"));
+    // What is older than what was read before says nothing.
+    let older = |image: &str| object(image, |object| object["metadata"]["resourceVersion"] = "6".into());
+    for image in ["agent:2", "agent:0"] {
+        assert_eq!(applied(lost(), Ok(Some(older(image))), false), (Application::Unknown("lost"), 1));
+    }
+    // The API server has not looked at it.
+    let busy = || Err(Failed::Busy("busy"));
+    assert_eq!(applied(busy(), Ok(Some(same())), false), (Application::Refused(StepRefusal::ByServer("busy")), 1));
     // A read that fails once does not hide the outcome.
     let sent_again = reads(conflict(), vec![Ok(Some(status())), Err("down")]);
     assert!(matches!(sent_again, Application::Applied(_)), "{sent_again:?}");
@@ -306,6 +312,30 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     // Only the status has changed: it is sent again for the newer version.
     let (application, sent) = applied(conflict(), Ok(Some(status())), false);
     assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
+}
+
+/// A proxy has sent it twice: the first one was applied, the answer is that to the second one, and a cache shows what was before.
+#[test]
+fn conflicts_without_another_version_leave_open_whether_the_first_patch_was_applied() {
+    let version =
+        |version: &'static str| object("agent:2", move |object| object["metadata"]["resourceVersion"] = version.into());
+    let contended = || Application::Refused(StepRefusal::Contended);
+    for (now, is_dry_run, expected) in [
+        ("7", false, Application::NotSeen("conflict")),
+        ("6", false, Application::NotSeen("conflict")),
+        ("7", true, contended()),
+    ] {
+        let script = Script::new(Err(Failed::Conflict("conflict")), vec![Ok(Some(version(now)))]);
+        *script.answers.borrow_mut() = (0..20).map(|_| Err(Failed::Conflict("conflict"))).collect();
+        assert_eq!(apply_to(&script, is_dry_run), (expected, 20), "{now}");
+    }
+    // Each is newer than the one before, and has nothing of the change.
+    let newer = (8..30).rev().map(|number: u64| {
+        Ok(Some(object("agent:2", move |object| object["metadata"]["resourceVersion"] = number.to_string().into())))
+    });
+    let script = Script::new(Err(Failed::Conflict("conflict")), newer.collect());
+    *script.answers.borrow_mut() = (0..20).map(|_| Err(Failed::Conflict("conflict"))).collect();
+    assert_eq!(apply_to(&script, false), (contended(), 20));
 }
 
 #[test]
@@ -483,12 +513,13 @@ fn an_answer_without_the_change_is_believed_if_the_object_stays_like_that() {
         })
     };
     let unknown = || Application::Unknown("unexpected");
+    let not_seen = || Application::NotSeen("unexpected");
     let not_applied = || Application::Refused(StepRefusal::NotApplied("unexpected"));
     // A dry run shows whether the server would drop it again. If not, it may still apply it, as long as its lock fits.
     for (now, tried, expected) in [
         (same(), Ok(same()), dropped()),
-        (same(), Ok(changed()), unknown()),
-        (same(), Err(Failed::Refused("no")), unknown()),
+        (same(), Ok(changed()), not_seen()),
+        (same(), Err(Failed::Refused("no")), not_seen()),
         (newer(0), Ok(same()), dropped()),
         (newer(0), Ok(changed()), not_applied()),
         (newer(1), Ok(same()), unknown()),

@@ -490,7 +490,10 @@ impl Session {
     /// Adds to a snapshot the PodDisruptionBudgets by which the scheduler chooses whom it preempts.
     pub(super) async fn read_budgets(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) -> Result<(), Failure> {
         match &self.source {
-            Source::Live(live) => Ok(show_progress(live.read_budgets(snapshot), &self.progress, io).await?),
+            Source::Live(live) => {
+                show_progress(live.read_budgets(snapshot), &self.progress, io).await;
+                Ok(())
+            }
             Source::File(_) => {
                 let cause = GapCause::NotInDump;
                 let gap = Gap { kind: Kind::PodDisruptionBudgets, namespace: None, cause };

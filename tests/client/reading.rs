@@ -52,6 +52,42 @@ fn one_daemon_set_is_asked_for_with_no_more_than_belongs_to_it() {
     assert!(nodes.header("user-agent").starts_with("kubectl-ds/"), "{nodes:?}");
 }
 
+/// Answers that need no PodDisruptionBudgets do not fail because of them.
+#[test]
+fn budgets_that_cannot_be_read_are_a_gap() {
+    for reply in [
+        Reply::of(403, "text/html", "<html>Forbidden</html>"),
+        Reply::of(500, "text/html", "<html>broken</html>"),
+        Reply::of(200, JSON, r#"{"ok":true}"#),
+        Reply::of(204, "", ""),
+        Reply::hang_up(),
+    ] {
+        let answer = reply.clone();
+        let server = Server::start(move |asked| match asked.path().ends_with("/poddisruptionbudgets") {
+            true => answer.clone(),
+            false => cluster(asked),
+        });
+        let query = Query { wanted: Wanted::Everything, ..all() };
+        let (snapshot, _) = read(&options(&server), &query).unwrap_or_else(|error| panic!("{reply:?}: {error}"));
+        let gap = snapshot.gap(Kind::PodDisruptionBudgets, "").map(|gap| &gap.cause);
+        assert!(matches!(gap, Some(GapCause::Failed(_))) && !snapshot.budgets_complete, "{reply:?}: {gap:?}");
+    }
+}
+
+/// Requests and commands are made of names.
+#[test]
+fn a_list_with_what_is_no_name_is_not_read() {
+    for name in ["", "../../nodes/x", "--all"] {
+        let pods = [pod(name, "agent", "n1")];
+        let server = Server::start(move |asked| match asked.path().ends_with("/pods") {
+            true => protobuf_list("PodList", &pods, ""),
+            false => cluster(asked),
+        });
+        let error = read(&options(&server), &agent()).expect_err(name).to_string();
+        assert!(error.ends_with(&format!("{name:?} is not the name of an object")), "{error}");
+    }
+}
+
 #[test]
 fn every_daemon_set_is_asked_for_with_all_pods() {
     let server = Server::start(cluster);
@@ -469,8 +505,9 @@ fn lists_in_json_are_complete_or_refused() {
     assert_eq!(answer(r#"{"items": null, "kind": "NodeList"}"#), Ok(vec![]));
     for (text, problem) in [
         (r#"{"kind": "NodeList", "items": [null]}"#, "an item is null"),
+        (r#"{"kind": "NodeList", "items": [{}]}"#, "\"\" is not the name of an object"),
         (
-            r#"{"kind": "NodeList", "items": [{}, 5]}"#,
+            r#"{"kind": "NodeList", "items": [{"metadata": {"name": "n1"}}, 5]}"#,
             "invalid type: integer `5`, expected struct Node at line 1 column 1",
         ),
         (r#"{"kind": "NodeList"}"#, "missing field `items` at line 1 column 20"),

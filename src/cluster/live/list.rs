@@ -29,6 +29,9 @@ use crate::model::written::{WrittenNode, WrittenObject};
 /// The most bytes a list in JSON may have: lists that can be larger come in protobuf.
 pub(super) const MAX_JSON: usize = 1 << 28;
 
+/// What an answer is that is about another object.
+pub(super) const NOT_REQUESTED: &str = "it is not the requested object";
+
 /// An object that a list can hold.
 pub(super) trait Item: Object + Clone + PartialEq {
     /// The media types to request.
@@ -203,9 +206,24 @@ impl List {
         Ok(())
     }
 
-    /// Checks that an object is in the namespace that was requested, if it was one.
-    pub(super) fn check_namespace<T: Item>(&self, object: T) -> Result<T, String> {
+    /// Checks that an object has the type, the namespace and the name that were requested.
+    pub(super) fn check_requested(&self, found: &Value, name: &str) -> Result<(), String> {
+        let text = |path: &str| found.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let kind = self.kind.api_names().1;
+        if (text("/apiVersion"), text("/kind")) != (&self.api_version, kind) {
+            return Err(format!("it is not a {kind}"));
+        }
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        match (text("/metadata/namespace"), text("/metadata/name")) == (namespace, name) {
+            true => Ok(()),
+            false => Err(NOT_REQUESTED.to_owned()),
+        }
+    }
+
+    /// Checks that an object has a name, and is in the namespace that was requested, if it was one.
+    pub(super) fn check_place<T: Item>(&self, object: T) -> Result<T, String> {
         let ObjectMeta { name, namespace: found, .. } = object.metadata();
+        check_name(name)?;
         match &self.namespace {
             Some(expected) if found != expected => {
                 let (name, found) = (shortened(name), shortened(found));
@@ -237,6 +255,16 @@ pub(super) fn collection(api_version: &str, namespace: Option<&str>, resource: &
 /// Returns the path of one object of a resource.
 pub(super) fn object(api_version: &str, namespace: Option<&str>, resource: &str, name: &str) -> String {
     format!("{}/{}", collection(api_version, namespace, resource), escape(name))
+}
+
+/// Checks that a name can be a segment of a path, as that of every object can (`IsValidPathSegmentName`,
+/// k8s.io/apimachinery/pkg/api/validation/path, release 1.37), and no flag of kubectl: requests and commands are made of it.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    let is_segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);
+    match is_segment && !name.starts_with('-') {
+        true => Ok(()),
+        false => Err(format!("{:?} is not the name of an object", shortened(name))),
+    }
 }
 
 /// Returns as much of a text of the server as an error quotes.
@@ -350,7 +378,7 @@ impl<'a, T: Item> Items<'a, T> {
         if self.count > MAX_OBJECTS {
             return Err(format!("it {TOO_MANY_OBJECTS}"));
         }
-        self.kept.extend(keep(self.list.check_namespace(item)?));
+        self.kept.extend(keep(self.list.check_place(item)?));
         Ok(())
     }
 }
@@ -430,7 +458,7 @@ pub(super) fn json_problem(error: &serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Items, List};
+    use super::{Items, List, check_name};
     use crate::cluster::live::protobuf::tests::node;
     use crate::cluster::objects::MAX_OBJECTS;
     use crate::model::node::Node;
@@ -447,6 +475,18 @@ mod tests {
         assert!(!add(Kind::Nodes, MAX_OBJECTS, 5_000));
         assert!(add(Kind::ControllerRevisions, MAX_OBJECTS - 71, 5_000));
         assert!(!add(Kind::ControllerRevisions, MAX_OBJECTS - 70, 5_000));
+    }
+
+    #[test]
+    fn a_name_is_a_segment_of_a_path_and_no_flag() {
+        for name in ["", ".", "..", "../../nodes/x", "a/b", "a%2fb", "--all", "-n"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        for name in ["agent-x7v2p", "a.b", "system:node-proxier", "kube-root-ca.crt"] {
+            assert_eq!(check_name(name), Ok(()));
+        }
+        let list = List::of(Kind::Nodes);
+        assert!(list.check_place(node("")).is_err() && list.check_place(node("a")).is_ok());
     }
 
     #[test]

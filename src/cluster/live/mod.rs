@@ -158,27 +158,22 @@ impl Live {
         join_all(lists).await.into_iter().flatten().collect()
     }
 
-    /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be read; that it forbids them becomes a gap.
-    pub async fn read_budgets(&self, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
+    /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts. That they cannot be
+    /// read becomes a gap.
+    pub async fn read_budgets(&self, snapshot: &mut Snapshot) {
         let kind = Kind::PodDisruptionBudgets;
         let cause = match self.list(list::List::of(kind), Some).await {
             Ok(budgets) => {
                 (snapshot.pod_disruption_budgets, snapshot.budgets_complete) = (budgets, true);
-                return Ok(());
+                return;
             }
             Err(error) if reader::is_forbidden(&error) => GapCause::Forbidden(list::permission("list", kind)),
-            Err(error) if error.is_not_served() => GapCause::Failed(error.to_string()),
-            Err(error) => return Err(error),
+            Err(error) => GapCause::Failed(error.to_string()),
         };
         let gap = Gap { kind, namespace: None, cause };
         if !snapshot.gaps.contains(&gap) {
             snapshot.gaps.push(gap);
         }
-        Ok(())
     }
 
     /// Adds every pod on these nodes, so that their free resources can be computed.

@@ -3,6 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::list::List;
 use super::request::JSON;
 use super::write::change;
 use super::{Live, list};
@@ -11,6 +12,7 @@ use crate::cluster::manifest::{Apply, Manifest};
 use crate::cluster::similar_names;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::server_side_apply;
+use crate::model::snapshot::Kind;
 use crate::plan::FIELD_MANAGER;
 
 /// Whether something is so, as far as the server could be asked.
@@ -42,7 +44,8 @@ impl Live {
         match (live, how) {
             (_, Apply::ServerSide { force_conflicts }) => {
                 let path = format!("{path}?fieldManager=kubectl&force={force_conflicts}&{strict}");
-                let applied: Value = self.dry_run("patch", Method::PATCH, &path, APPLY, manifest.object()).await?;
+                let applied: Value =
+                    self.dry_run(manifest, "patch", Method::PATCH, &path, APPLY, manifest.object()).await?;
                 // kubectl takes over the fields of a client-side apply, and applies again.
                 match server_side_apply::without_abandoned(&applied, manifest.object()) {
                     Some(left) => self.replace(manifest, &left).await,
@@ -55,12 +58,12 @@ impl Live {
                     return Ok(live.object.clone());
                 }
                 let path = format!("{path}?fieldManager=kubectl-client-side-apply&{strict}");
-                self.dry_run("patch", Method::PATCH, &path, STRATEGIC_MERGE, &patch).await
+                self.dry_run(manifest, "patch", Method::PATCH, &path, STRATEGIC_MERGE, &patch).await
             }
             (Some(_), Apply::Replace) => self.replace(manifest, manifest.object()).await,
             (None, Apply::ClientSide | Apply::Replace) => {
                 let path = format!("{collection}?fieldManager=kubectl-client-side-apply&{strict}");
-                self.dry_run("create", Method::POST, &path, JSON, &manifest.without_nulls()).await
+                self.dry_run(manifest, "create", Method::POST, &path, JSON, &manifest.without_nulls()).await
             }
         }
     }
@@ -73,18 +76,27 @@ impl Live {
         }
         let path = list::object("apps/v1", Some(manifest.namespace()), "daemonsets", manifest.name());
         let path = format!("{path}?fieldManager=kubectl-replace&fieldValidation=Strict&dryRun=All");
-        self.dry_run("update", Method::PUT, &path, JSON, &object).await
+        self.dry_run(manifest, "update", Method::PUT, &path, JSON, &object).await
     }
 
+    /// Sends a dry run, and returns the DaemonSet that the server would store.
     async fn dry_run(
         &self,
+        manifest: &Manifest,
         verb: &str,
         method: Method,
         path: &str,
         content_type: &'static str,
         body: &Value,
     ) -> Result<Value, ClusterError> {
-        self.transport.change(&format!("{verb} daemonsets"), path, change(method, content_type, body)?).await
+        let request = format!("{verb} daemonsets");
+        let stored: Value = self.transport.change(&request, path, change(method, content_type, body)?).await?;
+        // A proxy may answer anything.
+        let list = List { namespace: Some(manifest.namespace().to_owned()), ..List::of(Kind::DaemonSets) };
+        match list.check_requested(&stored, manifest.name()) {
+            Ok(()) => Ok(stored),
+            Err(problem) => Err(ClusterError::Answer { request, problem }),
+        }
     }
 
     /// Asks whether the server would admit a pod.

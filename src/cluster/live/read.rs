@@ -62,7 +62,7 @@ impl Reader<'_> {
             self.classes::<PriorityClass>(Kind::PriorityClasses, scope),
         )?;
         if self.everything() {
-            self.live.read_budgets(&mut snapshot).await?;
+            self.live.read_budgets(&mut snapshot).await;
             snapshot.gaps.drain(..).for_each(|gap| self.note_gap(gap.kind, gap.namespace, gap.cause));
         }
         let (daemon_sets, pods, limit_ranges, config);

@@ -269,7 +269,7 @@ impl Live {
         let object = list.decode_object::<T>(&text).map_err(|problem| answer.broken(problem))?;
         let ObjectMeta { namespace, name: found, .. } = object.metadata();
         if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
-            return Err(answer.broken("it is not the requested object"));
+            return Err(answer.broken(list::NOT_REQUESTED));
         }
         Ok(Some(object))
     }

@@ -122,8 +122,8 @@ fn event<T: Item>(
     whole: &[u8],
 ) -> Result<Event<T>, String> {
     Ok(match type_ {
-        "ADDED" | "MODIFIED" => Event::Applied(list.check_namespace(object()?)?),
-        "DELETED" => Event::Deleted(list.check_namespace(object()?)?),
+        "ADDED" | "MODIFIED" => Event::Applied(list.check_place(object()?)?),
+        "DELETED" => Event::Deleted(list.check_place(object()?)?),
         "BOOKMARK" => Event::Bookmark(object()?.metadata().resource_version.clone()),
         "ERROR" => Event::Error(status::of_status(Status::parse(whole).ok_or("an error is not a Status of the API")?)),
         other => return Err(format!("unknown event {other:?}")),

@@ -112,8 +112,11 @@ impl Live {
         }
         let jobs: Option<Vec<Job>> =
             serde_json::from_value(found["items"].take()).map_err(|error| broken(error.to_string()))?;
-        let job = |Job { metadata }| JobRef { namespace: namespace.to_owned(), name: metadata.name };
-        Ok(jobs.into_iter().flatten().map(job).collect())
+        let job = |Job { metadata }: Job| {
+            list::check_name(&metadata.name).map_err(broken)?;
+            Ok(JobRef { namespace: namespace.to_owned(), name: metadata.name })
+        };
+        jobs.into_iter().flatten().map(job).collect()
     }
 
     /// Lists the pods of a namespace with a label.

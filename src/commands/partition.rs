@@ -277,7 +277,7 @@ impl Order<'_> {
             let status = Fix::new(advice, name.command(Subcommand::Status));
             Box::pin(self.undo(begun, io, &mut out)).await.map_err(|failure| match failure {
                 // A gate has failed all the same.
-                Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut) => {
+                Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut | Exit::NotObserved) => {
                     CommandError { exit: Exit::No, ..error }.hint(status).into()
                 }
                 Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => {

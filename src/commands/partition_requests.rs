@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
                 (None, None) => {}
             },
             Err(error) if error.is_transient() => return Ok(Replaced::Unanswered(error.into())),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(self.unread(error).into()),
         }
         let step = match self.request.evict {
             true => Step::EvictPod(pod.clone()),
@@ -252,10 +252,10 @@ impl<'a> Run<'a> {
                 Ok(Some(live)) if is_older(&live, seen) => older(),
                 Ok(Some(live)) => break live,
                 Err(error) if error.is_transient() => error.into(),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.unread(error).into()),
             };
             if is_late(&self.stage, self.clock.now()) {
-                return Err(why.hint(self.repeat()).into());
+                return Err(self.unread(why).into());
             }
             self.progress.wait_for(Some(format!("waiting: {}", why.message)), self.view, out)?;
             self.unless_interrupted(io, sleep(PAUSE)).await?;

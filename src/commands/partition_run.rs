@@ -151,6 +151,17 @@ impl<'a> Run<'a> {
         repeat(&self.report, self.request, self.manifest)
     }
 
+    /// Makes the error of a cluster that cannot be read: what becomes of a change that was applied is not confirmed then.
+    pub(super) fn unread(&self, error: impl Into<CommandError>) -> CommandError {
+        let error = error.into();
+        let exit = match (error.exit, self.report.outcome.stage) {
+            (exit, PartitionStage::Planned | PartitionStage::Unknown) => exit,
+            (Exit::Error | Exit::TimedOut, _) => Exit::NotObserved,
+            (exit, _) => exit,
+        };
+        CommandError { exit, ..error }.hint(self.repeat())
+    }
+
     /// Makes the error of a DaemonSet that this client no longer holds.
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
@@ -329,7 +340,7 @@ impl<'a> Run<'a> {
             return Ok(true);
         }
         match self.read_again(watch, io).await? {
-            Some(error) => Err(CommandError::from(error).hint(self.repeat()).into()),
+            Some(error) => Err(self.unread(error).into()),
             None => Ok(false),
         }
     }
@@ -411,13 +422,15 @@ impl<'a> Run<'a> {
                     Some(error)
                         if time.duration_since(*unread.get_or_insert(time)) >= self.stage.gates.progress_deadline =>
                     {
-                        let error = CommandError::from(error).hint(self.repeat());
                         return match step {
                             // What is known is that the gate has failed.
                             Instruction::Stop(failures) if !self.request.rolls_back => Ok(Ended::Stopped(failures)),
                             // Nothing is rolled back for what may be out of date.
-                            Instruction::Stop(failures) => Err(error.hint(unconfirmed(&failures)).into()),
-                            _ => Err(error.into()),
+                            Instruction::Stop(failures) => {
+                                let unconfirmed = unconfirmed(&failures);
+                                Err(self.unread(error).hint(unconfirmed).into())
+                            }
+                            _ => Err(self.unread(error).into()),
                         };
                     }
                     Some(error) => {
@@ -462,7 +475,7 @@ impl<'a> Run<'a> {
                         Replaced::Lost(loss) => return Ok(Ended::Lost(loss)),
                         // This says nothing about the new pods.
                         Replaced::Unanswered(error) if is_late(&self.stage, self.clock.now()) => {
-                            return Err(error.hint(self.repeat()).into());
+                            return Err(self.unread(error).into());
                         }
                         // The watch may have missed what has changed.
                         Replaced::Later(why) if is_late(&self.stage, self.clock.now()) => {
@@ -512,7 +525,7 @@ impl<'a> Run<'a> {
                 Err(error) => error,
             };
             if !error.is_transient() || is_late(&self.stage, self.clock.now()) {
-                return Err(CommandError::from(error).hint(self.repeat()).into());
+                return Err(self.unread(error).into());
             }
             self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
             *unread = Some(error);
@@ -533,7 +546,7 @@ impl<'a> Run<'a> {
                 Ok(None)
             }
             Err(error) if error.is_transient() => Ok(Some(error)),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.unread(error).into()),
         }
     }
 
@@ -567,15 +580,15 @@ impl<'a> Run<'a> {
     ) -> Result<(), Failure> {
         // What is read last decides whether the rest is up to date.
         let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
-        check_readable(snapshot, self.before.flavor()).map_err(|error| error.hint(self.repeat()))?;
+        check_readable(snapshot, self.before.flavor()).map_err(|error| self.unread(error))?;
         self.progress.warn(watch, io)?;
-        doubt.rejection.check(watch)?;
+        doubt.rejection.check(watch).map_err(|error| self.unread(error))?;
         doubt.since = match watch.failure() {
             None => None,
             Some(failure) => {
                 let since = doubt.since.unwrap_or_else(|| self.clock.now());
                 if self.clock.now().duration_since(since) >= self.stage.gates.progress_deadline {
-                    return Err(CommandError::from(failure.clone()).hint(self.repeat()).into());
+                    return Err(self.unread(failure.clone()).into());
                 }
                 Some(since)
             }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
@@ -116,7 +118,7 @@ fn an_undo_that_ends_early_is_not_to_be_repeated() {
         let held = run(&server, &["partition", "agent", "100%", "--image=agent=agent:2"]);
         assert_eq!(held.code, Some(0), "{}", held.err);
         let ended = run(&server, if is_lost { &["undo", "agent"] } else { BACK });
-        assert_eq!(ended.code, Some(if is_lost { 7 } else { 1 }), "{} {}", ended.out, ended.err);
+        assert_eq!(ended.code, Some(if is_lost { 7 } else { 6 }), "{} {}", ended.out, ended.err);
         assert!(ended.err.contains(hint) && !ended.err.contains("same command"), "{}", ended.err);
     }
 }
@@ -138,7 +140,7 @@ fn a_stage_is_not_rolled_back_because_the_server_does_not_answer() {
         }
     });
     let ended = run(&server, &[UPDATE, &["--on-failure=undo"]].concat());
-    assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+    assert_eq!(ended.code, Some(6), "{} {}", ended.out, ended.err);
     assert!(
         ended.err.contains("no leader") && ended.err.contains("to continue: kubectl ds partition"),
         "{}",
@@ -217,7 +219,9 @@ fn a_page_that_is_not_found_deletes_no_pod_and_rolls_nothing_back() {
         });
         let flags: &[&str] = if evict { &["--on-failure=undo", "--evict"] } else { &["--on-failure=undo"] };
         let ended = run(&server, &[UPDATE, flags].concat());
-        assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+        // What has answered may still send it on.
+        assert_eq!(ended.code, Some(7), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains("was deleted; it was not when it was read again"), "{}", ended.err);
         assert!(!ended.out.contains("deleted (1 of 2)") && !ended.out.contains("evicted (1"), "{}", ended.out);
         assert!(ended.err.contains("404 page not found"), "{}", ended.err);
         let object: Value = serde_json::from_slice(&cluster.object()).unwrap();
@@ -276,6 +280,65 @@ fn only_the_object_that_was_asked_for_exists_in_a_preview() {
         assert_eq!(ended.code, Some(code), "{answer}: {shown}");
         let unknown = "whether configmap settings exists is not known: the answer is not the requested object";
         assert_eq!(shown.contains(unknown), code == 5, "{answer}: {shown}");
+    }
+}
+
+#[test]
+fn only_the_daemon_set_of_the_manifest_is_what_the_server_would_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, manifest: &Value| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, manifest.to_string()).unwrap();
+        path.display().to_string()
+    };
+    let mut manifest: Value = serde_json::from_slice(&Cluster::new().object()).unwrap();
+    manifest["spec"]["template"]["spec"]["containers"][0]["image"] = "agent:9".into();
+    let mut another = manifest.clone();
+    another["metadata"]["name"] = "another".into();
+    let mut elsewhere = manifest.clone();
+    elsewhere["metadata"]["namespace"] = "elsewhere".into();
+    let pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "agent", "namespace": "team"}});
+    let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []});
+    let (live, new) = (path("agent.json", &manifest), path("other.json", &manifest_with_settings()));
+    for (answer, problem) in [
+        (json!({"ok": true}), "it is not a DaemonSet"),
+        (list, "it is not a DaemonSet"),
+        (pod, "it is not a DaemonSet"),
+        (another, "it is not the requested object"),
+        (elsewhere, "it is not the requested object"),
+    ] {
+        for (command, path) in [("status", &live), ("coverage", &live), ("coverage", &new)] {
+            let (cluster, body) = (Cluster::new(), answer.to_string());
+            let server = Server::start(move |asked| match asked.target.contains("dryRun=All") {
+                true => Reply::of(200, JSON, body.clone()),
+                false => cluster.answer(asked),
+            });
+            let ended = run(&server, &[command, "-f", path]);
+            assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{command} {answer}: {}", ended.err);
+            assert!(ended.err.contains(problem), "{command} {answer}: {}", ended.err);
+        }
+    }
+}
+
+/// The strategy is suspended by then, and a pod may be deleted.
+#[test]
+fn a_stage_that_cannot_be_watched_is_not_confirmed() {
+    let stall = |_: &Asked| {
+        thread::sleep(Duration::from_secs(20));
+        Reply::hang_up()
+    };
+    let watches: [fn(&Asked) -> Reply; 3] =
+        [|_| not_found(), |_| Reply::of(200, "text/html", "<html>Sign in</html>"), stall];
+    for watch in watches {
+        let cluster = Cluster::new();
+        let server = Server::start({
+            let cluster = cluster.clone();
+            move |asked| if asked.target.contains("watch=true") { watch(asked) } else { cluster.answer(asked) }
+        });
+        let ended = run(&server, UPDATE);
+        assert!(matches!(ended.code, Some(0 | 6)), "{:?} {} {}", ended.code, ended.out, ended.err);
+        assert_eq!(ended.code == Some(6), cluster.is_suspended(), "{:?} {} {}", ended.code, ended.out, ended.err);
+        assert_eq!(ended.err.contains("to continue: kubectl ds partition"), ended.code == Some(6), "{}", ended.err);
     }
 }
 

@@ -105,10 +105,12 @@ pub(super) trait Verb {
         let (hash, template) = (target.object.hash(), target.template.as_ref().ok()?);
         snapshot.is_admitted(daemon_set, hash)?;
         let interrupt = io.interrupt.clone();
-        let tried = tried_template(plan.steps.first()?, daemon_set, session.source.live().ok()?, interrupt.requested());
-        let stored = show_progress(tried, &session.progress, io).await?;
-        // They come again with the change.
-        session.source.live().ok()?.take_warnings();
+        let live = session.source.live().ok()?;
+        let tried = tried_template(plan.steps.first()?, daemon_set, live, interrupt.requested());
+        let stored = show_progress(tried, &session.progress, io).await;
+        // The change itself brings them again.
+        live.forget_warnings();
+        let stored = stored?;
         (!stored.same_meaning(template)).then(|| (hash.to_owned(), stored))
     }
 }

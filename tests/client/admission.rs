@@ -346,35 +346,49 @@ fn the_pod_that_is_tried_has_what_admission_makes_of_the_template() {
     }
 }
 
+/// Starts a cluster whose new pods are refused, those of `agent:2` and of another image. Its DaemonSet is not held, and it warns
+/// of each change.
+fn refusing(cluster: &Arc<Cluster>, refused: &'static str) -> Server {
+    cluster.edit(|object| {
+        object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
+        object["metadata"]["annotations"] = json!({});
+    });
+    let answer = admitted(cluster, Of::All, mirror);
+    Server::start(move |asked| match asked.path() {
+        path if path.ends_with("/events") && !asked.target.contains("watch=true") => json_list(path, &[refused_pod()]),
+        path if path.ends_with("/pods") && asked.method == "POST" => {
+            let pod: Value = serde_json::from_slice(&asked.body).unwrap();
+            let message = refused_pod()["message"].as_str().unwrap().replace("Error creating: ", "");
+            let image = &pod["spec"]["containers"][0]["image"];
+            match image == "agent:2" || image == refused {
+                true => refusal(403, "Forbidden", &message),
+                false => Reply::of(201, JSON, asked.body.clone()),
+            }
+        }
+        _ if asked.method == "PATCH" => answer(asked).with("warning", "299 - \"would violate PodSecurity\""),
+        _ => answer(asked),
+    })
+}
+
 /// The same, of an undo of what is not held.
 #[test]
 fn the_pod_that_an_undo_is_tried_with_has_what_admission_makes_of_the_template() {
     for (refused, is_warned) in [("agent:1", false), ("mirror/agent:1", true)] {
         let cluster = held();
-        cluster.edit(|object| {
-            object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
-            object["metadata"]["annotations"] = json!({});
-        });
-        let answer = admitted(&cluster, Of::All, mirror);
-        let server = Server::start(move |asked| match asked.path() {
-            path if path.ends_with("/events") && !asked.target.contains("watch=true") => {
-                json_list(path, &[refused_pod()])
-            }
-            path if path.ends_with("/pods") && asked.method == "POST" => {
-                let pod: Value = serde_json::from_slice(&asked.body).unwrap();
-                let message = refused_pod()["message"].as_str().unwrap().replace("Error creating: ", "");
-                let image = &pod["spec"]["containers"][0]["image"];
-                match image == "agent:2" || image == refused {
-                    true => refusal(403, "Forbidden", &message),
-                    false => Reply::of(201, JSON, asked.body.clone()),
-                }
-            }
-            _ => answer(asked),
-        });
+        let server = refusing(&cluster, refused);
         let ended = run(&server, &["undo", "agent", "--to-revision=1", "--no-wait"]);
         assert_eq!((ended.code, image(&live(&cluster))), (Some(0), &json!("mirror/agent:1")), "{}", ended.err);
         assert_eq!(ended.err.contains("the API server refuses new pods"), is_warned, "{refused}: {}", ended.err);
     }
+}
+
+/// The dry run that is made before the plan is shown brings the same warnings.
+#[test]
+fn a_change_that_was_tried_out_still_shows_the_warnings_of_the_server() {
+    let server = refusing(&held(), "agent:2");
+    let ended = run(&server, &["undo", "agent", "--to-revision=1", "--no-wait", "--warnings-as-errors"]);
+    assert!(server.asked().iter().any(|asked| asked.method == "PATCH" && is_dry_run(asked)));
+    assert_eq!((ended.code, ended.err.matches("would violate PodSecurity").count()), (Some(1), 1), "{}", ended.err);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Reads logs of containers in a dump, where the tools that write dumps put them.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::{fs, io};
@@ -8,29 +9,31 @@ use super::archive;
 use super::error::ClusterError;
 use super::file::{DEMO, DEMO_BYTES, Dump, files_of};
 use super::log::{Log, LogLimits, LogOf, LogTail};
+use super::log_section::LogSections;
 use super::text::{Input, STANDARD_INPUT, io_error};
-
-/// The most bytes of a line; longer ones lose their ends.
-const MAX_LINE: usize = 1 << 16;
 
 /// How many bytes are read at a time.
 const CHUNK: usize = 1 << 16;
 
 /// The logs that are looked for, and what was found of each: of the current run, and of the one before.
 struct Wanted<'a> {
-    of: &'a [LogOf],
+    /// The index of each log by the names of its pod, container and namespace.
+    indexes: BTreeMap<[&'a str; 3], usize>,
     limits: LogLimits,
     found: Vec<[Option<LogTail>; 2]>,
 }
 
 impl Dump {
-    /// Returns the logs that the dump has of some containers. If it lacks that of the wanted run, the other one counts.
+    /// Returns the logs that the dump has of some containers. If it lacks that of the wanted run, the other one counts; so does the
+    /// current one if that of the run before is empty, as must-gathers have it if there was none.
     ///
     /// # Errors
     ///
     /// Fails if the dump cannot be read, or comes from standard input, which is at its end.
-    pub(crate) fn logs(&self, of: &[LogOf], limits: LogLimits) -> Result<Vec<Option<Log>>, ClusterError> {
-        let mut wanted = Wanted { of, limits, found: of.iter().map(|_| [None, None]).collect() };
+    pub(crate) fn logs<'a>(&self, of: &'a [LogOf], limits: LogLimits) -> Result<Vec<Option<Log>>, ClusterError> {
+        let index = |(index, of): (usize, &'a LogOf)| ([of.pod.as_str(), &of.container, &of.namespace], index);
+        let indexes = of.iter().enumerate().map(index).collect();
+        let mut wanted = Wanted { indexes, limits, found: of.iter().map(|_| [None, None]).collect() };
         match (self.path(), Path::new(self.path())) {
             ("-", _) => {
                 let problem = "cannot be read a second time, for logs";
@@ -47,9 +50,11 @@ impl Dump {
             (name, path) => wanted.add_input(name, Input::open(path)?)?,
         }
         let choose = |(of, [current, before]): (&LogOf, [Option<LogTail>; 2])| {
-            let (current, before) = (current.map(|tail| (tail, false)), before.map(|tail| (tail, true)));
-            let found = if of.previous { before.or(current) } else { current.or(before) };
-            found.map(|(tail, previous)| tail.finish(previous))
+            let is_current = match (&current, &before) {
+                (Some(_), Some(before)) => !of.previous || before.is_empty(),
+                (current, _) => current.is_some(),
+            };
+            Some(if is_current { current? } else { before? }.finish(!is_current))
         };
         Ok(of.iter().zip(wanted.found).map(choose).collect())
     }
@@ -69,10 +74,11 @@ impl Wanted<'_> {
         match input {
             Input::Text(mut text) => {
                 // What `kubectl cluster-info dump` writes between the lists of objects.
-                let mut sections = Sections::default();
+                let mut sections = LogSections::default();
                 while let Some(chunk) = text.next_chunk()? {
-                    sections.push(chunk, self);
+                    sections.push(chunk, &mut |heading, bytes| self.push_section(heading, bytes));
                 }
+                sections.finish(&mut |heading, bytes| self.push_section(heading, bytes));
                 Ok(())
             }
             Input::Tar(reader) => archive::each_file(name, reader, |path, file| self.add_file(path, file)),
@@ -81,7 +87,7 @@ impl Wanted<'_> {
 
     fn add_file(&mut self, path: &Path, mut file: impl Read) -> Result<(), ClusterError> {
         let Some(place) = self.place(path) else { return Ok(()) };
-        let mut sections = Sections::default();
+        let mut sections = LogSections::default();
         let mut chunk = vec![0; CHUNK];
         loop {
             let read = match file.read(&mut chunk) {
@@ -89,15 +95,30 @@ impl Wanted<'_> {
                 read => read.map_err(|error| io_error(&path.display().to_string(), &error))?,
             };
             match place {
-                _ if read == 0 => return Ok(()),
+                // Also if it is empty, which is known then.
                 LogPlace::Whole(index, run) => self.push(index, run, &chunk[..read]),
-                LogPlace::Sections => sections.push(&chunk[..read], self),
+                LogPlace::Sections => {
+                    sections.push(&chunk[..read], &mut |heading, bytes| self.push_section(heading, bytes));
+                }
+            }
+            if read == 0 {
+                sections.finish(&mut |heading, bytes| self.push_section(heading, bytes));
+                return Ok(());
             }
         }
     }
 
     fn push(&mut self, index: usize, run: usize, bytes: &[u8]) {
         self.found[index][run].get_or_insert_with(|| LogTail::new(self.limits)).push(bytes);
+    }
+
+    /// Takes bytes of the log in a section, which is that of the current run.
+    fn push_section(&mut self, heading: &[u8], bytes: &[u8]) {
+        let heading = String::from_utf8_lossy(heading);
+        let key = key_of(&heading);
+        if let Some(index) = key.and_then(|(namespace, pod, container)| self.index(Some(namespace), pod, container)) {
+            self.push(index, 0, bytes);
+        }
     }
 
     /// Returns what a file has of the logs, by its path: `NAMESPACE/POD/logs.txt` of `kubectl cluster-info dump
@@ -126,66 +147,20 @@ impl Wanted<'_> {
     }
 
     fn index(&self, namespace: Option<&str>, pod: &str, container: &str) -> Option<usize> {
-        let is_meant = |of: &LogOf| {
-            (of.pod.as_str(), of.container.as_str()) == (pod, container)
-                && namespace.is_none_or(|namespace| namespace == of.namespace)
-        };
-        self.of.iter().position(is_meant)
-    }
-}
-
-/// The sections of logs in a text, as `super::log_section` skips them.
-#[derive(Default)]
-struct Sections {
-    line: Vec<u8>,
-    /// The index of the log that the open section is, if it is wanted, and the line that ends it.
-    open: Option<(Option<usize>, Vec<u8>)>,
-}
-
-impl Sections {
-    fn push(&mut self, mut bytes: &[u8], wanted: &mut Wanted<'_>) {
-        while !bytes.is_empty() {
-            let end = memchr::memchr(b'\n', bytes);
-            let (piece, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
-            let room = MAX_LINE.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
-            bytes = rest;
-            if end.is_some() {
-                let mut line = std::mem::take(&mut self.line);
-                if !line.ends_with(b"\n") {
-                    line.push(b'\n');
-                }
-                self.end_line(&line, wanted);
-                line.clear();
-                self.line = line;
+        match namespace {
+            Some(namespace) => self.indexes.get(&[pod, container, namespace]).copied(),
+            None => {
+                let (found, index) = self.indexes.range([pod, container, ""]..).next()?;
+                (found[..2] == [pod, container]).then_some(*index)
             }
         }
     }
-
-    fn end_line(&mut self, line: &[u8], wanted: &mut Wanted<'_>) {
-        let Some((index, end)) = &self.open else {
-            self.open = line.strip_prefix(b"==== START logs for ").map(|heading| {
-                let text = String::from_utf8_lossy(heading);
-                let index = key_of(&text).and_then(|(namespace, pod, name)| wanted.index(Some(namespace), pod, name));
-                (index, [b"==== END logs for ", heading].concat())
-            });
-            return;
-        };
-        // The last line of a log may not end.
-        let ends_at = memchr::memmem::find(line, end);
-        if let Some(index) = index {
-            wanted.push(*index, 0, &line[..ends_at.unwrap_or(line.len())]);
-        }
-        if ends_at.is_some() {
-            self.open = None;
-        }
-    }
 }
 
-/// Reads `container agent of pod team/agent-x7v2p ====`.
+/// Reads `==== START logs for container agent of pod team/agent-x7v2p ====`.
 fn key_of(heading: &str) -> Option<(&str, &str, &str)> {
-    let (container, pod) =
-        heading.trim_end().strip_prefix("container ")?.strip_suffix(" ====")?.split_once(" of pod ")?;
+    let of = heading.trim_end().strip_prefix("==== START logs for container ")?.strip_suffix(" ====")?;
+    let (container, pod) = of.split_once(" of pod ")?;
     let (namespace, pod) = pod.split_once('/')?;
     Some((namespace, pod, container))
 }

@@ -52,6 +52,11 @@ impl LogTail {
         LogTail { bytes: Vec::new(), limits, is_cut: false }
     }
 
+    /// Returns whether no bytes have come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Takes the next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         // They are moved rarely, and never take twice the room for long.

@@ -1,4 +1,4 @@
-//! Skips the logs that `kubectl cluster-info dump` writes between the lists of objects.
+//! Recognizes the logs that `kubectl cluster-info dump` writes between the lists of objects, or in files of their own.
 
 /// How a section begins.
 const START: &[u8] = b"==== START logs for ";
@@ -13,7 +13,7 @@ pub(super) struct LogSection {
     heading: Vec<u8>,
     /// How the section ends, once its heading is complete.
     end: Vec<u8>,
-    /// The last bytes of the log, which its end may begin in.
+    /// The last bytes of the log, in which its end may begin.
     tail: Vec<u8>,
 }
 
@@ -31,11 +31,18 @@ pub(super) enum Extent {
 impl LogSection {
     /// Takes the next bytes of the section.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Extent {
+        self.read(bytes, &mut |_, _| ())
+    }
+
+    /// Takes the next bytes of the section, and calls a function with its first line and the bytes of the log, as soon as it is
+    /// certain that they are; if that is empty, with no bytes.
+    fn read(&mut self, bytes: &[u8], log: &mut impl FnMut(&[u8], &[u8])) -> Extent {
         let mut at = 0;
         if self.end.is_empty() {
             let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
             self.heading.extend_from_slice(&bytes[..line]);
-            if self.heading.len() > MAX_HEADING {
+            let known = self.heading.len().min(START.len());
+            if self.heading[..known] != START[..known] || self.heading.len() > MAX_HEADING {
                 return Extent::Foreign;
             }
             if !self.heading.ends_with(b"\n") {
@@ -48,15 +55,53 @@ impl LogSection {
         let before = self.tail.len();
         self.tail.extend_from_slice(&bytes[at..]);
         if let Some(found) = memchr::memmem::find(&self.tail, &self.end) {
+            log(&self.heading, &self.tail[..found]);
             return Extent::Ends(at + found + self.end.len() - before);
         }
-        self.tail.drain(..self.tail.len().saturating_sub(self.end.len() - 1));
+        let certain = self.tail.len().saturating_sub(self.end.len() - 1);
+        log(&self.heading, &self.tail[..certain]);
+        self.tail.drain(..certain);
         Extent::GoesOn
     }
 
     /// Returns the line that begins the section, as far as it has arrived.
     pub(super) fn heading(&self) -> &[u8] {
         &self.heading
+    }
+}
+
+/// Finds the sections in a text that has other lines between them.
+#[derive(Debug, Default)]
+pub(super) struct LogSections {
+    /// What may be a section, or is one.
+    open: Option<LogSection>,
+    /// Whether the next bytes belong to a line that begins no section.
+    in_line: bool,
+}
+
+impl LogSections {
+    /// Takes the next bytes of the text, and calls a function with the first line of a section and the next bytes of its log, at
+    /// least once for each section.
+    pub(super) fn push(&mut self, mut bytes: &[u8], log: &mut impl FnMut(&[u8], &[u8])) {
+        while !bytes.is_empty() {
+            if self.in_line {
+                let Some(end) = memchr::memchr(b'\n', bytes) else { return };
+                (self.in_line, bytes) = (false, &bytes[end + 1..]);
+                continue;
+            }
+            match self.open.get_or_insert_default().read(bytes, log) {
+                Extent::GoesOn => return,
+                Extent::Ends(length) => (self.open, bytes) = (None, &bytes[length..]),
+                Extent::Foreign => (self.open, self.in_line) = (None, true),
+            }
+        }
+    }
+
+    /// Ends the text, perhaps amid a section: calls the function with what is left of its log.
+    pub(super) fn finish(self, log: &mut impl FnMut(&[u8], &[u8])) {
+        if let Some(LogSection { heading, tail, .. }) = self.open.filter(|section| !section.end.is_empty()) {
+            log(&heading, &tail);
+        }
     }
 }
 
@@ -82,7 +127,7 @@ pub(super) fn blank(text: &mut [u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, LogSection};
+    use super::{Extent, LogSection, LogSections};
 
     #[test]
     fn a_section_ends_at_its_own_end_however_it_is_divided() {
@@ -102,6 +147,35 @@ mod tests {
                 taken += bytes.len();
             }
             assert_eq!(taken, text.len(), "{chunk}");
+        }
+    }
+
+    #[test]
+    fn logs_are_found_between_other_lines_however_the_text_is_divided() {
+        let section = |pod: &str, log: &str| {
+            let of = format!("logs for container a of pod x/{pod} ====\n");
+            format!("==== START {of}{log}==== END {of}")
+        };
+        let long = "7".repeat(300);
+        let text =
+            ["{}\n====\n\n", &section("y", "one\n"), &section("z", ""), "{ }\n ==== START\n", &section("w", &long)];
+        let cut = format!("==== START logs for container a of pod x/v ====\ncut{}", "8".repeat(80));
+        let text = text.concat() + &cut;
+        for chunk in 1..text.len() {
+            let (mut sections, mut found) = (LogSections::default(), Vec::<(String, String)>::new());
+            let mut log = |heading: &[u8], bytes: &[u8]| {
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                match found.last_mut().filter(|(last, _)| last.as_bytes() == heading) {
+                    Some((_, log)) => log.push_str(&text(bytes)),
+                    None => found.push((text(heading), text(bytes))),
+                }
+            };
+            text.as_bytes().chunks(chunk).for_each(|bytes| sections.push(bytes, &mut log));
+            sections.finish(&mut log);
+            let found: Vec<(&str, &str)> =
+                found.iter().map(|(heading, log)| (&heading[41..42], log.as_str())).collect();
+            let cut = format!("cut{}", "8".repeat(80));
+            assert_eq!(found, [("y", "one\n"), ("z", ""), ("w", &long), ("v", &cut)], "{chunk}");
         }
     }
 

@@ -62,10 +62,6 @@ fn must_gathers_support_bundles_and_cluster_dumps_have_logs() {
         ("bundle/agents/agent-b/main-previous.log".to_owned(), "boom\nodd\n"),
         ("bundle/cluster-resources/pods/logs/other/agent-b/main-previous.log".to_owned(), "of another pod\n"),
     ];
-    let section = |pod: &str, log: &str| {
-        let of = format!("logs for container main of pod team/{pod} ====\n");
-        format!("==== START {of}{log}==== END {of}")
-    };
     let (a, b) = (section("agent-a", "boom\n"), section("agent-b", "boom\nodd"));
     let sections = [("team/agent-a/logs.txt".to_owned(), a.as_str()), ("team/agent-b/logs.txt".to_owned(), b.as_str())];
     for files in [&inspected[..], &bundle, &sections] {
@@ -97,4 +93,35 @@ fn a_log_that_a_dump_lacks_is_told() {
     let ended = run(&["logs", "agent", "--from", from, "--reason", "CrashLooping"]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "only on n1\n    boom\n"));
     assert!(ended.err.contains("has no log of container main of pod team/agent-b"), "{}", ended.err);
+}
+
+/// Returns the section that `kubectl cluster-info dump` writes for the log of a pod.
+fn section(pod: &str, log: &str) -> String {
+    let of = format!("logs for container main of pod team/{pod} ====\n");
+    format!("==== START {of}{log}==== END {of}")
+}
+
+/// kubectl writes the line that ends a section right after the log, even if its last line does not end.
+#[test]
+fn a_long_last_line_does_not_hide_where_a_log_ends() {
+    let folder = dump(&[]);
+    let one = folder.path().join("one.json");
+    let objects = fs::read_to_string(folder.path().join("objects.json")).unwrap();
+    let long = "x".repeat(70_000);
+    fs::write(&one, format!("{objects}\n{}{}", section("agent-a", &long), section("agent-b", "boom\n"))).unwrap();
+    assert!(logs(&one, &["--node", "n1"]) == format!("{long}\n"));
+    assert_eq!(logs(&one, &["--node", "n2"]), "boom\n");
+}
+
+#[test]
+fn an_empty_log_is_not_a_missing_one() {
+    let inspected = "team/pods/agent-a/main/main/logs/current.log";
+    let empty = section("agent-a", "");
+    for (path, text) in [(inspected, ""), ("team/agent-a/logs.txt", &*empty)] {
+        let folder = dump(&[(path, text)]);
+        assert_eq!(logs(folder.path(), &["--node", "n1"]), "", "{path}");
+    }
+    // As must-gathers have it if the kubelet no longer has the log of the run before.
+    let folder = dump(&[(inspected, "boom\n"), ("team/pods/agent-a/main/main/logs/previous.log", "")]);
+    assert_eq!(logs(folder.path(), &["--node", "n1"]), "boom\n");
 }

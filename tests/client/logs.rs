@@ -223,6 +223,19 @@ fn what_is_followed_comes_with_its_node_until_the_pods_end() {
     assert!(requested(&server).iter().all(|query| query == "container=main&previous=false&follow=true&tailLines=20"));
 }
 
+/// They are cut between characters, and lose none.
+#[test]
+fn long_lines_that_are_followed_come_in_pieces_and_whole() {
+    let long = ["0".repeat(1 << 16), "1".repeat(1 << 16), format!("2{}", "\u{20ac}".repeat(1 << 16))].concat();
+    let log = format!("{long}\n{}\nEND\n", "3".repeat(1 << 16));
+    let server = serve(1, move |_, _| text(log.clone()));
+    let ended = run(&server, &["--node", "n0", "--follow"]);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    let (pieces, rest) = lines.split_at(lines.len() - 2);
+    assert!(pieces.concat() == long, "{} of {} bytes", pieces.concat().len(), long.len());
+    assert_eq!((rest[0].len(), rest[1]), (1 << 16, "END"));
+}
+
 #[test]
 fn a_closed_pipe_ends_what_is_followed() {
     let (reply, sender) = Reply::open("text/plain");

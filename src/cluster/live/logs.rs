@@ -15,6 +15,15 @@ const SILENCE: u32 = 365 * 24 * 60 * 60;
 /// The most bytes of a line that is followed; a longer one is shown in pieces.
 const MAX_LINE: usize = 1 << 16;
 
+/// Returns how many of the first bytes are shown as a line: to its newline, or, of a longer one, as many as fit, cut between
+/// characters. `None` if more have to arrive.
+fn piece(bytes: &[u8]) -> Option<usize> {
+    let most = bytes.len().min(MAX_LINE + 1);
+    let is_first_of_character = |at: &usize| bytes[*at] & 0b1100_0000 != 0b1000_0000;
+    let cut = || (MAX_LINE - 3..=MAX_LINE).rev().find(is_first_of_character).unwrap_or(MAX_LINE);
+    memchr::memchr(b'\n', &bytes[..most]).map(|end| end + 1).or_else(|| (bytes.len() > MAX_LINE).then(cut))
+}
+
 impl Live {
     /// Reads the end of a log. That of the current run is read if the container was not restarted.
     ///
@@ -51,11 +60,10 @@ impl Live {
         while let Some(bytes) = answer.next().await? {
             rest.extend_from_slice(&bytes);
             let mut begin = 0;
-            while let Some(length) =
-                memchr::memchr(b'\n', &rest[begin..]).or((rest.len() - begin > MAX_LINE).then_some(MAX_LINE))
-            {
-                line(&String::from_utf8_lossy(&rest[begin..begin + length]))?;
-                begin = (begin + length + 1).min(rest.len());
+            while let Some(length) = piece(&rest[begin..]) {
+                let bytes = &rest[begin..begin + length];
+                line(&String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(bytes)))?;
+                begin += length;
             }
             rest.drain(..begin);
         }

@@ -97,8 +97,8 @@ impl Default for Wanted {
     }
 }
 
-/// Which nodes coverage is about, and whether new pods are simulated.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Which nodes coverage is about, and what is read to explain them.
+#[derive(Debug, Clone, PartialEq)]
 pub struct CoverageScope {
     /// The only node; `None` for all.
     pub node: Option<String>,
@@ -108,6 +108,20 @@ pub struct CoverageScope {
     pub admission: bool,
     /// Of which objects that templates use to read the metadata, and with that when containers have started.
     pub config: Config,
+    /// Whether to read what keeps pods from being evicted from nodes whose drain is stuck.
+    pub held_pods: bool,
+}
+
+impl Default for CoverageScope {
+    fn default() -> Self {
+        CoverageScope {
+            node: None,
+            node_selector: LabelSelector::default(),
+            admission: false,
+            config: Config::None,
+            held_pods: true,
+        }
+    }
 }
 
 /// Of which objects that templates use the metadata is read.

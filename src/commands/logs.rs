@@ -1,7 +1,7 @@
 //! `logs`: what have the pods of a DaemonSet logged, on the nodes that matter?
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::time::Duration;
 
@@ -27,11 +27,12 @@ use crate::coverage::telling_log;
 use crate::coverage::walk::coverage;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::report::coverage::NodeCoverage;
 use crate::report::fix::{Command, Fix};
-use crate::report::logs::{LogsReport, PodLog};
+use crate::report::logs::{LogBlock, LogsReport, PodLog};
 
 /// How many logs are read at a time.
 const AT_ONCE: usize = 8;
@@ -152,20 +153,17 @@ async fn read_rows(
     revision: Option<i64>,
     io: &mut Io<'_>,
 ) -> Result<(Snapshot, Vec<NodeCoverage>), Failure> {
-    let (snapshot, node) = match place {
-        Some(place) => {
-            let (snapshot, node) = place.read(session, names, io).await?;
-            // That there is no pod is an error, with the reason.
-            pod_on(&snapshot, &node, session)?;
-            (snapshot, Some(node))
-        }
-        None => {
-            let node_selector = choice.node_selector.selector.clone();
-            let wanted = Wanted::Coverage(CoverageScope { node_selector, ..CoverageScope::default() });
-            let query = Query { names, wanted, ..Query::default() };
-            (session.read(query, io, |_| BTreeSet::new()).await?, None)
-        }
-    };
+    if let Some(place) = place {
+        let (snapshot, node) = place.read(session, names, io).await?;
+        // That there is no pod is an error, with the reason.
+        let (_, mut row) = pod_on(&snapshot, &node, session)?;
+        row.pods.retain(|pod| pod.bound);
+        return Ok((snapshot, vec![row]));
+    }
+    let node_selector = choice.node_selector.selector.clone();
+    let scope = CoverageScope { node_selector: node_selector.clone(), held_pods: false, ..CoverageScope::default() };
+    let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
+    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
     session.check_unknown_names(&snapshot)?;
     check_selected(&snapshot, &choice.node_selector)?;
     let revisions = only_one(&snapshot, "this command")?;
@@ -175,8 +173,7 @@ async fn read_rows(
     });
     let hash = hash.transpose()?;
     drop(revisions);
-    let node_selector = choice.node_selector.selector.clone();
-    let options = Options { detail: Detail::Nodes, node, node_selector, ..Options::default() };
+    let options = Options { detail: Detail::Nodes, node_selector, ..Options::default() };
     let mut report = coverage(&snapshot, &options);
     choice.filter().apply(&mut report);
     let mut rows: Vec<NodeCoverage> = report.daemon_sets.into_iter().flat_map(|daemon_set| daemon_set.nodes).collect();
@@ -196,10 +193,11 @@ fn choose(
     let mut chosen = Vec::new();
     let namespace = snapshot.daemon_sets.first().map(|daemon_set| daemon_set.metadata.namespace.clone());
     let namespace = namespace.unwrap_or_default();
+    let pods = snapshot.pods.iter().filter(|pod| pod.metadata.namespace == namespace);
+    let pods: HashMap<&str, &Pod> = pods.map(|pod| (pod.metadata.name.as_str(), pod)).collect();
     for row in rows {
         for summary in row.pods {
-            let is_meant = |(found, name): (&str, &str)| found == namespace && name == summary.name;
-            let pod = snapshot.pods.iter().find(|pod| is_meant((&pod.metadata.namespace, &pod.metadata.name)));
+            let pod = pods.get(summary.name.as_str());
             let Some((telling, previous)) = pod.and_then(|pod| telling_log(pod, container, snapshot.now)) else {
                 let Some(container) = container else { continue };
                 let message = format!("pod {namespace}/{} has no container {container:?}", summary.name);
@@ -213,7 +211,8 @@ fn choose(
     Ok(chosen)
 }
 
-/// Reads logs and folds them; `is_bound` tells whether more lines were wanted. That of a single pod is returned as it is, too.
+/// Reads logs, and folds them if there are several; `is_bound` tells whether more lines were wanted. That of a single pod is
+/// returned as it is, too.
 async fn read_all(
     session: &Session,
     snapshot: &Snapshot,
@@ -239,8 +238,10 @@ async fn read_all(
         match read {
             Ok(Log { text, previous, is_cut, has_more }) => {
                 (log.previous, log.truncated) = (previous, is_cut || (has_more && is_bound));
-                fold.add(u32::try_from(index).unwrap_or(u32::MAX), [node, &of.pod], &text);
-                alone = (chosen.len() == 1).then_some(text);
+                match chosen.len() {
+                    1 => alone = Some(text),
+                    _ => fold.add(u32::try_from(index).unwrap_or(u32::MAX), [node, &of.pod], &text),
+                }
             }
             Err(error) => {
                 log.error = Some(error.to_string());
@@ -279,7 +280,7 @@ async fn read_all(
         namespace: name.namespace.clone(),
         daemon_set: name.name.clone(),
         logs: logs.into_iter().map(|(_, log)| log).collect(),
-        blocks: fold.blocks(&nodes),
+        blocks: alone.as_ref().map_or_else(|| fold.blocks(&nodes), |text| LogBlock::of_one(&nodes, text)),
     };
     Ok((report, alone))
 }

@@ -8,7 +8,7 @@ use super::node_choice::{NodeSelection, check_selected};
 use super::node_edit::parse_changes;
 use super::output::{self, Output};
 use super::session::Target;
-use crate::cluster::{Config, CoverageScope, Query, Wanted};
+use crate::cluster::{CoverageScope, Query, Wanted};
 use crate::coverage::node_what_if::node_what_if;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -30,7 +30,7 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<Result<Exit, CommandError>, Failure> {
     let edit = parse_changes(changes)?;
-    let scope = CoverageScope { node: None, node_selector: on.selector.clone(), admission: true, config: Config::None };
+    let scope = CoverageScope { node_selector: on.selector.clone(), admission: true, ..CoverageScope::default() };
     let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
     let session = target.open(io).await?;
     let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();

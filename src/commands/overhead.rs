@@ -13,7 +13,7 @@ use super::output::{self, Output, OutputParser};
 use super::parse::{check_label_key, parse_node};
 use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
-use crate::cluster::{Config, CoverageScope, Query, Wanted, manifest};
+use crate::cluster::{CoverageScope, Query, Wanted, manifest};
 use crate::coverage::overhead::{OfNodes, PodRequests, new_node_like, overhead};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
@@ -100,7 +100,7 @@ impl RunCommand for OverheadArgs {
             node: alone.clone(),
             node_selector: node_selector.selector.clone(),
             admission: true,
-            config: Config::None,
+            ..CoverageScope::default()
         };
         let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
         let all_nodes = |snapshot: &Snapshot| match &alone {

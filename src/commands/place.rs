@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::report::agent_pod::PodReport;
-use crate::report::coverage::{NodeState, PodSummary};
+use crate::report::coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::fix::{Command, Fix};
 
 /// Flags that choose a node.
@@ -118,12 +118,16 @@ fn node_of(namespace: &str, pod: &str, node: Option<String>) -> Result<String, C
         .hint(Fix::new("to list the pods and their nodes", list)))
 }
 
-/// Returns the pod that the one DaemonSet of a snapshot has on a node: of two, the one that works.
+/// Returns the pod that the one DaemonSet of a snapshot has on a node, of two the one that works, and all about the node.
 ///
 /// # Errors
 ///
 /// Fails if there is no pod, with the reason, and if the snapshot has no or several DaemonSets.
-pub(super) fn pod_on(snapshot: &Snapshot, node: &str, session: &Session) -> Result<PodReport, CommandError> {
+pub(super) fn pod_on(
+    snapshot: &Snapshot,
+    node: &str,
+    session: &Session,
+) -> Result<(PodReport, NodeCoverage), CommandError> {
     session.check_unknown_names(snapshot)?;
     let name = only_one(snapshot, "this command")?.daemon_set.metadata.clone();
     let options = Options { detail: Detail::Nodes, node: Some(node.to_owned()), ..Options::default() };
@@ -131,9 +135,9 @@ pub(super) fn pod_on(snapshot: &Snapshot, node: &str, session: &Session) -> Resu
     let rows = report.daemon_sets.iter_mut().flat_map(|daemon_set| std::mem::take(&mut daemon_set.nodes));
     let row = rows.into_iter().find(|row| row.name == node);
     let rank = |pod: &PodSummary| (pod.terminating, !pod.bound, !pod.available, !pod.ready);
-    if let Some(pod) = row.as_ref().and_then(|row| row.pods.iter().min_by_key(|pod| rank(pod))) {
+    if let Some((row, pod)) = row.as_ref().and_then(|row| Some((row, row.pods.iter().min_by_key(|pod| rank(pod))?))) {
         let (namespace, daemon_set) = (name.namespace, name.name);
-        return Ok(PodReport { namespace, daemon_set, node: node.to_owned(), pod: pod.clone() });
+        return Ok((PodReport { namespace, daemon_set, node: node.to_owned(), pod: pod.clone() }, row.clone()));
     }
     let what = format!("pod of {}/{} on node {node}", name.namespace, name.name);
     let Some(row) = row.filter(|row| row.state != NodeState::Unknown) else {

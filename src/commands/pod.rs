@@ -63,6 +63,6 @@ pub(super) async fn find(
     // clap has made sure that there is one.
     let place = place.ok_or_else(|| CommandError::usage("give --node or --beside"))?;
     let (snapshot, node) = Place::read(place, &session, names, io).await?;
-    let report = pod_on(&snapshot, &node, &session)?;
+    let (report, _) = pod_on(&snapshot, &node, &session)?;
     Ok((target, session, report))
 }

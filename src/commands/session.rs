@@ -404,7 +404,7 @@ impl Session {
             if !nodes.is_empty() {
                 live.read_pods_on(&mut snapshot, &nodes).await?;
             }
-            if matches!(query.wanted, Wanted::Coverage(_)) {
+            if matches!(&query.wanted, Wanted::Coverage(scope) if scope.held_pods) {
                 let nodes = nodes_with_held_pods(&snapshot);
                 live.read_held_pods(&mut snapshot, &nodes).await;
             }

@@ -14,7 +14,7 @@ use super::session::{Session, Target, show_progress, warn};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
-use crate::cluster::{Config, CoverageScope, Query, Source, Wanted};
+use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::coverage::what_if::{Admission, account_is_missing, service_account, what_if};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -65,7 +65,7 @@ pub(super) async fn run(
             node: node.clone(),
             node_selector: node_selector.selector.clone(),
             admission: true,
-            config: Config::None,
+            ..CoverageScope::default()
         }),
         ..Query::default()
     };

@@ -42,6 +42,14 @@ pub struct PodLog {
     pub error: Option<String>,
 }
 
+impl LogBlock {
+    /// Returns every line of the only log; of an empty one, no block.
+    pub(crate) fn of_one(nodes: &[String], text: &str) -> Vec<LogBlock> {
+        let block = LogBlock { nodes: nodes.to_vec(), lines: text.lines().map(str::to_owned).collect() };
+        Some(block).filter(|block| !block.lines.is_empty()).into_iter().collect()
+    }
+}
+
 /// Lines that the logs of some nodes have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]

@@ -106,6 +106,37 @@ fn the_log_of_one_pod_is_shown_as_it_is_but_steers_no_terminal() {
     assert_eq!(requested(&server)[1], "container=main&previous=true&follow=false&tailLines=60001");
 }
 
+/// Only lines of several pods are folded.
+#[test]
+fn the_report_of_one_log_has_all_of_its_lines() {
+    let server = serve(1, |_, _| text("Error 8\nError 9\n\nError 9\n"));
+    let ended = run(&server, &["--node", "n0", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let expected = json!([{"nodes": ["n0"], "lines": ["Error 8", "Error 9", "", "Error 9"]}]);
+    assert_eq!(report["blocks"], expected, "{}", ended.err);
+}
+
+/// What keeps pods from being evicted explains nodes, not logs.
+#[test]
+fn logs_do_not_read_what_keeps_nodes_from_being_drained() {
+    let server = Server::start(|asked: &Asked| match asked.path() {
+        "/api/v1/nodes" => {
+            let mut stuck = node("n0");
+            let taint = json!({"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"});
+            stuck.spec.taints = from_value(json!([taint])).unwrap();
+            protobuf_list("NodeList", &[stuck, node("n1")], "")
+        }
+        "/api/v1/pods" | "/api/v1/namespaces/team/pods" => protobuf_list("PodList", &[crashing(0), crashing(1)], ""),
+        path if path.ends_with("/log") => text("boom\n"),
+        _ => cluster(asked),
+    });
+    let ended = run(&server, &["--reason", "CrashLooping"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "boom\n"), "{}", ended.err);
+    let asked: Vec<String> = server.asked().into_iter().map(|asked| asked.target).collect();
+    assert!(!asked.iter().any(|target| target.contains("poddisruptionbudgets")), "{asked:#?}");
+    assert!(!asked.iter().any(|target| target.contains("spec.nodeName")), "{asked:#?}");
+}
+
 #[test]
 fn without_a_previous_run_the_current_one_is_read() {
     let server = serve(1, |asked, _| match asked.target.contains("previous=true") {

@@ -25,7 +25,7 @@ pub(super) struct PlaceArgs {
     /// The node
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// The node of this pod, such as shop/web-1; without a namespace, a pod in that of the DaemonSet
+    /// The node of this pod, such as shop/web-1; web-1 and pod/web-1 are a pod in the namespace of the DaemonSet
     #[arg(long, value_name = "[NAMESPACE/]POD")]
     beside: Option<String>,
 }

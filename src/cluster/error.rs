@@ -129,6 +129,11 @@ impl ClusterError {
         matches!(self, ClusterError::Api { code: 404, .. } | ClusterError::NotFromApi { code: 404, .. })
     }
 
+    /// Tells whether the user lacks a permission.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, ClusterError::Api { code: 403, .. })
+    }
+
     /// Tells whether the credentials were rejected.
     pub fn is_unauthorized(&self) -> bool {
         matches!(self, ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. })

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::crash_logs::add_crash_logs;
 use super::gate;
 use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::node_what_if;
@@ -43,6 +44,9 @@ kubectl ds coverage node-exporter -n monitoring
 
 # Explain one node in full
 kubectl ds coverage node-exporter -n monitoring --node general-c4
+
+# Show what pods have logged before they crashed
+kubectl ds coverage falco -n falco --logs
 
 # Show where the pods of a changed manifest would run, before applying it
 kubectl ds coverage -f daemonset.yaml
@@ -104,6 +108,9 @@ pub struct CoverageArgs {
     /// data
     #[arg(long, conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename"])]
     stale_config: bool,
+    /// Show the last log line of at most 3 pods that crash without a termination message, one for each message; for one DaemonSet
+    #[arg(long, conflicts_with_all = ["filename", "map", "changes", "stale_config"])]
+    logs: bool,
     /// Exit with 3 if an eligible node lacks an available pod (with --stale-config, if a pod is older than what it uses and that is
     /// not refreshed; with -f, if a pod would not start or fit, or more than half of the nodes would lose theirs; with --if, if a pod
     /// would be lost, not fit, or not be created again), with 5 if that
@@ -129,6 +136,8 @@ struct CoverageQuestion {
     node_selector: NodeSelection,
     /// What of the report is shown.
     filter: CoverageFilter,
+    /// Whether the last log lines of pods that crash are shown.
+    logs: bool,
     output: Option<Output>,
     /// Whether the exit code tells if every eligible node has an available pod.
     exit_code: bool,
@@ -151,10 +160,14 @@ impl RunCommand for CoverageArgs {
             stale_config,
             changes,
             on,
+            logs,
             exit_code,
             output,
         } = self;
         let (namespace, names) = parse_names(&names)?;
+        if logs && names.len() != 1 {
+            return Err(CommandError::usage("--logs is for one DaemonSet: give its name").into());
+        }
         let node = node.as_deref().map(parse_node).transpose()?;
         check_label_key(by.as_ref())?;
         let NodeChoice { reasons, states, node_selector } = choice.resolve()?;
@@ -168,13 +181,14 @@ impl RunCommand for CoverageArgs {
                 (!filename.is_empty(), "--filename"),
                 (stale_config, "--stale-config"),
                 (!changes.is_empty(), "--if"),
+                (logs, "--logs"),
             ];
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
                 return Err(several::refuse(flag));
             }
             let filter = CoverageFilter { reasons, problems, ..CoverageFilter::default() };
             let question =
-                CoverageQuestion { names, node, by, map: None, nodes, node_selector, filter, output, exit_code };
+                CoverageQuestion { names, node, by, map: None, nodes, node_selector, filter, logs, output, exit_code };
             let ask = async |mut target: Target, io: &mut Io<'_>| {
                 target.choose(namespace.clone(), &question.names)?;
                 question.answer(&target.open(io).await?, io).await
@@ -207,6 +221,7 @@ impl RunCommand for CoverageArgs {
                 nodes: nodes || !states.is_empty(),
                 node_selector,
                 filter: CoverageFilter { reasons, states, problems },
+                logs,
                 output,
                 exit_code,
             };
@@ -231,7 +246,7 @@ impl RunCommand for CoverageArgs {
 impl CoverageQuestion {
     /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<CoverageReport>, Failure> {
-        let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, output, exit_code } = self;
+        let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, logs, output, exit_code } = self;
         let is_data = output.as_ref().is_some_and(Output::is_data);
         let detail = match node {
             Some(_) => Detail::Explain,
@@ -266,6 +281,9 @@ impl CoverageQuestion {
         let gate = gate::all_available(counts, &report.incomplete, session);
         let is_empty = report.daemon_sets.is_empty();
         filter.apply(&mut report);
+        if *logs {
+            add_crash_logs(&mut report, &snapshot, session, io).await?;
+        }
         if !is_data && is_empty && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
         } else if !is_data && !is_empty && report.daemon_sets.is_empty() {

@@ -225,7 +225,7 @@ async fn read_all(
     let (mut fold, mut alone) = (Fold::default(), None);
     let mut logs: Vec<(usize, PodLog)> = Vec::new();
     let mut first_error = None;
-    let mut add = |index: usize, read: Result<Log, ClusterError>| {
+    let add = |index: usize, read: Result<Log, ClusterError>| {
         let Chosen { node, of } = &chosen[index];
         let mut log = PodLog {
             node: node.clone(),
@@ -250,26 +250,9 @@ async fn read_all(
         }
         logs.push((index, log));
     };
-    match &session.source {
-        Source::Live(live) => {
-            let read = async {
-                let requests = chosen.iter().enumerate();
-                let requests = requests.map(|(index, one)| async move { (index, live.log(&one.of, limits).await) });
-                let mut answers = iter(requests).buffer_unordered(AT_ONCE);
-                while let Some((index, read)) = answers.next().await {
-                    add(index, read);
-                }
-            };
-            show_progress(read, &session.progress, io).await;
-            session.print_warnings(io)?;
-        }
-        Source::File(dump) => {
-            let of: Vec<LogOf> = chosen.iter().map(|one| one.of.clone()).collect();
-            for (index, log) in dump.logs(&of, limits)?.into_iter().enumerate() {
-                add(index, log.ok_or_else(|| dump.has_no_log(&of[index])));
-            }
-        }
-    }
+    let of: Vec<LogOf> = chosen.iter().map(|one| one.of.clone()).collect();
+    show_progress(read_each(session, &of, limits, add), &session.progress, io).await?;
+    session.print_warnings(io)?;
     // One that was read tells more than why others were not.
     if let Some(error) = first_error.filter(|_| logs.iter().all(|(_, log)| log.error.is_some())) {
         return Err(error.into());
@@ -283,6 +266,35 @@ async fn read_all(
         blocks: alone.as_ref().map_or_else(|| fold.blocks(&nodes), |text| LogBlock::of_one(&nodes, text)),
     };
     Ok((report, alone))
+}
+
+/// Reads logs, and hands over each, or why it could not be read, with its index, in any order.
+///
+/// # Errors
+///
+/// Fails if a dump cannot be read.
+pub(super) async fn read_each(
+    session: &Session,
+    of: &[LogOf],
+    limits: LogLimits,
+    mut hand: impl FnMut(usize, Result<Log, ClusterError>),
+) -> Result<(), ClusterError> {
+    match &session.source {
+        Source::Live(live) => {
+            let requests = of.iter().enumerate();
+            let requests = requests.map(|(index, of)| async move { (index, live.log(of, limits).await) });
+            let mut answers = iter(requests).buffer_unordered(AT_ONCE);
+            while let Some((index, read)) = answers.next().await {
+                hand(index, read);
+            }
+        }
+        Source::File(dump) => {
+            for (index, log) in dump.logs(of, limits)?.into_iter().enumerate() {
+                hand(index, log.ok_or_else(|| dump.has_no_log(&of[index])));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Follows logs until they end, each line after its node.

@@ -11,6 +11,7 @@ mod child;
 mod complete;
 mod completion;
 mod coverage;
+mod crash_logs;
 mod exec;
 mod explain;
 mod gate;

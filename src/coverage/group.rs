@@ -79,6 +79,7 @@ impl FindingGroups {
                 message: finding.message.to_string(),
                 fix: finding.fix(),
                 refused_by: finding.refused_by,
+                crash_log: None,
                 nodes,
             })
             .collect();

@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod cases;
 mod common_cause;
+#[cfg(feature = "live")]
+pub(crate) mod crash_logs;
 pub(crate) mod filter;
 mod fisher;
 pub(crate) mod gaps;

@@ -27,6 +27,16 @@ pub fn blocks(report: &LogsReport, view: &View, out: &mut dyn Write) -> io::Resu
 
 /// Returns a line of a log for a terminal: without colors, and with any other control character escaped.
 pub fn line(text: &str, view: &View) -> String {
+    let safe = escape(&without_colors(text));
+    if view.ascii {
+        safe.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+    } else {
+        safe
+    }
+}
+
+/// Returns a line of a log without colors, and without the carriage return at its end.
+pub(crate) fn without_colors(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.strip_suffix('\r').unwrap_or(text);
     while let Some(at) = rest.find("\u{1b}[") {
@@ -40,12 +50,7 @@ pub fn line(text: &str, view: &View) -> String {
         rest = next;
     }
     plain.push_str(rest);
-    let safe = escape(&plain);
-    if view.ascii {
-        safe.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() }).collect()
-    } else {
-        safe
-    }
+    plain
 }
 
 /// Returns a line that is followed, after its node if there are several.

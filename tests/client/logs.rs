@@ -171,6 +171,82 @@ fn a_missing_permission_is_an_error_that_names_it() {
     assert!(ended.err.contains("\"pods/log\"") && ended.err.contains("auth can-i --list"), "{}", ended.err);
 }
 
+/// Returns what `coverage --logs` prints.
+fn coverage(server: &Server, flags: &[&str]) -> Ended {
+    let address = format!("http://{}", server.address);
+    let given = ["coverage", "agent", "-n", "team", "--logs", "--server", &address];
+    end(kubectl_ds(&[&given, flags].concat()), None)
+}
+
+#[test]
+fn coverage_reads_one_log_of_a_group_and_only_if_it_was_asked_to() {
+    let server = serve(6, |_, number| text(format!("start\nscap_init failed on n{number}\n")));
+    let ended = coverage(&server, &[]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{}", ended.out);
+    let shown = ended.out.replace("\n    ", " ");
+    assert!(shown.contains("; last log line of agent-0: \"scap_init failed on n0\""), "{shown}");
+    assert_eq!(requested(&server), ["container=main&previous=true&follow=false&tailLines=21"]);
+}
+
+#[test]
+fn coverage_reads_no_more_than_three_logs() {
+    let server = Server::start(|asked: &Asked| match asked.path() {
+        "/api/v1/nodes" => protobuf_list("NodeList", &(0..5).map(|at| node(&format!("n{at}"))).collect::<Vec<_>>(), ""),
+        "/api/v1/pods" | "/api/v1/namespaces/team/pods" => {
+            // Each crashes in another container, so that each is a group of its own.
+            let renamed = |at: usize| {
+                let mut pod = serde_json::to_value(crashing(at)).unwrap();
+                pod["spec"]["containers"][1]["name"] = format!("main-{at}").into();
+                pod["status"]["containerStatuses"][1]["name"] = format!("main-{at}").into();
+                from_value::<Pod>(pod).unwrap()
+            };
+            protobuf_list("PodList", &(0..5).map(renamed).collect::<Vec<_>>(), "")
+        }
+        path if path.ends_with("/log") => text("boom\n"),
+        _ => cluster(asked),
+    });
+    let ended = coverage(&server, &[]);
+    assert_eq!((ended.out.matches("\"boom\"").count(), requested(&server).len()), (3, 3), "{}", ended.out);
+}
+
+#[test]
+fn a_crash_log_that_is_forbidden_or_gone_makes_coverage_partial() {
+    for (is_forbidden, permission) in [(true, json!("get pods/log")), (false, json!(null))] {
+        let server = serve(2, move |asked, number| match is_forbidden {
+            true => refusal(403, "Forbidden", &format!("pods \"agent-{number}\" is forbidden")),
+            false => absent(asked.path().strip_suffix("/log").unwrap()),
+        });
+        let ended = coverage(&server, &["-o", "json"]);
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{}", ended.out);
+        let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        let gaps = report["incomplete"].as_array().unwrap();
+        let gap = gaps.iter().find(|gap| gap["resource"] == "pods/log").unwrap();
+        assert_eq!((&gap["permission"], &gap["affectsCounts"]), (&permission, &json!(false)), "{gap}");
+        let message = gap["message"].as_str().unwrap();
+        assert!(message.starts_with("the log of pod agent-0 could not be read (Error from server ("), "{message}");
+        assert!(report["daemonSets"][0]["groups"][0]["crashLog"].is_null());
+    }
+}
+
+/// The kubelet has the last line already.
+#[test]
+fn a_crash_with_a_termination_message_needs_no_log() {
+    let server = Server::start(|asked: &Asked| match asked.path() {
+        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n0")], ""),
+        "/api/v1/pods" | "/api/v1/namespaces/team/pods" => {
+            let mut pod = crashing(0);
+            let status = pod.status.container_statuses.iter_mut().find(|status| status.name == "main").unwrap();
+            let end = json!({"terminated": {"exitCode": 1, "message": "no configuration\n"}});
+            status.last_state = from_value(end).unwrap();
+            protobuf_list("PodList", &[pod], "")
+        }
+        _ => cluster(asked),
+    });
+    let ended = coverage(&server, &[]);
+    assert!(ended.out.contains("\"no configuration\""), "{}", ended.out);
+    assert_eq!((ended.code, requested(&server).len()), (Some(0), 0));
+}
+
 #[test]
 fn no_more_than_eight_logs_are_read_at_a_time() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -125,3 +125,55 @@ fn an_empty_log_is_not_a_missing_one() {
     let folder = dump(&[(inspected, "boom\n"), ("team/pods/agent-a/main/main/logs/previous.log", "")]);
     assert_eq!(logs(folder.path(), &["--node", "n1"]), "boom\n");
 }
+
+#[test]
+fn coverage_shows_the_last_log_line_of_a_crash_without_a_message() {
+    let previous = "start\n\u{1b}[31mError: no \"config\"\u{7}\u{1b}[0m\r\n\n";
+    let folder = dump(&[("team/pods/agent-a/main/main/logs/previous.log", previous)]);
+    let from = folder.path().to_str().unwrap();
+    let ended = run(&["coverage", "agent", "--from", from, "--logs"]);
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{}", ended.out);
+    let expected = r#"; last log line of agent-a: "Error: no \"config\"\u{7}""#;
+    assert!(ended.out.replace("\n    ", " ").contains(expected), "{}", ended.out);
+    let one = run(&["coverage", "agent", "--from", from, "--logs", "--node", "n1"]);
+    assert_eq!(one.out.replace("\n  ", " ").matches(expected).count(), 1, "{}", one.out);
+    let json = run(&["coverage", "agent", "--from", from, "--logs", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let daemon_set = &report["daemonSets"][0];
+    let line = "Error: no \"config\"\u{7}";
+    let log = json!({"pod": "agent-a", "container": "main", "previous": true, "lastLine": line});
+    assert_eq!(daemon_set["groups"][0]["crashLog"], log, "{}", json.out);
+    let message =
+        |row: usize| daemon_set["nodes"][row]["reasons"][0]["message"].as_str().unwrap().contains("last log line");
+    assert_eq!([message(0), message(1)], [true, false]);
+    assert!(!report["incomplete"].as_array().unwrap().iter().any(|gap| gap["resource"] == "pods/log"), "{}", json.out);
+    // Without the flag, no log is read.
+    assert!(!run(&["coverage", "agent", "--from", from]).out.contains("Error: no"));
+}
+
+#[test]
+fn a_crash_log_that_a_dump_lacks_makes_coverage_partial() {
+    let folder = dump(&[]);
+    let from = folder.path().to_str().unwrap();
+    for (flags, code) in [(&[][..], 0), (&["--exit-code"], 3)] {
+        let ended = run(&[&["coverage", "agent", "--from", from, "--logs"], flags].concat());
+        assert_eq!((ended.code, ended.err.contains("log")), (Some(code), false), "{}", ended.err);
+        let out = ended.out.replace('\n', " ");
+        assert!(out.contains("partial answer: the log of pod agent-a could not be read ("), "{out}");
+    }
+}
+
+#[test]
+fn logs_of_coverage_are_for_one_daemon_set() {
+    let folder = dump(&[]);
+    let from = folder.path().to_str().unwrap();
+    for names in [&[][..], &["agent", "other"]] {
+        let ended = run(&[&["coverage", "--from", from, "--logs"], names].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{names:?}");
+        assert!(ended.err.starts_with("error: --logs is for one DaemonSet"), "{}", ended.err);
+    }
+    for flags in [&["--map"][..], &["--stale-config"], &["--from", from], &["--if", "label a=b", "--on", "a"]] {
+        let ended = run(&[&["coverage", "agent", "--from", from, "--logs"], flags].concat());
+        assert_eq!(ended.code, Some(2), "{flags:?} {}", ended.out);
+    }
+}

@@ -313,5 +313,5 @@ pub(super) fn add_missing<T: Object>(objects: &mut Vec<T>, found: Vec<T>) {
 }
 
 pub(super) fn is_forbidden(error: &ClusterError) -> bool {
-    matches!(error, ClusterError::Api { code: 403, .. })
+    error.is_forbidden()
 }

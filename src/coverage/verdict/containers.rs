@@ -295,11 +295,7 @@ fn is_backing_off(status: &ContainerStatus) -> bool {
 /// that name.
 pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Option<(&'a str, bool)> {
     let containers = || walk(pod).filter(|(_, container, _)| only.is_none_or(|only| only == container.name));
-    let crashed = containers().find_map(|(role, container, status)| {
-        let status = status?;
-        let is_crash = is_backing_off(status) || current_termination(now, role, status).is_some();
-        is_crash.then(|| (container.name.as_str(), status.state.terminated.is_none()))
-    });
+    let crashed = containers().find_map(|(role, container, status)| crash_log(now, role, container, status?));
     let is_unready = |(role, _, status): &(Role, _, Option<&ContainerStatus>)| {
         status.is_some_and(|status| has_started(status) && !status.ready && !(*role == Role::Init && is_done(status)))
     };
@@ -310,9 +306,35 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
         .or_else(|| containers().next().map(name))
 }
 
+/// Returns a container that crashes, and whether the log of its previous run tells why.
+fn crash_log<'a>(
+    now: Timestamp,
+    role: Role,
+    container: &'a Container,
+    status: &ContainerStatus,
+) -> Option<(&'a str, bool)> {
+    let is_crash = is_backing_off(status) || current_termination(now, role, status).is_some();
+    is_crash.then(|| (container.name.as_str(), status.state.terminated.is_none()))
+}
+
+/// Returns the first container of a pod that crashes, and whether the log of its previous run tells why; `None` if none crashes, or
+/// if it has a termination message.
+#[cfg(feature = "live")]
+pub fn silent_crash(pod: &Pod, now: Timestamp) -> Option<(&str, bool)> {
+    let mut containers = walk(pod).filter_map(|(role, container, status)| Some((role, container, status?)));
+    let (log, role, status) = containers
+        .find_map(|(role, container, status)| Some((crash_log(now, role, container, status)?, role, status)))?;
+    current_termination(now, role, status).and_then(last_words).is_none().then_some(log)
+}
+
 /// Returns the last line of a termination message, which may be the end of the log.
 fn last_words(end: &ContainerStateTerminated) -> Option<String> {
-    let line = end.message.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    last_line(&end.message)
+}
+
+/// Returns the last line of a text that is not blank, as far as it is shown.
+pub fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let is_long = line.chars().count() > LONGEST_MESSAGE;
     let short: String = line.chars().take(LONGEST_MESSAGE).collect();
     Some(if is_long { format!("{short}…") } else { short })

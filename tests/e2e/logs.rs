@@ -92,7 +92,8 @@ fn one_command_leads_from_a_crash_loop_to_the_line_that_explains_it() {
     exec.args(["ds", "exec", "agent", "--node", "node-a", "--kubeconfig"]).arg(cluster.kubeconfig());
     exec.args(["--", "sh", "-c", "echo in the container"]);
     let path = format!("{}:/usr/bin:/bin", programs.path().display());
-    let ran = exec.env_clear().env("PATH", path).output().unwrap();
+    // kubectl keeps a cache there.
+    let ran = exec.env_clear().env("PATH", path).env("HOME", programs.path()).output().unwrap();
     let err = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(
         (ran.status.code(), String::from_utf8_lossy(&ran.stdout).as_ref()),

@@ -192,6 +192,16 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "lesser_pod_is_held_by_a_finalizer",
+            pending("Insufficient cpu", json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "n"}}))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("11:50:00"),
+                    "finalizers": ["example.com/drain"]}, "status": {
+                    "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}})),
+            (Pending, R::WaitingForPreemption),
+            &["preempted pod other-a is stuck terminating", "finalizer example.com/drain"],
+            "kubectl get pod -o yaml -n default other-a",
+        ),
+        case(
             "lesser_pod_will_be_preempted",
             plain()
                 .pending_pod("agent-x", "n", &only_says("Insufficient cpu"), of_priority(100, "600m"))

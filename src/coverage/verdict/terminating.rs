@@ -82,6 +82,17 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         .with_command(describe_pod(pod))
 }
 
+/// Finds that a pod waits for one that it preempts, and that a finalizer holds beyond its grace period.
+pub fn held_victim(subject: &Subject, victim: &Pod) -> Option<Finding> {
+    let deadline = victim.metadata.deletion_timestamp.get()?;
+    let is_held = !victim.metadata.finalizers.is_empty() && is_overdue(subject, victim);
+    is_held.then(|| {
+        let stuck = stuck_terminating(subject, None, victim, deadline);
+        let message = Sentence::from("the scheduler has nominated the node for the pod, but preempted ");
+        Finding { code: ReasonCode::WaitingForPreemption, message: message.then(stuck.message), ..stuck }
+    })
+}
+
 /// Returns what disrupts the pod, if a condition tells.
 pub fn disruption(pod: &Pod) -> Option<String> {
     let condition = pod.condition("DisruptionTarget").filter(|condition| condition.status == "True")?;

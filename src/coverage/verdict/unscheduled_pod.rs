@@ -11,6 +11,7 @@ use super::fit::{NodeRoom, fits_now, port_conflicts};
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
+use super::terminating;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -175,6 +176,9 @@ fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
     let certain: Vec<Victim<'_>> = victims.map(|pod| Victim { pod, violates_budget: None }).collect();
     if certain.is_empty() && fits_now(subject.index, node, pod) == Some(true) {
         return Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait until the pod is bound"));
+    }
+    if let Some(held) = certain.iter().find_map(|victim| terminating::held_victim(subject, victim.pod)) {
+        return Some(held);
     }
     let message = message.words(", and waits for ");
     let message = if certain.is_empty() {

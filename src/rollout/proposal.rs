@@ -183,14 +183,17 @@ fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
 }
 
 /// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have
-/// `template` already.
+/// `template` already, and those of nodes that do not exist. Those that are not ready come first.
 fn left_on_delete(before: &Facts<'_>, template: Option<&Template>) -> Vec<PodOnNode> {
     let (daemon_set, revisions) = (before.daemon_set, &before.revisions);
     if daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
         return Vec::new();
     }
     let claimed = before.index.snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());
-    let mut left: Vec<PodOnNode> = claimed
+    // No kubelet ends a pod of a node that is gone.
+    let exists = |node: &str| !before.nodes_known || before.index.node(node).is_some();
+    let mut left: Vec<(bool, PodOnNode)> = claimed
+        .filter(|pod| daemon_pods::target_node(pod).is_none_or(exists))
         .filter_map(|pod| {
             let revision = revisions.of_pod(pod);
             let has_it = |revision: &Revision<'_>| {
@@ -198,15 +201,16 @@ fn left_on_delete(before: &Facts<'_>, template: Option<&Template>) -> Vec<PodOnN
                 of_pod.zip(template).is_some_and(|(of_pod, wanted)| of_pod.same_meaning(wanted))
             };
             let stays = !pod.metadata.is_terminating() && !revision.is_some_and(has_it);
-            stays.then(|| PodOnNode {
+            let on_node = || PodOnNode {
                 node: daemon_pods::target_node(pod).unwrap_or_default().to_owned(),
                 pod: pod.metadata.name.clone(),
                 revision: revision.map(Revision::number),
-            })
+            };
+            stays.then(|| (pod.is_ready(), on_node()))
         })
         .collect();
     left.sort();
-    left
+    left.into_iter().map(|(_, pod)| pod).collect()
 }
 
 #[cfg(test)]
@@ -264,6 +268,16 @@ mod tests {
         assert_eq!(undo, [pod(1, Some(2)), pod(2, None)]);
         assert_eq!(restart, [pod(0, Some(1)), pod(1, Some(2)), pod(2, None)]);
         assert_eq!(left("RollingUpdate"), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn pods_of_nodes_that_are_gone_are_not_left_and_those_that_fail_come_first() {
+        let failing = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = of_type("OnDelete").pod("agent-gone", "gone", json!({}));
+        let world = world.node("n9", json!({})).unready_pod("agent-9", "n9", failing, json!({}));
+        let [_, restart] = plans(world);
+        let names: Vec<String> = restart.pods_left.into_iter().map(|left| left.pod).collect();
+        assert_eq!(names, ["agent-9", "agent-0", "agent-1", "agent-2"]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::model::node::{Node, Taint};
 use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::written::{Written, WrittenObject};
+use crate::report::reason::Class;
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange};
 use crate::report::rollout_status::{RolloutStatusReport, Verdict};
 use crate::report::timeline::Rollout;
@@ -147,7 +148,9 @@ pub fn add_to_blocked(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
         let began = rollout.revision.as_ref().and_then(|revision| revision.rolled_out_at);
         let nodes = rollout.causes.iter().filter(|cause| !cause.passing).flat_map(|cause| &cause.nodes);
         let nodes = nodes.map(String::as_str).collect();
-        rollout.recent_changes = around_rollout(&index, daemon_set, began, &nodes);
+        let failing = rollout.causes.iter().filter(|cause| !cause.passing && cause.code.class() != Class::Node);
+        let failing = failing.flat_map(|cause| &cause.nodes).map(String::as_str).collect();
+        rollout.recent_changes = around_rollout(&index, daemon_set, began, (&nodes, &failing));
     }
 }
 
@@ -155,7 +158,7 @@ fn around_rollout(
     index: &Index<'_>,
     daemon_set: &DaemonSet,
     began: Option<Timestamp>,
-    nodes: &BTreeSet<&str>,
+    (nodes, failing): (&BTreeSet<&str>, &BTreeSet<&str>),
 ) -> Vec<ClusterChange> {
     let snapshot = index.snapshot;
     let since = began.unwrap_or(snapshot.now).checked_sub(SHORTLY).ok();
@@ -168,7 +171,14 @@ fn around_rollout(
         let is_told = |change: &ClusterChange| {
             change.what == ChangeOf::Tainted && change.details.iter().all(|taint| taint.starts_with(CONDITION_TAINTS))
         };
-        changes.extend(of_node(node, written).into_iter().filter(|change| !is_told(change)));
+        // That a node was there before explains nothing, unless pods fail there.
+        let was_there = |change: &ClusterChange| {
+            change.what == ChangeOf::Created
+                && began.is_some_and(|began| change.at < began)
+                && !failing.contains(node.metadata.name.as_str())
+        };
+        let changed = of_node(node, written).into_iter();
+        changes.extend(changed.filter(|change| !is_told(change) && !was_there(change)));
     }
     let namespace = BTreeSet::from([daemon_set.metadata.namespace.as_str()]);
     changes.extend(written_objects(snapshot, &namespace).flat_map(|(kind, object)| of_object(kind, object)));
@@ -551,6 +561,18 @@ mod tests {
     }
 
     #[test]
+    fn that_a_node_was_created_before_a_rollout_explains_only_what_fails_there() {
+        let snapshot = with_node(world(), "a", json!({}), &[]).finish();
+        let index = Index::new(&snapshot);
+        let told = |began: &str, failing: &[&str]| {
+            let (nodes, failing) = (BTreeSet::from(["a"]), failing.iter().copied().collect());
+            let began = at(began).parse().ok();
+            around_rollout(&index, &snapshot.daemon_sets[0], began, (&nodes, &failing)).len()
+        };
+        assert_eq!([told("10:59:00", &[]), told("11:05:00", &[]), told("11:05:00", &["a"])], [1, 0, 1]);
+    }
+
+    #[test]
     fn around_a_rollout_only_what_may_explain_its_trouble_is_told() {
         let taint = |key: &str, time: &str| json!({"key": key, "effect": "NoSchedule", "timeAdded": at(time)});
         let taints = json!([taint("node.kubernetes.io/unreachable", "11:50:00"), taint("dedicated", "11:51:00")]);
@@ -568,7 +590,8 @@ mod tests {
         let index = Index::new(&snapshot);
         let told = |began: &str| {
             let began = at(began).parse().ok();
-            let changes = around_rollout(&index, &snapshot.daemon_sets[0], began, &BTreeSet::from(["a", "gone"]));
+            let nodes = BTreeSet::from(["a", "gone"]);
+            let changes = around_rollout(&index, &snapshot.daemon_sets[0], began, (&nodes, &nodes));
             lines(ChangesReport { changes, ..recent_changes(&snapshot, None) })
         };
         let all = [

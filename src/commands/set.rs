@@ -98,6 +98,10 @@ impl Verb for SetArgs {
                  --revision-history-limit",
             ));
         }
+        let has_pace = self.max_surge.is_some() || self.max_unavailable.is_some();
+        if matches!(self.strategy_type, Some(Type::OnDelete)) && has_pace {
+            return Err(CommandError::usage("--max-surge and --max-unavailable have no effect with --type OnDelete"));
+        }
         Ok(())
     }
 

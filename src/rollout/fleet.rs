@@ -327,6 +327,24 @@ mod tests {
         assert_eq!((row.status, row.troubles[0].code), (FleetStatus::Degraded, ReasonCode::Misscheduled));
     }
 
+    /// Whether a pod of a node that is down is missing depends on what it tolerates, which is no difference to the cluster.
+    #[test]
+    fn nodes_that_are_not_ready_are_at_fault_whatever_their_pods_tolerate() {
+        let status = |tolerations: Value| {
+            let unknown = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:00:00")}]);
+            let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
+                {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+            let down = json!({"status": {"conditions": unknown}, "spec": {"taints": taints}});
+            let running = json!({"ready": false, "state": {"running": {"startedAt": at("10:00:00")}}});
+            let world = world().template(json!({"tolerations": tolerations}));
+            let world = world.node("a", json!({})).pod("agent-a", "a", json!({}));
+            let world = world.node("b", down).unready_pod("agent-b", "b", running, json!({}));
+            fleet(&world.finish()).daemon_sets.remove(0).status
+        };
+        assert_eq!(status(json!([{"operator": "Exists"}])), FleetStatus::NodesDown);
+        assert_eq!(status(json!([])), FleetStatus::NodesDown);
+    }
+
     /// Returns the commands in a report after each was completed.
     fn completed(mut report: impl Report) -> Vec<String> {
         report.suggestions(&mut |fix| fix.command = fix.command.take().map(|command| command.switch("--completed")));

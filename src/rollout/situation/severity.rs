@@ -2,6 +2,7 @@
 
 use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, RemovedNodes, Urgency};
 use crate::report::list::{FleetStatus, Severity};
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutHold, Verdict};
 
 /// Returns how a DaemonSet is doing, and where it comes among others, most severe first.
@@ -35,6 +36,11 @@ pub(in crate::rollout) fn severity(
     (status, (rank, is_unexplained, is_not_critical, unavailable))
 }
 
+/// Returns whether a node is down, whatever its pod tolerates.
+fn is_down(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint | ReasonCode::NetworkUnavailable)
+}
+
 /// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
 fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> FleetStatus {
     match verdict {
@@ -49,6 +55,8 @@ fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> Fle
             FleetStatus::NoNodes
         }
         Verdict::Complete if troubles.is_empty() => FleetStatus::Healthy,
+        // Most pods do not tolerate the taints that such nodes get, so that none is missing.
+        Verdict::Complete if troubles.iter().all(|trouble| is_down(trouble.code)) => FleetStatus::NodesDown,
         Verdict::Complete => FleetStatus::Degraded,
     }
 }

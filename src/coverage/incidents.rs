@@ -8,15 +8,17 @@ use jiff::Timestamp;
 
 use super::options::Options;
 use super::verdict::daemon_set_findings::controller_lease;
+use super::verdict::finding::describe_node;
 use super::verdict::node_removal::stuck;
 use crate::facts::Facts;
 use crate::facts::index::STARTUP;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, ReasonGroup};
 use crate::report::fix::Fix;
 use crate::report::incident::{Incident, IncidentCause, Refuser};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Class, ReasonCode};
 use crate::report::strategy::Strategy;
 
 /// How many DaemonSets a cause has to concern.
@@ -39,10 +41,15 @@ struct Found {
 }
 
 impl Incidents {
-    /// Adds the causes of one DaemonSet, as far as they concern the selected nodes.
-    pub(crate) fn add(&mut self, facts: &Facts<'_>, coverage: &DaemonSetCoverage, options: &Options) {
-        let is_replaced = matches!(&coverage.strategy, Strategy::RollingUpdate(_));
-        let in_rollout = if is_replaced { coverage.counts.outdated.map(|outdated| outdated > 0) } else { Some(false) };
+    /// Adds the causes of one DaemonSet, as far as they concern the selected nodes; whether it is in a rollout is `None` if that is not
+    /// known.
+    pub(crate) fn add(
+        &mut self,
+        facts: &Facts<'_>,
+        coverage: &DaemonSetCoverage,
+        options: &Options,
+        in_rollout: Option<bool>,
+    ) {
         let mut add = |cause: IncidentCause, since: Option<Timestamp>, nodes: &[String], fix: &Fix| {
             let new = || Found {
                 since: None,
@@ -86,6 +93,18 @@ impl Incidents {
                 add(IncidentCause::NodeRemovalStuck, None, slice::from_ref(&node.metadata.name), &finding.fix());
             }
         }
+        let failing = coverage.groups.iter().filter(|group| group.code.class() == Class::Revision);
+        for name in failing.flat_map(|group| &group.nodes) {
+            let Some(node) = facts.index.node(name).filter(|node| node.is_ready() && nothing_is_ready(facts, name))
+            else {
+                continue;
+            };
+            let fix = Fix::new(
+                "check what all pods of the node depend on, such as its runtime and network",
+                describe_node(node),
+            );
+            add(IncidentCause::NothingReady { node: name.clone() }, None, slice::from_ref(name), &fix);
+        }
     }
 
     /// Returns the causes that several DaemonSets have in common, those of the most DaemonSets first.
@@ -103,6 +122,22 @@ impl Incidents {
         incidents.sort_by_key(|incident| Reverse(incident.daemon_sets.len()));
         incidents
     }
+}
+
+/// Returns whether the controller has pods of older revisions to replace; `None` if that is not known.
+pub(crate) fn replaces_pods(coverage: &DaemonSetCoverage) -> Option<bool> {
+    match &coverage.strategy {
+        Strategy::RollingUpdate(_) => coverage.counts.outdated.map(|outdated| outdated > 0),
+        _ => Some(false),
+    }
+}
+
+/// Returns whether all pods of a node say that they are not ready: those of others have a condition only then.
+fn nothing_is_ready(facts: &Facts<'_>, node: &str) -> bool {
+    let pods = facts.index.bound_to(node).into_iter();
+    let mut pods = pods.filter(|pod| !pod.is_terminal() && !pod.metadata.is_terminating()).peekable();
+    let is_unready = |pod: &Pod| pod.condition("Ready").is_some_and(|ready| ready.status != "True");
+    facts.index.snapshot.knows_all_pods_on(node) && pods.peek().is_some() && pods.all(is_unready)
 }
 
 /// Returns what nodes with a reason have in common with those of other DaemonSets.
@@ -242,6 +277,19 @@ mod tests {
         let mut unknown = half_updated();
         unknown.snapshot.controller_revisions.clear();
         assert_eq!(incidents(unknown, "default")[0].in_rollout, None);
+    }
+
+    #[test]
+    fn a_node_on_which_nothing_is_ready_is_named_once() {
+        let found = |is_ready: bool| {
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            let world = world().node("a", json!({})).unready_pod("agent-a", "a", crashes, json!({}));
+            let ready = json!([{"type": "Ready", "status": if is_ready { "True" } else { "False" }}]);
+            let world = world.other_pod("app", "a", json!({"status": {"phase": "Running", "conditions": ready}}));
+            incidents(world, "default").into_iter().map(|one| (one.cause, one.daemon_sets.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(found(false), [(IncidentCause::NothingReady { node: "a".to_owned() }, 2)]);
+        assert_eq!(found(true), []);
     }
 
     #[test]

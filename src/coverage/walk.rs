@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::common_cause::{self, Observation};
 use super::gaps;
 use super::group::{FindingGroups, Mistake, collect_mistakes, mistake_warnings, summarize};
-use super::incidents::Incidents;
+use super::incidents::{Incidents, replaces_pods};
 use super::node_class::NodeClasses;
 use super::node_map::node_map;
 use super::options::{Detail, Options};
@@ -47,7 +47,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
             let coverage = daemon_set_coverage(&facts, options);
-            incidents.add(&facts, &coverage, options);
+            incidents.add(&facts, &coverage, options, replaces_pods(&coverage));
             coverage
         })
         .collect();

@@ -70,6 +70,9 @@ pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
             let (nodes, names) = (count(nodes.len(), "node"), named(nodes));
             format!("the network of {nodes} is not up{names}, which affects {daemon_sets}{rollouts}")
         }
+        IncidentCause::NothingReady { node } => {
+            format!("on node {node}, no pod is ready, although the node is; that affects {daemon_sets}{rollouts}")
+        }
         IncidentCause::NodeRemovalStuck => {
             let (nodes, names) = (count(nodes.len(), "node"), named(nodes));
             format!("the removal of {nodes} is stuck{names}, which affects {daemon_sets}{rollouts}")

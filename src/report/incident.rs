@@ -51,6 +51,11 @@ pub enum IncidentCause {
     NodesDown,
     /// The network of nodes is not up.
     NetworkUnavailable,
+    /// No pod of a node is ready, although the node is.
+    NothingReady {
+        /// The node.
+        node: String,
+    },
     /// An autoscaler does not get nodes removed.
     NodeRemovalStuck,
 }

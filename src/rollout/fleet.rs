@@ -21,15 +21,14 @@ use crate::report::rollout_status::Verdict;
 /// Reports how each DaemonSet of the snapshot is doing, most severe status first.
 pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let index = Index::new(snapshot);
-    let (options, mut incidents) = (Options::default(), Incidents::default());
+    let mut incidents = Incidents::default();
     let mut rows: Vec<ListRow> = index
         .daemon_sets()
         .into_iter()
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
-            let coverage = daemon_set_coverage(&facts, &options);
-            incidents.add(&facts, &coverage, &options);
-            row(facts, coverage)
+            let coverage = daemon_set_coverage(&facts, &Options::default());
+            row_of(facts, coverage, Some(&mut incidents))
         })
         .collect();
     // The sort is stable: equals stay in the order of namespace and name.
@@ -48,12 +47,21 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
 
 /// Returns the row of a DaemonSet.
 pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> ListRow {
+    row_of(facts, coverage, None)
+}
+
+fn row_of(facts: Facts<'_>, coverage: DaemonSetCoverage, incidents: Option<&mut Incidents>) -> ListRow {
     let daemon_set = facts.daemon_set;
     let template = &daemon_set.spec.template.spec;
     let troubles = coverage.troubles();
     let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
     let (coverage, verdict, lacks_nodes, hold) = match is_plain {
-        true => (coverage, Verdict::Complete, false, None),
+        true => {
+            if let Some(incidents) = incidents {
+                incidents.add(&facts, &coverage, &Options::default(), Some(false));
+            }
+            (coverage, Verdict::Complete, false, None)
+        }
         false => {
             let situation = Situation::of(facts, coverage);
             let step = situation.next_step();
@@ -61,7 +69,12 @@ pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> ListRow {
             let faults = Faults::new(&situation, &step, judged, suspect(&situation).as_ref());
             let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
             let hold = held::hold(&situation);
-            (situation.coverage, judged.unwrap_or(Verdict::Blocked), lacks_nodes, hold)
+            let verdict = judged.unwrap_or(Verdict::Blocked);
+            if let Some(incidents) = incidents {
+                let in_rollout = situation.is_in_rollout(verdict);
+                incidents.add(&situation, &situation.coverage, &Options::default(), in_rollout);
+            }
+            (situation.coverage, verdict, lacks_nodes, hold)
         }
     };
     let (status, severity) = severity(&coverage, &troubles, verdict, lacks_nodes, hold.as_ref());
@@ -343,6 +356,33 @@ mod tests {
         };
         assert_eq!(status(json!([{"operator": "Exists"}])), FleetStatus::NodesDown);
         assert_eq!(status(json!([])), FleetStatus::NodesDown);
+    }
+
+    /// What the table says of a DaemonSet is what the incident above it says.
+    #[test]
+    fn a_daemon_set_that_is_blocked_is_in_a_rollout_for_incidents_too() {
+        let down = json!({"status": {"conditions": [
+            {"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:50:00")}]}});
+        let crashes = |owner: Value| {
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            (crashes, owner)
+        };
+        let running = || json!({"ready": false, "state": {"running": {"startedAt": at("10:00:00")}}});
+        let mut world = world().node("a", down).node("b", json!({}));
+        for name in ["c", "d"] {
+            let (container, owner) = crashes(owned_by(name));
+            world = world.unready_pod(&format!("{name}-a"), "a", running(), owned_by(name));
+            world = world.unready_pod(&format!("{name}-b"), "b", container, owner);
+        }
+        let mut snapshot = world.finish();
+        let all = |object: &mut Value| object["spec"]["template"]["spec"]["nodeSelector"] = json!(null);
+        snapshot.daemon_sets = vec![of_pool(&snapshot, "c", all), of_pool(&snapshot, "d", all)];
+        for (row, incidents) in [fleet(&snapshot)].iter().map(|report| (&report.daemon_sets, &report.incidents)) {
+            let blocked = row.iter().filter(|row| row.status == FleetStatus::Blocked).count();
+            let in_rollout = incidents[0].in_rollout.as_ref().map(Vec::len);
+            assert_eq!((blocked, in_rollout), (2, Some(2)), "{incidents:?}");
+        }
+        assert_eq!(rollout_status(&snapshot, None).incidents, fleet(&snapshot).incidents);
     }
 
     /// Returns the commands in a report after each was completed.

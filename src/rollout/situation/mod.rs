@@ -15,6 +15,7 @@ use std::ops::Deref;
 
 use jiff::Timestamp;
 
+use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::coverage::{PROGRESS_DEADLINE, excess, fits_without_terminating};
@@ -27,7 +28,7 @@ use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::DaemonSetCoverage;
 use crate::report::reason::{Passes, ReasonCode};
-use crate::report::rollout_status::RaisedRequest;
+use crate::report::rollout_status::{RaisedRequest, Verdict};
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
 use next_step::NextStep;
@@ -219,6 +220,15 @@ impl<'a> Situation<'a> {
     /// Returns when the rollout of the current revision began.
     pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
         self.current?.rollout_began_at(self.daemon_set)
+    }
+
+    /// Returns whether a rollout is not finished, by the verdict on it, or has pods of older revisions to replace; `None` if that is
+    /// not known.
+    pub(in crate::rollout) fn is_in_rollout(&self, verdict: Verdict) -> Option<bool> {
+        match verdict {
+            Verdict::Progressing | Verdict::Blocked => Some(true),
+            _ => replaces_pods(&self.coverage),
+        }
     }
 
     /// Returns whether the current revision has worked for long, so that something else has broken: it is not at fault, and

@@ -100,10 +100,11 @@ fn status<'a>(
 ) -> RolloutStatus {
     let Question { requested, map_label, accept, templates } = *question;
     let situation = Situation::new(index, daemon_set);
-    incidents.add(&situation, &situation.coverage, &Options::default());
     let step = situation.next_step();
     let judged = verdict(&situation, &step);
     let verdict = judged.unwrap_or(Verdict::Blocked);
+    let in_rollout = situation.is_in_rollout(verdict);
+    incidents.add(&situation, &situation.coverage, &Options::default(), in_rollout);
     let outdated = outdated(&situation);
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;

@@ -53,6 +53,13 @@ fn replaced(effect: &Effect) -> Option<String> {
     Some(format!("{pods}{deleted}; {} at a time; {}", limit(after), now(effect, after)))
 }
 
+/// Says how many pods are replaced in all, if not all are at once.
+fn in_all(effect: &Effect, pace: Pace) -> String {
+    let all = effect.outdated.zip(effect.not_replaced).map(|(outdated, not_replaced)| outdated - not_replaced);
+    let later = all.filter(|all| pace.replaced_now.is_some_and(|now| 0 < now && now < *all));
+    later.map_or_else(String::new, |all| format!(", and {all} in all"))
+}
+
 fn limit(pace: Pace) -> String {
     match pace.surges {
         true => format!("up to {} {} may have a second pod", pace.allowed, plural(pace.allowed, "node")),
@@ -80,7 +87,7 @@ fn pace(effect: &Effect) -> String {
         }
         Some(before) => format!(" instead of {} unavailable {}", before.allowed, plural(before.allowed, "pod")),
     };
-    format!("{start}: {}{instead}; {}", limit(after), now(effect, after))
+    format!("{start}: {}{instead}; {}{}", limit(after), now(effect, after), in_all(effect, after))
 }
 
 /// Says how much of the limit is used, and what follows from that.

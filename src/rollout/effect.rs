@@ -114,8 +114,17 @@ impl<'a> ControllerView<'_, 'a> {
             let (updated, outdated): (Vec<&Pod>, Vec<&Pod>) = live.copied().partition(|pod| is_updated(pod));
             (updated.len(), outdated.len())
         };
+        let surge_pods_deleted = self.surge_pods_deleted(before, after);
+        // They are deleted first, and take up no budget then.
+        let stays = |pod: &&Pod| surge_pods_deleted.iter().all(|deleted| deleted.pod != pod.metadata.name);
+        let without =
+            |node: &NodePods<'a>| NodePods { pods: node.pods.iter().copied().filter(stays).collect(), ..node.clone() };
+        let nodes_after: Vec<NodePods<'a>> = match surge_pods_deleted.is_empty() {
+            true => nodes.clone(),
+            false => nodes.iter().map(without).collect(),
+        };
         let (mut outdated, mut not_replaced) = (0, 0);
-        for node in nodes {
+        for node in &nodes_after {
             let (of_node, replaced) = match live(node) {
                 (0, of_node) if node.should_run() => (of_node, of_node.min(1)),
                 (_, of_node) => (of_node, 0),
@@ -129,27 +138,27 @@ impl<'a> ControllerView<'_, 'a> {
             nodes_lost: Vec::new(),
             outdated: Some(int(outdated)),
             not_replaced: Some(int(not_replaced)),
-            before: self.pace(before, desired),
-            after: self.pace(after, desired),
-            surge_pods_deleted: self.surge_pods_deleted(before, after),
+            before: self.pace(before, nodes, desired),
+            after: self.pace(after, &nodes_after, desired),
+            surge_pods_deleted,
             revisions_deleted: None,
         }
     }
 
-    fn pace(&self, daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
+    fn pace(&self, daemon_set: &DaemonSet, nodes: &[NodePods<'_>], desired: i64) -> Option<Pace> {
         let pace = pace_of(daemon_set, desired)?;
         // A pod on a node that does not exist stops the update.
-        let Ok(step) = rolling_update(daemon_set, self.hash, &self.facts.node_pods, self.facts.ready_clock()) else {
+        let Ok(step) = rolling_update(daemon_set, self.hash, nodes, self.facts.ready_clock()) else {
             return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         };
         // As long as the controller fails to create pods, it does not get to the rolling update.
         let is_missing = |node: &NodePods<'_>| node.pods.is_empty() && node.should_run();
-        if self.creation_is_refused && self.facts.node_pods.iter().any(is_missing) {
+        if self.creation_is_refused && nodes.iter().any(is_missing) {
             let in_use = Some(int(step.used_by.len()));
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         }
         // What is deleted on a node that is not eligible is not replaced.
-        let eligible = self.facts.node_pods.iter().filter(|node| node.should_run()).map(|node| node.node);
+        let eligible = nodes.iter().filter(|node| node.should_run()).map(|node| node.node);
         let eligible: BTreeSet<&str> = eligible.collect();
         let is_replaced = |pod: &&&Pod| daemon_pods::target_node(pod).is_some_and(|node| eligible.contains(node));
         let regardless = if step.surges { step.create.len() } else { step.delete.iter().filter(is_replaced).count() };
@@ -317,6 +326,26 @@ mod tests {
         assert_eq!(replaced(true, true, false), (Some(0), Some(2)));
         assert_eq!(replaced(false, false, true), (Some(1), Some(2)));
         assert_eq!(replaced(true, false, true), (Some(1), Some(2)));
+    }
+
+    /// The controller deletes the surge pods before it replaces others.
+    #[test]
+    fn surge_pods_that_are_deleted_take_up_no_budget() {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let world = world().daemon_set(json!({"spec": {"updateStrategy": strategy}}));
+        let world = world.node("pair", json!({})).pod("agent-old", "pair", of_hash("hash1"));
+        let world = world.unready_pod("agent-new", "pair", starting, json!({}));
+        let snapshot = world.node("b", json!({})).pod("agent-b", "b", of_hash("hash1")).finish();
+        let (max_unavailable, max_surge) = (Some(IntOrPercent::Int(1)), Some(IntOrPercent::Int(0)));
+        let fields = SpecFields { max_unavailable, max_surge, ..SpecFields::default() };
+        let request = SetRequest { fields, delete_surge_pods: true, force: true };
+        let index = Index::new(&snapshot);
+        let planned = set(&Situation::new(&index, &snapshot.daemon_sets[0]), &request).unwrap();
+        let effect = planned.report.effect.unwrap();
+        let after = effect.after.unwrap();
+        assert_eq!((effect.surge_pods_deleted.len(), after.in_use, after.replaced_now), (1, Some(0), Some(1)));
+        assert_eq!((effect.outdated, effect.not_replaced), (Some(2), Some(0)));
     }
 
     /// The old pod of a node whose new one becomes available is replaced, which is no end of surge.

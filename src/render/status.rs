@@ -545,6 +545,10 @@ pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<St
             "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
             count(suspect.old_available, "node")
         ),
+        SuspectKind::Nodes if suspect.available == 0 => format!(
+            "Revision {number} is not likely to blame: on {where_it_runs}, all other pods have failed since before its \
+             rollout."
+        ),
         SuspectKind::Nodes => format!(
             "Revision {number} looks sound: it is available on {} of {all} nodes that run it. The other nodes are \
              likely to blame.",

@@ -3,8 +3,9 @@
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
+use super::lasting::RUN;
 use super::next_step::NextStep;
 use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{PROGRESS_DEADLINE, creation_refusal};
@@ -27,6 +28,12 @@ const IMPROBABLE: f64 = 0.05;
 
 /// For how many seconds a pod must not have been ready to count as failing.
 const FAILING: i64 = 60;
+
+/// The longest time in seconds that the kubelet waits before it restarts a container; the first one is 10 seconds.
+const MOST_BACKOFF: i64 = 300;
+
+/// How many restarts of a pod are considered at most.
+const MOST_RESTARTS: i64 = 100;
 
 /// The faults of a DaemonSet's nodes.
 pub(in crate::rollout) struct Faults<'s> {
@@ -155,19 +162,20 @@ fn of_node(
             Fault::Cluster
         }
         Class::Revision | Class::Placement | Class::Time if node.is_on_current() => {
-            match everything_fails(situation, node) {
-                // Other pods may fail because of this one, such as of a network plugin.
-                Some(true) if blamed(SuspectKind::Nodes) => Fault::Node,
+            match everything_fails_since(situation, node) {
+                Some(since) if was_before_rollout(situation, since) => Fault::Node,
+                // The pod may be another one than the one that the others failed with, such as of a network plugin.
+                Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
                 _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
                 _ if situation.has_lasted() || situation.fails_alike(code) => Fault::Unknown,
                 _ => Fault::Revision,
             }
         }
         // The old pod fails, and is replaced.
-        Class::Revision | Class::Placement | Class::Time => match everything_fails(situation, node) {
-            Some(true) if works_on_most(situation) => Fault::Node,
-            _ => Fault::Unknown,
-        },
+        Class::Revision | Class::Placement | Class::Time if was_broken(situation, node) && works_on_most(situation) => {
+            Fault::Node
+        }
+        Class::Revision | Class::Placement | Class::Time => Fault::Unknown,
     })
 }
 
@@ -386,8 +394,19 @@ fn under_pressure_since(node: &RolloutNode<'_>) -> impl Iterator<Item = Timestam
     ["MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().filter_map(since)
 }
 
-/// Returns whether all other pods of a node fail, and if so, whether they did before the rollout began; `None` if not, or if it has too few to tell.
-fn everything_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> Option<bool> {
+/// Returns whether the pod of the current revision on a node was created later than that.
+fn was_before_pod(node: &RolloutNode<'_>, since: Timestamp) -> bool {
+    node.updated.and_then(|pod| pod.metadata.creation_timestamp.get()).is_some_and(|created| since < created)
+}
+
+/// Returns whether all other pods of a node fail, and most did before the rollout began: it is the node's fault then, whatever
+/// the current revision does elsewhere.
+pub(in crate::rollout) fn was_broken(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    everything_fails_since(situation, node).is_some_and(|since| was_before_rollout(situation, since))
+}
+
+/// Returns since when most other pods of a node have failed; `None` if one of them does not fail, or if it has too few to tell.
+fn everything_fails_since(situation: &Situation<'_>, node: &RolloutNode<'_>) -> Option<Timestamp> {
     if !situation.index.snapshot.knows_all_pods_on(node.name) {
         return None;
     }
@@ -399,12 +418,24 @@ fn everything_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> Option
         !is_own && !pod.metadata.is_terminating() && !pod.is_terminal() && !daemon_pods::has_failed(pod)
     };
     let others: Vec<&Pod> = situation.index.bound_to(node.name).into_iter().filter(is_other).collect();
-    let failing_since = |pod: &&Pod| {
-        let ready = pod.condition("Ready").filter(|ready| ready.status != "True")?;
-        ready.last_transition_time.get()
-    };
-    let since: Option<Vec<_>> = others.iter().map(failing_since).collect();
-    let since = since.filter(|since| since.len() >= WITNESSES)?;
-    let first = since.iter().max()?;
-    (seconds_between(*first, now) >= FAILING).then(|| was_before_rollout(situation, *first))
+    let since: Option<Vec<Timestamp>> = others.iter().map(|pod| failing_since(pod, now)).collect();
+    let mut since = since.filter(|since| since.len() >= WITNESSES)?;
+    since.sort();
+    // One of them may have been recreated since.
+    since.get(since.len() / 2).copied()
+}
+
+/// Returns since when a pod fails at the latest; `None` if it is ready, or may be starting.
+///
+/// A crash makes it not ready anew, but the kubelet waits before each restart, the longer the more there were: that tells
+/// when the first one was, if they are those of a loop.
+fn failing_since(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
+    let ready = pod.condition("Ready").filter(|ready| ready.status != "True")?;
+    let since = ready.last_transition_time.get()?;
+    let waits = (1..pod.restarts().min(MOST_RESTARTS)).map(|restart| (10 << (restart - 1).min(5)).min(MOST_BACKOFF));
+    let in_loop = now.checked_sub(SignedDuration::from_secs(waits.sum())).ok();
+    let created = pod.metadata.creation_timestamp.get();
+    let is_loop = created.is_some_and(|created| pod.restarts().saturating_mul(RUN) > seconds_between(created, now));
+    let since = in_loop.filter(|_| is_loop).map_or(since, |in_loop| in_loop.max(created.unwrap_or(in_loop)).min(since));
+    (pod.restarts() > 0 || seconds_between(since, now) >= FAILING).then_some(since)
 }

@@ -8,7 +8,7 @@ use crate::report::age::seconds_between;
 use crate::report::reason::Class;
 
 /// How many seconds a pod must have run for each of its restarts: one that crashes again and again has not worked for long.
-const RUN: i64 = 3_600;
+pub(super) const RUN: i64 = 3_600;
 
 /// Returns whether the current revision was available for a day on at least half as many nodes as it fails on without having been
 /// so: fewer may be canaries. Nodes that have joined since it was rolled out got it because of that.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fault::{may_be_taken_down, of_state};
+use super::fault::{may_be_taken_down, of_state, was_broken};
 use super::{RolloutNode, Situation};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{Fault, RaisedRequest, Suspect, SuspectKind};
@@ -10,7 +10,10 @@ use crate::report::rollout_status::{Fault, RaisedRequest, Suspect, SuspectKind};
 /// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
 /// there are too few to tell.
 pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
-    let of_current: Vec<_> = failing_nodes(situation).collect();
+    // What fails on such a node says nothing about the revision, unless nothing else does.
+    let (broken, others): (Vec<_>, Vec<_>) = failing_nodes(situation).partition(|node| was_broken(situation, node));
+    let is_only_broken = others.is_empty() && !broken.is_empty();
+    let of_current = if is_only_broken { broken } else { others };
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.reason).collect();
     let failing = of_current.len();
@@ -27,6 +30,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
     let what = match () {
         () if failing == 0 => return None,
+        () if is_only_broken => SuspectKind::Nodes,
         () if old_failing > 0 => SuspectKind::EveryRevision,
         // Pods of the older revision would run where these do not.
         () if for_itself.count() == 0 && !situation.has_lasted() => SuspectKind::Revision,
@@ -44,9 +48,11 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     Some(Suspect { what, failing, is_refused, available, old_available, old_failing, raised_requests })
 }
 
-/// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node.
+/// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node on which
+/// not everything has failed before.
 pub(in crate::rollout) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
-    failing_nodes(situation).filter_map(|node| node.reason).collect()
+    let failing = failing_nodes(situation).filter(|node| !was_broken(situation, node));
+    failing.filter_map(|node| node.reason).collect()
 }
 
 fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
@@ -67,6 +73,7 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
     let is_by_node = |node: &RolloutNode<'_>, code: ReasonCode| match code.class() {
         Class::Cluster => false,
         _ if may_be_taken_down(situation, node) => false,
+        Class::Revision | Class::Placement | Class::Time if was_broken(situation, node) => true,
         // The rollout replaces it.
         _ if node.updated.is_none() && node.old.is_some() => true,
         // How a pod terminates says nothing about new ones.

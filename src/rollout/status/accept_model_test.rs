@@ -81,7 +81,7 @@ impl Fleet {
     }
 
     fn works_where_it_crashes(&self) -> bool {
-        self.count(Fate::Updated) > self.count(Fate::Crashes) + self.count(Fate::EverythingCrashes)
+        self.count(Fate::Updated) > self.count(Fate::Crashes)
     }
 
     /// Returns whether a node may be accepted, if it is missing at all.
@@ -96,7 +96,7 @@ impl Fleet {
                 let is_known = self.works_where_it_crashes() || self.count(Fate::OldCrashes) > 0;
                 self.accepts("CrashLooping") && is_known
             }
-            Fate::EverythingCrashes => self.accepts("node") || self.may_be_accepted(Fate::Crashes),
+            Fate::EverythingCrashes => self.accepts("node") || self.accepts("CrashLooping"),
             Fate::OldCrashes => self.accepts("CrashLooping"),
             Fate::Refused => self.accepts("cluster") && !self.requests_more,
         }
@@ -108,9 +108,6 @@ impl Fleet {
         let is_clear = match fate {
             Fate::Crashes | Fate::OldCrashes => false,
             Fate::Full => works_on_most,
-            Fate::EverythingCrashes => {
-                works_on_most && self.works_where_it_crashes() && self.count(Fate::OldCrashes) == 0
-            }
             _ => true,
         };
         is_clear && self.may_be_accepted(fate)

@@ -8,7 +8,7 @@ use super::{Question, answer};
 use crate::coverage::test_support::{World, at, world};
 use crate::model::snapshot::PodsComplete;
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, RolloutStatus, Verdict};
+use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, RolloutStatus, SuspectKind, Verdict};
 
 fn status(world: World, accept: &[&str]) -> RolloutStatus {
     let accept: Vec<_> = accept.iter().map(|one| one.parse().unwrap()).collect();
@@ -150,14 +150,52 @@ fn a_pod_that_crashes_where_everything_else_crashes_is_the_nodes_fault() {
     };
     let (before, after) = (Some("11:30:00"), Some("11:55:00"));
     assert_eq!(fault([before, before], true), Some(Fault::Node));
-    // Its pod may be another one than the one that the others failed with.
-    assert_eq!(fault([before, Some("11:47:00")], true), Some(Fault::Unknown));
+    // Its pod may be another one than the one that the others failed with, but works elsewhere.
+    let between = Some("11:47:00");
+    assert_eq!(fault([before, between], true), Some(Fault::Node));
+    assert_eq!(fault([between, between], false), Some(Fault::Revision));
     // The pods of a network plugin that crashes make all others fail.
     assert_eq!(fault([after, after], true), Some(Fault::Unknown));
     assert_eq!(fault([before, after], false), Some(Fault::Revision));
-    assert_eq!(fault([before, before], false), Some(Fault::Revision));
+    // They failed already when it was rolled out.
+    assert_eq!(fault([before, before], false), Some(Fault::Node));
     assert_eq!(fault([before, None], true), Some(Fault::Unknown));
     assert_eq!(fault([before, None], false), Some(Fault::Revision));
+}
+
+/// A node on which everything fails is often the first one that is updated.
+#[test]
+fn no_revision_is_blamed_or_rolled_back_because_of_a_node_on_which_everything_failed_before() {
+    let of = |since: Option<&str>| {
+        let world = two_revisions().node("b", json!({})).pod("agent-b", "b", old());
+        let world = another(another(crashing(world, "a"), "one", "a", since), "two", "a", since);
+        let status = status(began(world, "11:45:00"), &[]);
+        (status.suspect.as_ref().unwrap().what, commands(&status))
+    };
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    let (suspect, commands) = of(Some("11:44:00"));
+    assert_eq!(suspect, SuspectKind::Nodes);
+    assert_eq!(commands, ["kubectl ds set --max-unavailable 2 -n default agent"]);
+    assert_eq!(of(None), (SuspectKind::Revision, vec![undo.to_owned()]));
+}
+
+/// Without a readiness probe, each restart makes a pod ready for a moment.
+#[test]
+fn pods_that_crash_again_and_again_have_failed_since_the_first_crash() {
+    let fault = |restarts: i64| {
+        let crashes = |world: World, name: &str| {
+            let ready = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:55")}]);
+            let statuses = json!([{"name": "other", "restartCount": restarts}]);
+            let status = json!({"phase": "Running", "conditions": ready, "containerStatuses": statuses});
+            let created = json!({"creationTimestamp": at("11:30:00")});
+            world.other_pod(name, "a", json!({"metadata": created, "status": status}))
+        };
+        let world = two_revisions().node("b", json!({})).pod("agent-b", "b", old());
+        let world = crashes(crashes(crashing(world, "a"), "one"), "two");
+        status(began(world, "11:45:00"), &[]).causes[0].fault
+    };
+    assert_eq!(fault(8), Some(Fault::Node));
+    assert_eq!(fault(7), Some(Fault::Revision));
 }
 
 #[test]
@@ -960,8 +998,8 @@ fn pods_that_have_just_come_up_again_after_many_crashes_prove_nothing() {
             world.node(name, json!({})).pod(&format!("agent-{name}"), name, pod)
         };
         let world = ["a", "b", "c"].into_iter().fold(two_revisions(), flapping);
-        // Everything else has crashed there since before the rollout.
-        let others = |world: World, name: &str| another(world, name, "d", Some("10:30:00"));
+        // Everything else has crashed there since before it got the pod.
+        let others = |world: World, name: &str| another(world, name, "d", Some("11:48:00"));
         let world = ["other-1", "other-2"].into_iter().fold(crashing(world, "d"), others);
         let status = status(world.node("e", json!({})).pod("agent-e", "e", old()), &["node"]);
         status.causes.iter().find(|cause| cause.code == ReasonCode::CrashLooping).unwrap().fault

@@ -204,7 +204,8 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
     if others > 0 {
         writeln!(page, "and {} more", count(others, "node"));
     }
-    if let Some((failure, pod)) = outcome.failures.first().and_then(|it| Some((it, it.pod.as_ref()?))) {
+    let failure = outcome.failures.first().filter(|failure| failure.reason.is_none_or(has_log));
+    if let Some((failure, pod)) = failure.and_then(|it| Some((it, it.pod.as_ref()?))) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
         let crashed = matches!(failure.reason, Some(ReasonCode::CrashLooping | ReasonCode::OOMKilled));
         // The container that runs now may have said nothing yet.
@@ -246,4 +247,22 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
         false => format!("{} of {} replaced", outcome.replaced.len(), count(report.nodes.len(), "pod")),
     };
     format!("stage: {done}{kept}")
+}
+
+/// Returns whether a container of a pod with a reason has run, so that there is a log.
+fn has_log(reason: ReasonCode) -> bool {
+    use ReasonCode as R;
+    !matches!(reason, R::ImagePullFailed | R::ContainerConfigError | R::ContainersStarting | R::SandboxFailed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_log;
+    use crate::report::reason::ReasonCode as R;
+
+    #[test]
+    fn a_log_is_suggested_only_if_there_is_one() {
+        assert!([R::CrashLooping, R::OOMKilled, R::ReadinessFailing].into_iter().all(has_log));
+        assert!(![R::ImagePullFailed, R::ContainerConfigError].into_iter().any(has_log));
+    }
 }

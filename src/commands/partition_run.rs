@@ -1,5 +1,6 @@
 //! Carries out one stage of a partition: writes, watches, deletes pods, and says what happens.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::not_applied::not_observed;
 use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::{Replaced, older, unanswered};
 use super::session::{Session, tell_long_wait};
+use super::status_watch::ForeignPods;
 use super::watch::{Rejection, check_readable};
 use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
@@ -35,7 +37,7 @@ use crate::rollout::apply::template;
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::instruction::{
-    Instruction, Look, Loss, StageCounts, Waiting, is_late, late, loss, next_instruction,
+    Instruction, Look, Loss, StageCounts, Waiting, broken_nodes, is_late, late, loss, next_instruction,
 };
 use crate::rollout::partition::plan::{PlannedStage, StageRequest};
 use crate::rollout::partition::ready_times::ReadyTimes;
@@ -409,6 +411,17 @@ impl<'a> Run<'a> {
             match step {
                 Instruction::Done if is_read_again => return Ok(Ended::Done(counts.held)),
                 Instruction::Stop(failures) if is_read_again => {
+                    let broken = self.broken_nodes(&snapshot, &failures, io).await?;
+                    if !broken.is_empty() {
+                        for node in &broken {
+                            let said = format!(
+                                "{node}: all other pods failed there before the rollout, too; not waiting for it"
+                            );
+                            self.progress.say(&said, self.view, out)?;
+                        }
+                        self.stage.broken.extend(broken);
+                        continue;
+                    }
                     for node in self.stage.take_back_deletions(&snapshot) {
                         self.report.outcome.replaced.retain(|replaced| *replaced != node);
                         course.not_replaced(&node);
@@ -548,6 +561,20 @@ impl<'a> Run<'a> {
             Err(error) if error.is_transient() => Ok(Some(error)),
             Err(error) => Err(self.unread(error).into()),
         }
+    }
+
+    /// Returns the nodes whose gates do not hold because of the nodes; none if their pods cannot be read.
+    async fn broken_nodes(
+        &self,
+        snapshot: &Snapshot,
+        failures: &[GateFailure],
+        io: &mut Io<'_>,
+    ) -> Result<BTreeSet<String>, Failure> {
+        let nodes = failures.iter().filter_map(|failure| failure.node.clone()).collect();
+        let read = self.unless_interrupted(io, ForeignPods::read(snapshot, &nodes, self.session)).await?;
+        let all = read.ok().and_then(|foreign_pods| foreign_pods.add_to(snapshot));
+        let broken = all.map(|all| broken_nodes(&all, failures)).unwrap_or_default();
+        Ok(broken.into_iter().filter(|node| !self.stage.broken.contains(node)).collect())
     }
 
     /// Returns what a watch has seen, at a time by the clock of this run.

@@ -110,18 +110,23 @@ pub(super) struct FollowedRollouts {
 /// The pods of others on nodes where a pod fails: if those fail, too, the node is at fault. No watch shows them, so they are read
 /// when a rollout seems to stand still, and from then on again and again.
 #[derive(Default)]
-struct ForeignPods {
+pub(super) struct ForeignPods {
     read_at: Option<Instant>,
     pods: Vec<Pod>,
     complete: PodsComplete,
 }
 
 impl ForeignPods {
-    async fn read(snapshot: &Snapshot, session: &Session) -> Result<Self, ClusterError> {
+    /// Reads the pods of these nodes.
+    pub(super) async fn read(
+        snapshot: &Snapshot,
+        nodes: &BTreeSet<String>,
+        session: &Session,
+    ) -> Result<Self, ClusterError> {
         let read_at = Some(Instant::now());
         let daemon_sets = snapshot.daemon_sets.clone();
         let mut found = Snapshot { daemon_sets, ..Snapshot::empty(snapshot.now) };
-        session.read_pods_on(&mut found, &nodes_needing_all_pods(snapshot)).await?;
+        session.read_pods_on(&mut found, nodes).await?;
         // Those of the DaemonSets are watched.
         let uids: BTreeSet<&str> = snapshot.daemon_sets_of_any_flavor().map(|one| one.metadata.uid.as_str()).collect();
         let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| uids.contains(owner.uid.as_str()));
@@ -130,7 +135,7 @@ impl ForeignPods {
     }
 
     /// Returns the snapshot with these pods; `None` if there are none.
-    fn add_to(&self, snapshot: &Snapshot) -> Option<Snapshot> {
+    pub(super) fn add_to(&self, snapshot: &Snapshot) -> Option<Snapshot> {
         if self.pods.is_empty() {
             return None;
         }
@@ -222,7 +227,8 @@ pub(super) async fn run(
         let question = Question { requested: to_revision, map_label, accept: &accept, templates: templates.as_ref() };
         if foreign_pods.read_at.is_some_and(|read_at| looked.duration_since(read_at) >= TRY_AGAIN) {
             let limit = deadline.map_or(looked + TRIAL, |deadline| deadline.min(looked + TRIAL));
-            let read = timeout_at(limit, ForeignPods::read(snapshot, session)).await;
+            let nodes = nodes_needing_all_pods(snapshot);
+            let read = timeout_at(limit, ForeignPods::read(snapshot, &nodes, session)).await;
             // What is not known excuses nothing.
             foreign_pods = read.ok().and_then(Result::ok).unwrap_or_default();
         }
@@ -320,7 +326,8 @@ pub(super) async fn run(
             let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
             let all = async {
                 let mut fresh = session.watch(query.clone()).await?;
-                let foreign_pods = ForeignPods::read(fresh.snapshot().await, session).await?;
+                let seen = fresh.snapshot().await;
+                let foreign_pods = ForeignPods::read(seen, &nodes_needing_all_pods(seen), session).await?;
                 Ok::<_, Failure>((fresh, foreign_pods))
             };
             match timeout_at(limit, all).await {

@@ -1,5 +1,7 @@
 //! What the client does next in a stage.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Stage, StageGates, allowed, is_skipped, kept, outage};
@@ -16,6 +18,7 @@ use crate::report::count_and;
 use crate::report::coverage::Counts;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
+use crate::rollout::situation::fault::was_broken;
 use crate::rollout::situation::{RolloutNode, Situation, has_no_taint};
 use crate::scheduling::daemon_pods::available_since;
 
@@ -153,8 +156,28 @@ pub(crate) fn next_instruction(snapshot: &Snapshot, stage: &Stage) -> Look {
     Look { step, counts: view.counts() }
 }
 
+/// Returns the nodes of gates that do not hold on which all other pods failed before the rollout, too; the snapshot has all their pods.
+pub(crate) fn broken_nodes(snapshot: &Snapshot, failures: &[GateFailure]) -> BTreeSet<String> {
+    let Some(daemon_set) = snapshot.daemon_sets.first() else { return BTreeSet::new() };
+    let index = Index::new(snapshot);
+    let situation = Situation::new(&index, daemon_set);
+    let of_pods = failures.iter().filter(|failure| failure.gate != Gate::NodeReady);
+    let nodes = of_pods.filter_map(|failure| situation.node(failure.node.as_ref()?));
+    nodes.filter(|node| was_broken(&situation, node)).map(|node| node.name.to_owned()).collect()
+}
+
 /// Returns whether all nodes of a stage that another run has left have passed its gates; `false` if that is not in the cluster.
 pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> bool {
+    next_of_other_run(situation, keep, flags) == Some(Instruction::Done)
+}
+
+/// Returns whether another run has stopped at its gates if it still looks; `false` if that is not in the cluster.
+pub(super) fn gates_stop(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> bool {
+    matches!(next_of_other_run(situation, keep, flags), Some(Instruction::Stop(_)))
+}
+
+/// Returns what another run does next, without what only it remembers.
+fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> Option<Instruction> {
     let stage = Stage {
         uid: situation.daemon_set.metadata.uid.clone(),
         hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
@@ -165,6 +188,7 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
         max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
         excused: Default::default(),
         lost: Default::default(),
+        broken: Default::default(),
         gates: StageGates::of(flags),
         old_unready: None,
         deleted: Default::default(),
@@ -173,7 +197,7 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
         spared: Default::default(),
         last_progress: situation.now(),
     };
-    situation.is_known && StageView { situation, stage: &stage }.next() == Instruction::Done
+    situation.is_known.then(|| StageView { situation, stage: &stage }.next())
 }
 
 /// Returns why a DaemonSet is no longer held by the client of a stage.
@@ -209,7 +233,12 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// Returns whether a node does not count: its outage is older than the stage.
     fn is_excused(&self, node: &RolloutNode<'_>) -> bool {
         let is_excused = |outage| self.stage.excused.contains(&outage);
-        self.is_lost(node) || (self.is_old(node) && outage(node).is_some_and(is_excused))
+        self.is_lost(node) || self.is_broken(node) || (self.is_old(node) && outage(node).is_some_and(is_excused))
+    }
+
+    /// Returns whether a node has a new pod that fails like all others did there before.
+    fn is_broken(&self, node: &RolloutNode<'_>) -> bool {
+        self.stage.broken.contains(node.name) && node.updated.is_some() && !node.updated_is_available
     }
 
     /// Returns whether a node was lost before a stage that goes back, and still is.
@@ -277,7 +306,9 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
         let unavailable: Vec<&RolloutNode<'_>> =
             self.situation.eligible().filter(|node| !self.is_available(node) && !self.is_excused(node)).collect();
-        let in_flight = self.situation.eligible().filter(|node| self.is_in_flight(node) && !self.is_lost(node)).count();
+        let is_in_flight =
+            |node: &&RolloutNode<'_>| self.is_in_flight(node) && !self.is_lost(node) && !self.is_broken(node);
+        let in_flight = self.situation.eligible().filter(is_in_flight).count();
         let quota = self
             .situation
             .eligible()
@@ -300,7 +331,9 @@ impl<'v, 'a> StageView<'v, 'a> {
         };
         let starting = self.situation.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
         // A node that was not ready before its pod was deleted is not waited for, unless that was done by this client.
-        let is_awaited = |node: &&RolloutNode<'_>| node.is_ready() || stage.replaced_at.contains_key(node.name);
+        let is_awaited = |node: &&RolloutNode<'_>| {
+            (node.is_ready() || stage.replaced_at.contains_key(node.name)) && !self.is_broken(node)
+        };
         let starting: Vec<&RolloutNode<'_>> = starting.filter(is_awaited).collect();
         if !waiting.is_empty() || !starting.is_empty() {
             let names =
@@ -362,7 +395,7 @@ impl<'v, 'a> StageView<'v, 'a> {
                 format!("the node became NotReady {seconds}s after its pod was replaced"),
             ));
         }
-        if !node.is_ready() {
+        if !node.is_ready() || self.is_broken(node) {
             return None;
         }
         let most = gates.max_restarts.map(i64::from);

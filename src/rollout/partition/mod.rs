@@ -53,6 +53,9 @@ pub(crate) struct Stage {
     /// The nodes that were lost before a stage that goes back, and have not been ready since: they do not count, whatever became
     /// of their pods.
     pub(crate) lost: BTreeSet<String>,
+    /// The nodes on which all other pods failed before the rollout, too: a new pod that fails there says nothing about the revision,
+    /// and is not waited for.
+    pub(crate) broken: BTreeSet<String>,
     /// What has to hold.
     pub(crate) gates: StageGates,
     /// The nodes whose pod of an older revision was not ready at the beginning; `None` if it does not matter how those do.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::plan::{StageRefusal, StageRequest};
 use crate::report::node_map::ZONE;
+use crate::rollout::situation::fault::was_broken;
 use crate::rollout::situation::{RolloutNode, Situation};
 
 /// Returns the eligible nodes with pods of older revisions, in the order in which they are updated: nodes without an available
-/// pod first, then one of each zone after the other.
+/// pod first, then one of each zone after the other, and last nodes on which everything fails.
 ///
 /// Nodes that are updated already have their place in that order too, so that it is the same after some were updated.
 pub(super) fn order<'s, 'a>(
@@ -28,7 +29,12 @@ pub(super) fn order<'s, 'a>(
         for round in 0..longest {
             order.extend(groups.values().filter_map(|group| group.get(round)));
         }
-        order.sort_by_key(|node| node.old.is_none() || node.old_is_available);
+        // What fails with everything else on its node tells nothing about the revision.
+        order.sort_by_key(|node| match node.old.is_none() || node.old_is_available {
+            true => 1,
+            false if was_broken(situation, node) => 2,
+            false => 0,
+        });
     } else {
         for name in &request.nodes {
             let node = situation

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::instruction::gates_stop;
 use super::order::order;
 use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
@@ -364,6 +365,7 @@ pub(crate) fn plan(
         max_unavailable,
         excused,
         lost,
+        broken: BTreeSet::new(),
         gates: gates.clone(),
         old_unready: (!is_way_back).then(|| old_unready(situation)),
         deleted: Default::default(),
@@ -475,19 +477,31 @@ fn pace(strategy: &Value) -> RollingUpdate {
 fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> {
     let (daemon_set, now) = (before.daemon_set, before.now());
     let (old, desired) = (before.eligible().filter(|node| node.old.is_some()).count(), before.eligible().count());
-    let stays = Hold::in_force(daemon_set)?.partition?;
+    let hold = Hold::in_force(daemon_set)?;
+    let stays = hold.partition?;
     let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;
     if old <= kept(stays, desired) {
         return None;
     }
     let (began, process) = run.split_once(' ').unwrap_or((run, ""));
-    let began = began
-        .parse()
-        .map_or_else(|_| String::new(), |at| format!(", begun {} ago", format_age(seconds_between(at, now))));
+    let began: Result<Timestamp, _> = began.parse();
+    let progressed = before.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get());
+    let progressed = progressed.chain(began.clone()).max();
+    // A run stops once a gate does not hold, or without progress.
+    let has_stopped = hold.flags.as_ref().is_some_and(|flags| {
+        let deadline = flags.progress_deadline_seconds + flags.soak_seconds + daemon_set.spec.min_ready_seconds;
+        let is_late = progressed.is_some_and(|at| seconds_between(at, now) > deadline);
+        gates_stop(before, stays, flags) || (is_late && !flags.verifies)
+    });
+    let began =
+        began.map_or_else(|_| String::new(), |at| format!(", begun {} ago", format_age(seconds_between(at, now))));
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
-    let message = format!(
-        "another run{process}{began}, has not finished its stage: if it still runs, it stops as soon as this one begins"
-    );
+    let message = match has_stopped {
+        true => format!("the last run{process}{began}, stopped before its stage was complete"),
+        false => format!(
+            "another run{process}{began}, has not finished its stage: if it still runs, it stops as soon as this one begins"
+        ),
+    };
     Some(Warning::new(WarningCode::OtherRun, message))
 }
 
@@ -961,9 +975,12 @@ mod tests {
     /// Of two clients, the first one gives way: whoever starts the second one must know.
     #[test]
     fn a_run_that_has_not_finished_its_stage_is_named() {
+        let gates =
+            crate::model::hold::StageFlags { progress_deadline_seconds: 600, ..Default::default() }.to_annotation();
         let told_by = |request: &StageRequest, partition: &str, run: &str| {
             let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
-                "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": partition, "kubectl-ds/run": run});
+                "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": partition, "kubectl-ds/run": run,
+                "kubectl-ds/gates": gates});
             let patch = json!({"metadata": {"annotations": annotations},
                 "spec": {"updateStrategy": {"type": "OnDelete"}}});
             let mut world = world().daemon_set(patch).revision_of_image("hash1", 1, "agent:1");
@@ -983,6 +1000,13 @@ mod tests {
         let run = format!("{} 4711", at("11:59:00"));
         let [message] = &told("1", &run)[..] else { panic!() };
         assert!(message.starts_with("another run (process 4711), begun 60s ago, has not finished"), "{message}");
+        // It makes no progress for longer than it would have waited.
+        let late = format!("{} 4711", at("11:20:00"));
+        let [message] = &told("1", &late)[..] else { panic!() };
+        assert!(
+            message.starts_with("the last run (process 4711), begun 40m ago, stopped before its stage"),
+            "{message}"
+        );
         // Its stage is finished, or it is this run.
         assert_eq!(told("2", &run), [""; 0]);
         // Under another template, all nodes are old.

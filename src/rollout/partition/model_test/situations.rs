@@ -10,7 +10,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Gap, GapCause, Kind};
 use crate::report::partition::{Gate, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
-use crate::rollout::partition::instruction::{Instruction, Look, Loss, Waiting, loss, next_instruction};
+use crate::rollout::partition::instruction::{Instruction, Look, Loss, Waiting, broken_nodes, loss, next_instruction};
 
 /// Gives every node an available pod of the old revision.
 fn all_old(model: &mut Model) {
@@ -390,6 +390,39 @@ fn a_new_pod_that_cannot_start_stops_the_stage_after_a_moment() {
     let Instruction::Stop(failures) = step(&model) else { panic!("not stopped") };
     let found = (failures.len(), failures[0].gate, failures[0].node.as_ref(), failures[0].pod.as_ref());
     assert_eq!(found, (1, Gate::Starts, Some(&node), Some(&name)));
+}
+
+#[test]
+fn a_new_pod_that_fails_where_all_others_failed_before_does_not_stop_the_stage() {
+    let (mut model, mut client, at) = begun(3);
+    let pod = model.pod(NEW, None);
+    let (node, name) = (model.nodes[at].name.clone(), pod.name.clone());
+    model.nodes[at].pods = vec![pod];
+    model.now += 10;
+    let now = model.now;
+    let mut snapshot = model.snapshot();
+    let pod = snapshot.pods.iter_mut().find(|pod| pod.metadata.name == name).unwrap();
+    let waiting = json!({"name": "agent", "state": {"waiting": {"reason": "CreateContainerConfigError"}}});
+    pod.status.container_statuses = vec![serde_json::from_value(waiting).unwrap()];
+    let began = json!(timestamp(now - 100).to_string());
+    snapshot.controller_revisions[1].metadata.creation_timestamp = serde_json::from_value(began).unwrap();
+    let with_others = |since: i64| {
+        let mut all = snapshot.clone();
+        for other in ["one", "two"] {
+            let ready =
+                json!([{"type": "Ready", "status": "False", "lastTransitionTime": timestamp(since).to_string()}]);
+            let pod = json!({"metadata": {"name": other, "namespace": "default", "uid": other},
+                "spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": ready}});
+            all.pods.push(serde_json::from_value(pod).unwrap());
+        }
+        all
+    };
+    let Instruction::Stop(failures) = next_instruction(&snapshot, &client.stage).step else { panic!("not stopped") };
+    assert_eq!(broken_nodes(&with_others(now - 90), &failures), [].into());
+    client.stage.broken = broken_nodes(&with_others(now - 110), &failures);
+    assert_eq!(client.stage.broken, [node].into());
+    let step = next_instruction(&snapshot, &client.stage).step;
+    assert!(matches!(step, Instruction::Replace { .. }), "{step:?}");
 }
 
 /// A kubelet that has never posted a status may never run the new pod.

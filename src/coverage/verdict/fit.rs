@@ -13,7 +13,7 @@ use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::ports::{conflicts, host_ports};
-use crate::scheduling::preemption::{Contest, priority};
+use crate::scheduling::preemption::{Contest, NEVER, priority};
 use crate::scheduling::resources::{
     Amounts, Insufficient, NodeUsage, amount, fits, format_amount, pod_requests, template_requests,
 };
@@ -25,6 +25,8 @@ pub struct NodeRoom<'a> {
     /// The pods.
     pub pods: Vec<&'a Pod>,
     usage: NodeUsage,
+    /// What the pods request that the scheduler may preempt for the pod.
+    preemptible: Amounts,
     /// What the RuntimeClass of the pod adds to its requests.
     overhead: Amounts,
 }
@@ -49,7 +51,10 @@ impl<'a> NodeRoom<'a> {
         let pods: Vec<&Pod> = all.filter(|pod| !pod.is_terminal() && !leaves(pod)).collect();
         let usage = NodeUsage::of(pods.iter().copied());
         let overhead = pod.spec.overhead.iter().map(|(name, quantity)| (name.clone(), amount(name, quantity)));
-        Some(NodeRoom { node, pods, usage, overhead: overhead.collect() })
+        let may_preempt = pod.spec.preemption_policy != NEVER;
+        let lower = pods.iter().filter(|other| may_preempt && priority(other) < priority(pod));
+        let preemptible = NodeUsage::of(lower.copied()).requested;
+        Some(NodeRoom { node, pods, usage, preemptible, overhead: overhead.collect() })
     }
 
     /// Returns the sum of the requests for a resource.
@@ -109,7 +114,9 @@ impl<'a> NodeRoom<'a> {
         let exclude =
             Sentence::from("exclude nodes such as ").example(&self.node.metadata.name).words(" with a nodeSelector");
         // Beside the other pods if there is room, else on a node that is empty.
-        let most = [shortage.free(), *allocatable].into_iter().map(|room| room.saturating_sub(overhead));
+        let free = allocatable.saturating_sub(shortage.used);
+        let free = free.saturating_add(self.preemptible.get(resource).copied().unwrap_or(0)).max(0);
+        let most = [free, *allocatable].into_iter().map(|room| room.saturating_sub(overhead));
         let advice = match { most }.find(|most| *most > 0) {
             None if *allocatable == 0 => {
                 Sentence::from(format!("check why the node offers no {resource}, or ")).then(exclude)
@@ -260,15 +267,21 @@ mod tests {
 
     #[test]
     fn a_request_is_to_be_lowered_only_to_what_the_node_has() {
-        let found = |resource: &str, requested: &str, overhead: &str, others: &str| {
+        let found_with = |priority: i32, resource: &str, requested: &str, overhead: &str, others: &str| {
             let container = |amount: &str| json!({"name": "agent", "resources": {"requests": {resource: amount}}});
-            let pod = json!({"spec": {"containers": [container(requested)], "overhead": {resource: overhead}}});
+            let pod = json!({"spec": {"priority": priority, "containers": [container(requested)],
+                "overhead": {resource: overhead}}});
             let other = json!({"spec": {"containers": [container(others)]}});
             let world = world().node("n", json!({})).other_pod("other", "n", other);
             let reason = world.pending_pod("agent-x", "n", "", pod).only_node().reasons.remove(1);
             assert_eq!(reason.code, ReasonCode::NeverFits);
             (reason.message, reason.fix.advice)
         };
+        let found = |resource: &str, requested: &str, overhead: &str, others: &str| {
+            found_with(0, resource, requested, overhead, others)
+        };
+        // It preempts the others.
+        assert!(found_with(1, "cpu", "6", "0", "3").1.contains("lower the cpu request to 4 at most"));
         for (requested, overhead, others, most) in [
             ("6", "0", "0", "lower the cpu request to 4 at most"),
             ("6", "0", "100m", "lower the cpu request to 3900m at most"),

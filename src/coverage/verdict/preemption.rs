@@ -106,7 +106,8 @@ impl<'a> Simulation<'a> {
                     }
                     _ => ", or give the DaemonSet a priority above ",
                 };
-                finding.advice.words(give).greatest(i64::from(above), class.unwrap_or_default())
+                let then = ", so that the scheduler deletes less important pods of the node for it";
+                finding.advice.words(give).greatest(i64::from(above), class.unwrap_or_default() + then)
             }
             _ => finding.advice,
         };
@@ -132,8 +133,22 @@ fn fits_once_left(finding: Finding, pods: &[&Pod]) -> Finding {
 /// Finds that a pod that does not exist yet has room if others are preempted.
 pub fn fits_by_preemption(victims: &Victims<'_>) -> Finding {
     let message = Sentence::from("fits if it preempts ").value(names(victims));
-    let advice = "no action needed; to keep those pods, lower what the pod requests, or its priority";
-    Finding::new(ReasonCode::WaitingForPreemption, message, advice)
+    let bare: Vec<&Pod> =
+        victims.possible().map(|victim| victim.pod).filter(|pod| pod.metadata.controller().is_none()).collect();
+    let advice = match bare.len() {
+        0 => Sentence::from("to keep those pods, "),
+        1 => Sentence::from("nothing recreates ")
+            .value(listed(bare.into_iter(), "and"))
+            .words(", a bare pod; to keep it, "),
+        _ => Sentence::from("nothing recreates ")
+            .value(listed(bare.into_iter(), "and"))
+            .words(", bare pods; to keep them, "),
+    };
+    Finding::new(
+        ReasonCode::WaitingForPreemption,
+        message,
+        advice.words("lower what the pod requests, or its priority"),
+    )
 }
 
 /// Returns the pods that are preempted as a report has them.
@@ -289,7 +304,11 @@ mod tests {
             let report = preview(class, beside(pods), |_| {});
             let group = &report.does_not_fit[0];
             assert!(!report.passes() && group.message.contains(says), "{}", group.message);
-            assert!(group.fix.advice.ends_with(advice), "{}", group.fix.advice);
+            let advice = match advice.contains("above") {
+                true => format!("{advice}, so that the scheduler deletes less important pods of the node for it"),
+                false => advice.to_owned(),
+            };
+            assert!(group.fix.advice.ends_with(&advice), "{}", group.fix.advice);
         }
     }
 

@@ -106,7 +106,7 @@ impl<'a> Simulation<'a> {
                     }
                     _ => ", or give the DaemonSet a priority above ",
                 };
-                let then = ", so that the scheduler deletes less important pods of the node for it";
+                let then = ", which preempts less important pods";
                 finding.advice.words(give).greatest(i64::from(above), class.unwrap_or_default() + then)
             }
             _ => finding.advice,
@@ -133,22 +133,10 @@ fn fits_once_left(finding: Finding, pods: &[&Pod]) -> Finding {
 /// Finds that a pod that does not exist yet has room if others are preempted.
 pub fn fits_by_preemption(victims: &Victims<'_>) -> Finding {
     let message = Sentence::from("fits if it preempts ").value(names(victims));
-    let bare: Vec<&Pod> =
-        victims.possible().map(|victim| victim.pod).filter(|pod| pod.metadata.controller().is_none()).collect();
-    let advice = match bare.len() {
-        0 => Sentence::from("to keep those pods, "),
-        1 => Sentence::from("nothing recreates ")
-            .value(listed(bare.into_iter(), "and"))
-            .words(", a bare pod; to keep it, "),
-        _ => Sentence::from("nothing recreates ")
-            .value(listed(bare.into_iter(), "and"))
-            .words(", bare pods; to keep them, "),
-    };
-    Finding::new(
-        ReasonCode::WaitingForPreemption,
-        message,
-        advice.words("lower what the pod requests, or its priority"),
-    )
+    let has_bare = victims.possible().any(|victim| victim.pod.metadata.controller().is_none());
+    let bare = if has_bare { "nothing recreates bare pods among them; " } else { "" };
+    let advice = format!("{bare}to keep those pods, lower what the pod requests, or its priority");
+    Finding::new(ReasonCode::WaitingForPreemption, message, advice)
 }
 
 /// Returns the pods that are preempted as a report has them.
@@ -304,8 +292,8 @@ mod tests {
             let report = preview(class, beside(pods), |_| {});
             let group = &report.does_not_fit[0];
             assert!(!report.passes() && group.message.contains(says), "{}", group.message);
-            let advice = match advice.contains("above") {
-                true => format!("{advice}, so that the scheduler deletes less important pods of the node for it"),
+            let advice = match advice.contains("above") || advice.contains("system-node-critical") {
+                true => format!("{advice}, which preempts less important pods"),
                 false => advice.to_owned(),
             };
             assert!(group.fix.advice.ends_with(&advice), "{}", group.fix.advice);

@@ -153,7 +153,7 @@ fn a_gate_that_could_not_be_confirmed_rolls_nothing_back() {
     });
     let arguments = ["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=2s", "--on-failure=undo"];
     let ended = run(&server, &arguments);
-    assert_eq!((ended.code, image(&live(&cluster))), (Some(1), &json!("agent:2")), "{} {}", ended.out, ended.err);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(6), &json!("agent:2")), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("a gate had failed before that"), "{}", ended.err);
     assert!(ended.err.contains("the stage is not rolled back"), "{}", ended.err);
 }

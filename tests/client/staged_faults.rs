@@ -89,7 +89,7 @@ impl State {
         self.pods.push(json!({
             "metadata": {"name": name, "namespace": "team", "uid": format!("uid-of-{name}"), "creationTimestamp": since,
                 "resourceVersion": self.version.to_string(),
-                "labels": {"app": "agent", "controller-revision-hash": self.image().replace(':', "-")},
+                "labels": {"app": "agent", "controller-revision-hash": self.image().replace([':', '/'], "-")},
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
                     "uid": "uid-of-agent", "controller": true}]},
             "spec": {"nodeName": node, "containers": [{"name": "agent", "image": self.image()}]},
@@ -108,7 +108,7 @@ impl State {
         let revision = |(number, image): (usize, &str)| {
             let mut template = template(image);
             template["$patch"] = "replace".into();
-            let hash = image.replace(':', "-");
+            let hash = image.replace([':', '/'], "-");
             json!({
                 "metadata": {"name": hash, "namespace": "team", "resourceVersion": self.version.to_string(),
                     "labels": {"app": "agent", "controller-revision-hash": hash},

@@ -690,7 +690,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "whoever waits for ever neither knows nor tells what was changed",
     ),
     (
-        "a change that is answered with 5xx and `Retry-After`",
+        "a change that is answered with 5xx and `Retry-After`, or with 429 by something other than the API server",
         "sends it again",
         "reports that the outcome is unknown",
         "the change may have been made",

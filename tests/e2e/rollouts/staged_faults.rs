@@ -149,6 +149,8 @@ fn wrong_end(cell: &Cell, met: &Request, run: &Run, is_finished: bool) -> Option
         _ if cell.goes_on[usize::from(is_write)] => return says("it does not go on"),
         Some(1) => {}
         Some(3) if run.stdout.contains("stopped") => return None,
+        // The stage has begun, and cannot be watched.
+        Some(6) if !is_write && run.stderr.contains("to continue:") => {}
         Some(7) if is_write && run.stderr.contains("it is not known whether") => {}
         _ => return says("another exit code"),
     }

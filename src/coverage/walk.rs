@@ -226,7 +226,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn visit_node_not_in_snapshot(&mut self, name: &str, pods: &[&Pod]) {
         let subject = self.subject;
         let verdict = if subject.nodes_known {
-            let findings = pods.iter().map(|pod| terminating::orphaned_target(pod)).take(1).collect();
+            let findings = pods.iter().map(|pod| terminating::orphaned_target(subject, pod)).take(1).collect();
             let decision = Decision { should_run: false, should_continue_running: false };
             NodeVerdict { decision, state: NodeState::ToBeDeleted, findings }
         } else {

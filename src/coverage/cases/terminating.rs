@@ -80,6 +80,17 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "finalizer_keeps_the_pod_of_a_node_that_is_gone",
+            world().pod(
+                "agent-x",
+                "n",
+                json!({"metadata": {"deletionTimestamp": at("11:50:00"), "finalizers": ["example.com/hold"]}}),
+            ),
+            (ToBeDeleted, R::OrphanedTarget),
+            &["10m", "example.com/hold", "its node does not exist", "counts as unavailable"],
+            "kubectl get pod -o yaml -n default agent-x",
+        ),
+        case(
             "node_of_an_unbound_pod_is_gone",
             world().pending_pod("agent-x", "n", "", json!({})),
             (ToBeDeleted, R::OrphanedTarget),

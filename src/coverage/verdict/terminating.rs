@@ -108,7 +108,13 @@ pub fn disruption(pod: &Pod) -> Option<String> {
 }
 
 /// Finds a pod whose node does not exist.
-pub fn orphaned_target(pod: &Pod) -> Finding {
+pub fn orphaned_target(subject: &Subject, pod: &Pod) -> Finding {
+    let held = pod.metadata.deletion_timestamp.get().filter(|_| !pod.metadata.finalizers.is_empty());
+    if let Some(deadline) = held.filter(|_| is_overdue(subject, pod)) {
+        let stuck = stuck_terminating(subject, None, pod, deadline);
+        let message = stuck.message.words(", and its node does not exist: until it is gone, it counts as unavailable");
+        return Finding { code: ReasonCode::OrphanedTarget, message, ..stuck };
+    }
     let name = Sentence::from("pod ").name(&pod.metadata.name, "there");
     let (message, advice) = if pod.spec.node_name.is_empty() {
         (name.words(" is meant for a node that does not exist"), "wait: the controller deletes it")

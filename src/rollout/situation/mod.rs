@@ -290,6 +290,12 @@ impl<'a> Situation<'a> {
         match node.reason {
             _ if node.keeps_failing => false,
             Some(code) if is_up_to_the_controller(code) && self.controller_silent_since().is_some() => false,
+            // The pod garbage collector has deleted it, and a finalizer keeps it.
+            Some(ReasonCode::OrphanedTarget)
+                if node.terminating.iter().any(|pod| !pod.metadata.finalizers.is_empty()) =>
+            {
+                node.terminating.iter().all(|pod| self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP))
+            }
             // A node takes a moment to become ready for the first time.
             Some(ReasonCode::NodeUnreachable | ReasonCode::NetworkUnavailable) => node.object.is_some_and(|object| {
                 was_never_ready(object) && self.is_recent(object.metadata.creation_timestamp.get(), PROGRESS_DEADLINE)

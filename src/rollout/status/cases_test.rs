@@ -602,6 +602,21 @@ fn a_surge_is_stopped_by_the_old_pod_of_a_node_that_is_gone() {
     assert_eq!(commands(&stopped), [""; 0]);
 }
 
+/// It counts against the budget, and the garbage collector, which has deleted it, can do no more.
+#[test]
+fn the_pod_of_a_node_that_is_gone_is_no_progress_if_a_finalizer_keeps_it() {
+    let kept = |deleted: &str| {
+        let pod = json!({"metadata": {"deletionTimestamp": at(deleted), "finalizers": ["example.com/hold"]}});
+        let world =
+            with_states(with_strategy(world(), json!({"rollingUpdate": {"maxUnavailable": 1}})), &["old", "old"]);
+        status(world.pod("agent-gone", "gone", pod))
+    };
+    assert_eq!(kept("11:59:50").verdict, Verdict::Progressing);
+    let stuck = kept("11:50:00");
+    assert_eq!((stuck.verdict, stuck.blocked_by), (Verdict::Blocked, Some(BlockedBy::Budget)));
+    assert_eq!(commands(&stuck), ["kubectl ds set --max-unavailable 2 -n default agent"]);
+}
+
 #[test]
 fn what_happens_on_nodes_that_are_not_eligible_is_no_progress() {
     let of =

@@ -52,7 +52,9 @@ impl Server for ApiServer<'_> {
         };
         answer.map_err(|error| match (error, step) {
             (error, _) if is_absent(&error, step) => Failed::NotFound,
-            (ClusterError::Api { reason, .. }, Step::EvictPod(_)) if reason == DISRUPTION_BUDGET => Failed::Blocked,
+            (ClusterError::Api { reason, message, .. }, Step::EvictPod(_)) if reason == DISRUPTION_BUDGET => {
+                Failed::Blocked(message)
+            }
             (error, _) if error.is_conflict() => Failed::Conflict(error.into()),
             (error, Step::PatchDaemonSet(_)) if error.is_misfit_of_patch() => Failed::Conflict(error.into()),
             (error, _) if error.outcome_unknown() => Failed::OutcomeUnknown(error.into()),

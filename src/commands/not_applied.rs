@@ -84,7 +84,7 @@ pub(super) fn applied_or_not(
         Application::Refused(StepRefusal::Deleted) => {
             refused(CommandError::new(format!("{title} was deleted after it was read")))
         }
-        Application::Refused(StepRefusal::Contended | StepRefusal::Blocked) => {
+        Application::Refused(StepRefusal::Contended | StepRefusal::Blocked(_)) => {
             let message = format!("{title} changes faster than it can be patched; this change was not applied");
             refused(CommandError::new(message).hint("find out what keeps writing its status"))
         }

@@ -173,8 +173,8 @@ impl<'a> Run<'a> {
         self.print_warnings(io)?;
         Ok(match application {
             Application::Applied(_) => Replaced::Yes,
-            Application::Refused(StepRefusal::Blocked) => Replaced::Later(Some(format!(
-                "a PodDisruptionBudget does not allow the eviction of pod {} on {node}",
+            Application::Refused(StepRefusal::Blocked(budget)) => Replaced::Later(Some(format!(
+                "a PodDisruptionBudget does not allow the eviction of pod {} on {node}: {budget}",
                 pod.name
             ))),
             Application::Refused(StepRefusal::ByServer(error)) => {

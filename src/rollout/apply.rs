@@ -100,8 +100,8 @@ pub(crate) enum Failed<E> {
     Busy(E),
     /// The object does not exist.
     NotFound,
-    /// It is an eviction that a PodDisruptionBudget does not allow now.
-    Blocked,
+    /// It is an eviction that a PodDisruptionBudget does not allow now; what the API server says of the budget.
+    Blocked(String),
 }
 
 /// What became of a step.
@@ -135,8 +135,8 @@ pub(crate) enum StepRefusal<E> {
     Deleted,
     /// Something changes its status faster than it can be patched.
     Contended,
-    /// A PodDisruptionBudget does not allow the eviction now.
-    Blocked,
+    /// A PodDisruptionBudget does not allow the eviction now; what the API server says of the budget.
+    Blocked(String),
     /// The server refused the request.
     ByServer(E),
     /// The request failed, and the object was read again without the change.
@@ -181,7 +181,7 @@ async fn apply_patch<S: Server>(
         };
         let error = match failed {
             Failed::NotFound => return Application::Refused(StepRefusal::Deleted),
-            Failed::Blocked => return Application::Refused(StepRefusal::Blocked),
+            Failed::Blocked(budget) => return Application::Refused(StepRefusal::Blocked(budget)),
             Failed::Refused(error) | Failed::Busy(error) | Failed::OutcomeUnknown(error) if is_dry_run => {
                 return Application::Refused(StepRefusal::ByServer(error));
             }
@@ -248,7 +248,7 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
     };
     let error = match failed {
         Failed::NotFound => return Application::Applied(Value::Null),
-        Failed::Blocked => return Application::Refused(StepRefusal::Blocked),
+        Failed::Blocked(budget) => return Application::Refused(StepRefusal::Blocked(budget)),
         Failed::OutcomeUnknown(error) => error,
         Failed::Refused(error) => return removed_or(server, pod, |_| StepRefusal::ByServer(error)).await,
         Failed::Busy(error) => return removed_or(server, pod, |_| StepRefusal::NotApplied(error)).await,
@@ -328,7 +328,7 @@ async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::
             (Ok(_), _) => server.unexpected(step, "it is not a Job"),
             (Err(Failed::NotFound), Step::DeleteJob(_)) => return Application::Applied(Value::Null),
             (Err(Failed::NotFound), _) => return Application::Refused(StepRefusal::Deleted),
-            (Err(Failed::Blocked), _) => return Application::Refused(StepRefusal::Blocked),
+            (Err(Failed::Blocked(budget)), _) => return Application::Refused(StepRefusal::Blocked(budget)),
             (Err(Failed::Refused(error) | Failed::Busy(error)), _) => {
                 return Application::Refused(StepRefusal::ByServer(error));
             }

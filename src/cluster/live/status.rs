@@ -42,6 +42,8 @@ pub(super) struct Details {
 pub(super) struct Cause {
     #[prost(string, tag = 1)]
     pub reason: String,
+    #[prost(string, tag = 2)]
+    pub message: String,
 }
 
 impl Status {
@@ -100,8 +102,11 @@ fn too_busy(code: StatusCode, body: &[u8]) -> Option<Status> {
 pub(super) fn of_status(status: Status) -> ClusterError {
     let Status { message, reason, details, code } = status;
     let Details { name, kind, causes } = details.unwrap_or_default();
-    let is_disruption_budget = causes.iter().any(|cause| cause.reason == DISRUPTION_BUDGET);
-    let reason = if is_disruption_budget { DISRUPTION_BUDGET.to_owned() } else { reason };
+    // Only the cause names the budget.
+    let (reason, message) = match causes.into_iter().find(|cause| cause.reason == DISRUPTION_BUDGET) {
+        Some(cause) => (cause.reason, if cause.message.is_empty() { message } else { cause.message }),
+        None => (reason, message),
+    };
     // Before what is wrong with a JSON Patch, the API server quotes the whole object: `applyPatchToCurrentObject`,
     // k8s.io/apiserver/pkg/endpoints/handlers/patch.go, release 1.36.
     let message = match message.rsplit_once("\": strict decoding error: ") {

@@ -163,7 +163,11 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (lost(), Err("down"), Application::Unknown("lost")),
         (conflict(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::Contended)),
         (conflict(), Ok(Some(pod("1", at))), gone()),
-        (Err(Failed::Blocked), Err("down"), Application::Refused(StepRefusal::Blocked)),
+        (
+            Err(Failed::Blocked("no".to_owned())),
+            Err("down"),
+            Application::Refused(StepRefusal::Blocked("no".to_owned())),
+        ),
         (conflict(), Ok(Some(pod("2", None))), Application::Recreated),
         (odd(json!({})), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),
         (odd(pod("2", at)), Ok(None), gone()),

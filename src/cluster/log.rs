@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::error::ClusterError;
+
 /// A container whose log is read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogOf {
@@ -37,6 +39,8 @@ pub struct Log {
     pub is_cut: bool,
     /// Whether there are more lines than were wanted.
     pub has_more: bool,
+    /// Why it does not go on, if its end could not be read.
+    pub broken_off: Option<ClusterError>,
 }
 
 /// The last bytes of a log that is read.
@@ -87,7 +91,7 @@ impl LogTail {
         bytes.drain(..first);
         let text = String::from_utf8(bytes);
         let text = text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        Log { text, previous, is_cut: is_cut && before.is_none(), has_more: before.is_some() }
+        Log { text, previous, is_cut: is_cut && before.is_none(), has_more: before.is_some(), broken_off: None }
     }
 }
 
@@ -125,7 +129,7 @@ mod tests {
         tail.push(b"a\xffb\n");
         assert_eq!(
             tail.finish(true),
-            Log { text: "a\u{fffd}b\n".to_owned(), previous: true, is_cut: false, has_more: false }
+            Log { text: "a\u{fffd}b\n".to_owned(), previous: true, is_cut: false, has_more: false, broken_off: None }
         );
     }
 }

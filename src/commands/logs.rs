@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use futures::future::try_join_all;
 use futures::stream::{StreamExt, iter};
+use tokio::time::{Instant, timeout_at};
 
 use super::history::{existing, only_one};
 use super::node_choice::{NodeChoice, NodeChoiceArgs, check_selected};
@@ -36,6 +37,9 @@ use crate::report::logs::{LogBlock, LogsReport, PodLog};
 
 /// How many logs are read at a time.
 const AT_ONCE: usize = 8;
+
+/// How long no log may be read before the rest is given up: each may wait for a kubelet that does not answer.
+const MOST_WAIT: Duration = Duration::from_secs(75);
 
 /// How many logs are followed.
 const FOLLOWED: usize = 50;
@@ -140,7 +144,8 @@ impl RunCommand for LogsArgs {
                 None => render::logs::blocks(&report, &view, out)?,
             }
         }
-        Ok(Exit::Success)
+        let is_any_whole = report.logs.iter().any(|log| log.error.is_none());
+        Ok(if is_any_whole { Exit::Success } else { Exit::Error })
     }
 }
 
@@ -224,7 +229,7 @@ async fn read_all(
     let nodes: Vec<String> = chosen.iter().map(|one| one.node.clone()).collect();
     let (mut fold, mut alone) = (Fold::default(), None);
     let mut logs: Vec<(usize, PodLog)> = Vec::new();
-    let mut first_error = None;
+    let (mut is_any_read, mut first_error) = (false, None);
     let add = |index: usize, read: Result<Log, ClusterError>| {
         let Chosen { node, of } = &chosen[index];
         let mut log = PodLog {
@@ -236,8 +241,10 @@ async fn read_all(
             error: None,
         };
         match read {
-            Ok(Log { text, previous, is_cut, has_more }) => {
+            Ok(Log { text, previous, is_cut, has_more, broken_off }) => {
                 (log.previous, log.truncated) = (previous, is_cut || (has_more && is_bound));
+                log.error = broken_off.map(|error| format!("its end is missing ({error})"));
+                is_any_read = true;
                 match chosen.len() {
                     1 => alone = Some(text),
                     _ => fold.add(u32::try_from(index).unwrap_or(u32::MAX), [node, &of.pod], &text),
@@ -254,7 +261,7 @@ async fn read_all(
     show_progress(read_each(session, &of, limits, add), &session.progress, io).await?;
     session.print_warnings(io)?;
     // One that was read tells more than why others were not.
-    if let Some(error) = first_error.filter(|_| logs.iter().all(|(_, log)| log.error.is_some())) {
+    if let Some(error) = first_error.filter(|_| !is_any_read) {
         return Err(error.into());
     }
     logs.sort_by_key(|(index, _)| *index);
@@ -284,8 +291,16 @@ pub(super) async fn read_each(
             let requests = of.iter().enumerate();
             let requests = requests.map(|(index, of)| async move { (index, live.log(of, limits).await) });
             let mut answers = iter(requests).buffer_unordered(AT_ONCE);
-            while let Some((index, read)) = answers.next().await {
+            let mut is_handed = vec![false; of.len()];
+            let mut deadline = Instant::now() + MOST_WAIT;
+            while let Ok(Some((index, read))) = timeout_at(deadline, answers.next()).await {
+                deadline = if read.is_ok() { Instant::now() + MOST_WAIT } else { deadline };
+                is_handed[index] = true;
                 hand(index, read);
+            }
+            for index in (0..of.len()).filter(|index| !is_handed[*index]) {
+                let problem = format!("no log was read within {} s", MOST_WAIT.as_secs());
+                hand(index, Err(ClusterError::Answer { request: "get pods/log".to_owned(), problem }));
             }
         }
         Source::File(dump) => {
@@ -325,14 +340,15 @@ async fn follow_all(
                 out.write_all(render::logs::followed(node, width, line, view).as_bytes())?;
                 out.flush().map_err(Failure::from)
             };
-            let why = match live.follow_log(of, limits, print).await {
-                Ok(()) => "ended".to_owned(),
-                Err(Failure::Error(error)) => format!("is not followed: {error}"),
+            let (why, has_ended) = match live.follow_log(of, limits, print).await {
+                Ok(()) => ("ended".to_owned(), true),
+                Err(Failure::Error(error)) => (format!("is not followed: {error}"), false),
                 Err(failure) => return Err(failure),
             };
-            warn(vec![format!("the log of pod {} on {node} {why}", of.pod)], &mut io.borrow_mut())
+            warn(vec![format!("the log of pod {} on {node} {why}", of.pod)], &mut io.borrow_mut())?;
+            Ok(has_ended)
         }
     });
-    try_join_all(logs).await?;
-    Ok(Exit::Success)
+    let has_any_ended = try_join_all(logs).await?.contains(&true);
+    Ok(if has_any_ended { Exit::Success } else { Exit::Error })
 }

@@ -37,7 +37,7 @@ pub struct PodLog {
     pub previous: bool,
     /// Whether earlier lines, which were requested, are left out because there are too many.
     pub truncated: bool,
-    /// Why it could not be read; absent if it was.
+    /// Why it, or its end, could not be read; absent if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -159,6 +159,31 @@ fn a_pod_that_went_away_is_told_and_the_others_are_shown() {
     assert!(ended.err.starts_with("warning: the log of pod agent-1 on n1 could not be read: "), "{}", ended.err);
 }
 
+/// A proxy answers with 200 as well.
+#[test]
+fn the_page_of_a_proxy_is_no_log() {
+    for media in ["text/html", "application/json", ""] {
+        let server = serve(1, |_, _| Reply::of(200, media, "<html>sign in</html>"));
+        for flags in [&[][..], &["--follow"]] {
+            let ended = run(&server, &[&["--node", "n0"], flags].concat());
+            assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{media} {flags:?}");
+            assert!(ended.err.contains(&format!("it is of type \"{media}\", not text/plain")), "{}", ended.err);
+        }
+    }
+}
+
+#[test]
+fn of_a_log_that_breaks_off_is_shown_what_was_read() {
+    let server = serve(2, |_, number| Reply { cut: number == 0, ..text("first\nlast!\n") });
+    let ended = run(&server, &["--node", "n0"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), "first\nlast!\n"));
+    let warning = "warning: the log of pod agent-0 on n0 could not be read: its end is missing (";
+    assert!(ended.err.starts_with(warning), "{}", ended.err);
+    let ended = run(&server, &["--reason", "CrashLooping"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "on 2 nodes: n0, n1\n    first\n    last!\n"));
+    assert!(ended.err.starts_with(warning), "{}", ended.err);
+}
+
 #[test]
 fn a_missing_permission_is_an_error_that_names_it() {
     let server = serve(3, |_, number| {

@@ -6,6 +6,9 @@ use super::request::Response;
 use crate::cluster::error::ClusterError;
 use crate::cluster::log::{Log, LogLimits, LogOf, LogTail};
 
+/// What is requested.
+const REQUEST: &str = "get pods/log";
+
 /// What kubectl accepts of a log: the errors are JSON.
 const ACCEPT: &str = "application/json, */*";
 
@@ -25,7 +28,8 @@ fn piece(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Live {
-    /// Reads the end of a log. That of the current run is read if the container was not restarted.
+    /// Reads the end of a log, or what came of it before the answer broke off. That of the current run is read if the container was
+    /// not restarted.
     ///
     /// # Errors
     ///
@@ -38,10 +42,14 @@ impl Live {
             answer => (answer?, of.previous),
         };
         let mut tail = LogTail::new(limits);
-        while let Some(bytes) = answer.next().await? {
-            tail.push(&bytes);
+        loop {
+            match answer.next().await {
+                Ok(Some(bytes)) => tail.push(&bytes),
+                Ok(None) => return Ok(tail.finish(previous)),
+                Err(error) if tail.is_empty() => return Err(error),
+                Err(error) => return Ok(Log { broken_off: Some(error), ..tail.finish(previous) }),
+            }
         }
-        Ok(tail.finish(previous))
     }
 
     /// Follows the log of the current run, and calls a function with each line, until the container ends or the function fails.
@@ -87,9 +95,15 @@ impl Live {
         if let Some(since) = limits.since {
             path += &format!("&sinceSeconds={}", since.as_secs().max(1));
         }
-        match follow {
-            true => self.transport.watch("get pods/log", &path, ACCEPT, SILENCE).await,
-            false => self.transport.get("get pods/log", &path, ACCEPT).await,
+        let answer = match follow {
+            true => self.transport.watch(REQUEST, &path, ACCEPT, SILENCE).await?,
+            false => self.transport.get(REQUEST, &path, ACCEPT).await?,
+        };
+        // `Get` of pkg/registry/core/pod/rest/log.go, release 1.37, sends nothing else. The page of a proxy is no log.
+        if answer.content_type != "text/plain" {
+            let problem = format!("it is of type {:?}, not text/plain", answer.content_type);
+            return Err(ClusterError::Answer { request: REQUEST.to_owned(), problem });
         }
+        Ok(answer)
     }
 }

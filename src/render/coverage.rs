@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 
+use super::clusters::Reports;
 use super::common_cause;
+use super::overview;
 use super::page::Page;
 use super::removed_nodes;
 use super::style;
@@ -22,10 +24,9 @@ pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
         report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
-    let in_trouble = report.daemon_sets.iter().filter(|daemon_set| daemon_set.needs_attention()).count();
-    if let (1.., total @ 2..) = (in_trouble, report.daemon_sets.len()) {
-        let verb = if in_trouble == 1 { "needs" } else { "need" };
-        writeln!(page, "{}\n", style::answer(format!("{in_trouble} of {total} DaemonSets {verb} attention")));
+    if report.daemon_sets.len() > 1 && report.daemon_sets.iter().any(DaemonSetCoverage::needs_attention) {
+        overview::head(&Reports::alone(report), page);
+        writeln!(page);
     }
     for (index, daemon_set) in troubled.iter().enumerate() {
         if index > 0 {

@@ -28,11 +28,17 @@ pub fn clusters(reports: &ClusterReports<CoverageReport>, page: &mut Page<'_>) {
     write(&Reports::of(reports), page);
 }
 
-fn write(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
-    let view = page.view;
+/// Writes how many pods are not available, and what explains several DaemonSets at once.
+pub(super) fn head(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     let daemon_sets = reports.rows(|report| &report.daemon_sets);
     page.paragraph(&reports.headline(|place| summary(&daemon_sets, place)), style::answer);
     reports.incidents(|report| (&report.incidents, report.now), page);
+}
+
+fn write(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
+    let view = page.view;
+    let daemon_sets = reports.rows(|report| &report.daemon_sets);
+    head(reports, page);
     removed(reports, page);
     likely_causes(reports, page);
     let mut reasons = reports.rows(|report| &report.reasons);

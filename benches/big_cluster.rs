@@ -318,7 +318,7 @@ fn measure_lists(control_plane: &ControlPlane) -> f64 {
     let mut runs: Vec<(String, Vec<Run>)> = Vec::new();
     for round in 0..=ROUNDS {
         let mut commands = Vec::new();
-        for arguments in [&["coverage", "-A"][..], &["status", "-A"], &["list"], &["changes", "-A"]] {
+        for arguments in [&["coverage", "-A"][..], &["status", "-A"], &["list"], &["overhead"], &["changes", "-A"]] {
             for program in &programs {
                 let mut command = Command::new(program);
                 command.args(arguments).env("KUBECONFIG", &kubeconfig);
@@ -345,7 +345,7 @@ fn measure_lists(control_plane: &ControlPlane) -> f64 {
         "its processor time / theirs                  {:.2}  (aim: 1.5 or less)",
         coverage.processor / curls.processor
     );
-    for (at, command) in ["status -A", "list"].into_iter().enumerate() {
+    for (at, command) in ["status -A", "list", "overhead"].into_iter().enumerate() {
         let median = &medians[(at + 1) * programs.len()];
         println!("{:<44} {:.2}  (aim: 1.0 or less)", format!("{command} / coverage -A"), median.wall / coverage.wall);
     }

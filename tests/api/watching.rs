@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::live::{Live, Watch, connect};
 use kubectl_ds::connection::ConnectOptions;
@@ -67,8 +67,8 @@ fn pod(name: &str, node: &str) -> Value {
 
 /// Sorts what servers list in another order than the store.
 fn sorted(mut snapshot: Snapshot) -> Snapshot {
-    // It goes on with the clock of the server.
-    snapshot.now = Timestamp::UNIX_EPOCH;
+    // They go on with the clock of the server, while that of this machine stands still here.
+    (snapshot.now, snapshot.clock_difference) = (Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
     snapshot.nodes.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
     snapshot.pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
     snapshot.events.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));

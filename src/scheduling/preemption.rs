@@ -348,21 +348,12 @@ impl<'a> Contest<'a> {
             }
             let of: Vec<Victim<'a>> = rest.iter().map(victim).collect();
             if rest.windows(2).all(|pair| pair[0].0.needs_as_much_as(pair[1].0)) {
-                // Whichever stay, as many do, and they leave as much room.
-                let staying = |room: &Room| {
-                    let mut room = room.clone();
-                    let stays = |(other, _): &&(&Occupant<'a>, Option<bool>)| {
-                        let with = room.with([*other]);
-                        let fits = self.fits_in(&with);
-                        if fits {
-                            room = with;
-                        }
-                        fits
-                    };
-                    (rest.iter().take_while(stays).count(), room)
-                };
-                let ((stay_at_most, with_least), (stay_at_least, with_most)) = (staying(&least), staying(&most));
-                (least, most) = (with_least, with_most);
+                // Whichever stay, they leave as much room, and how many do depends on the room alone.
+                let with = |room: &Room, count: usize| room.with(rest[..count].iter().map(|(other, _)| *other));
+                let stay = |room: &Room| (1..=rest.len()).take_while(|count| self.fits_in(&with(room, *count))).count();
+                let (stay_at_most, stay_at_least) = (stay(&least), stay(&most));
+                // Where the fewest pods of other groups stay, the most of these do, and the other way round.
+                (least, most) = (with(&least, stay_at_least), with(&most, stay_at_most));
                 victims.choices.push(Choice {
                     at_least: of.len() - stay_at_most,
                     at_most: of.len() - stay_at_least,

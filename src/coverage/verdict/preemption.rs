@@ -361,6 +361,18 @@ mod tests {
         assert_eq!((&*preemption.pods[0].name, preemption.pods.len(), preemption.some_of.len()), ("large", 1, 0));
     }
 
+    /// Of the first two, either stays. Beside the small one there is room for the last one, but not for the third.
+    #[test]
+    fn where_fewer_important_pods_stay_more_of_the_others_may() {
+        let pods = [("a", "2", 20), ("b", "1", 20), ("c", "2", 10), ("d", "1", 0)];
+        let report = preview("high", beside(&pods), |_| {});
+        let preemption = report.nodes[0].preemption.as_ref().unwrap();
+        let certain: Vec<&str> = preemption.pods.iter().map(|pod| &*pod.name).collect();
+        assert!(!certain.iter().any(|name| ["a", "b", "d"].contains(name)), "{certain:?}");
+        let last = preemption.some_of.iter().find(|some| some.pods[0].name == "d").unwrap();
+        assert_eq!((last.at_least, last.at_most), (0, 1));
+    }
+
     #[test]
     fn many_victims_are_counted_and_those_against_a_budget_are_marked() {
         let pods: Vec<(String, i32)> = (0..8).map(|number| (format!("web-{number}"), number % 2)).collect();

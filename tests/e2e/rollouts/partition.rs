@@ -441,7 +441,8 @@ fn of_two_clients_the_first_gives_way() {
     assert!(message.contains("(by kubectl-ds, run ") && !message.contains("unknown"), "{message}");
     let (code, error) = end(first);
     assert_eq!(code, Some(1), "{error}");
-    assert!(error.contains("another client"), "{error}");
+    // The second one may have finished before the first one looks again.
+    assert!(error.contains("another client") || error.contains("was restored"), "{error}");
     assert_eq!((pods(&workload).1, before.intersection(&pods(&workload).0).count()), (NODES, 0), "{second}");
 }
 

@@ -44,7 +44,10 @@ pub fn is_wrongly_accepted(state: &State, status: &RolloutStatus, now: Timestamp
     };
     let eligible = state.nodes().filter(|node| is_eligible(node)).count();
     let is_available_somewhere = missing.iter().filter(|(node, _)| is_eligible(node)).count() < eligible;
-    !missing.iter().all(may_be_accepted) || !(is_available_somewhere || missing.iter().all(|(_, pods)| is_kept(pods)))
+    // Under OnDelete, no node has to be updated: the others keep what they have, unless they are down.
+    let is_kept_where_up = missing.iter().all(|(node, pods)| is_kept(pods) || is_down(node));
+    let is_kept_somewhere = missing.iter().any(|(_, pods)| is_kept(pods));
+    !missing.iter().all(may_be_accepted) || !(is_available_somewhere || is_kept_where_up && is_kept_somewhere)
 }
 
 /// Returns the nodes that count as at fault themselves although they are up: what fails there is the revision or the pod.

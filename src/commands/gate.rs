@@ -27,7 +27,7 @@ pub(super) fn all_available<'a>(
     if answers.contains(&None) || !gaps.is_empty() { Err(partial(gaps)) } else { Ok(Exit::Success) }
 }
 
-/// Returns the exit code that tells whether no pod is older than what it uses and not refreshed.
+/// Returns the exit code that tells whether no pod is older than what it uses and not refreshed, and nothing that is required is missing.
 ///
 /// # Errors
 ///
@@ -37,7 +37,8 @@ pub(super) fn none_stale(report: &StaleConfigReport, session: &Session) -> Resul
         return Err(none_found(session));
     }
     let stale_pods = || report.daemon_sets.iter().map(|daemon_set| daemon_set.stale_pods);
-    if stale_pods().flatten().any(|pods| pods > 0) {
+    let lacks = report.daemon_sets.iter().any(|daemon_set| !daemon_set.missing.is_empty());
+    if lacks || stale_pods().flatten().any(|pods| pods > 0) {
         return Ok(Exit::No);
     }
     let is_known = stale_pods().all(|pods| pods.is_some());

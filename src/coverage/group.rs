@@ -131,9 +131,12 @@ impl Mistake {
     }
 }
 
-/// Adds the likely mistakes among the findings about a node, unless one with the same code is known.
+/// Adds the likely mistakes among the findings about a node, unless one with the same code is known. The state of a node that is
+/// excluded by something else, too, is none.
 pub(super) fn collect_mistakes(mistakes: &mut Vec<Mistake>, node: &str, findings: &[Finding]) {
-    for finding in findings.iter().filter(|finding| finding.likely_mistake) {
+    let counts =
+        |(at, finding): &(usize, &Finding)| finding.likely_mistake && (*at == 0 || !finding.code.is_state_of_node());
+    for (_, finding) in findings.iter().enumerate().filter(counts) {
         if !mistakes.iter().any(|known| known.finding.code == finding.code) {
             mistakes.push(Mistake { node: node.to_owned(), finding: finding.clone() });
         }

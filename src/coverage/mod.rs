@@ -40,3 +40,4 @@ pub(crate) use verdict::create_failure::exceeds_quota;
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::daemon_set_findings::controller_lease;
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
+pub(crate) use verdict::terminating::COLLECTION;

@@ -92,8 +92,12 @@ fn on_nodes(index: &Index<'_>, daemon_set: &DaemonSet, edit: &NodeEdit, edited: 
                 }
             }
         } else if decision.should_continue_running && now.should_continue_running {
-            // Without the pods it is not known whether there is one that stays.
-            if now.should_run || (knows_pods && has_pod) {
+            if knows_pods && has_pod {
+                stays.push(name);
+            } else if now.should_run && knows_pods {
+                loses.extend(&name, proposal.loss(then, false));
+            } else if now.should_run {
+                // It is not known whether there is one that stays.
                 stays.push(name);
             }
         } else if now.should_run || (now.should_continue_running && has_pod) {

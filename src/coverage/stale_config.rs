@@ -114,7 +114,9 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     }
     let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
     let is_known = facts.pods_known && unknown.is_empty() && unknown_pods == 0;
-    let fix = (!older.is_empty()).then(|| restart(&facts, &of_live, stale_pods > 0, failing));
+    let missing: Vec<ConfigName> = if looked_at == 0 { Vec::new() } else { missing(&facts, &of_live) };
+    let has_news = !(older.is_empty() && missing.is_empty());
+    let fix = has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing));
     let mut changed: Vec<ChangedObject> = older
         .into_iter()
         .map(|(object, Older { changed_at, by, pods })| ChangedObject {
@@ -134,25 +136,30 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
         stale_pods: (is_known || stale_pods > 0).then_some(stale_pods),
         unknown_pods,
         changed,
+        missing,
         unknown: unknown.into_iter().collect(),
         fix,
     }
 }
 
-/// Returns the command that restarts the pods, or why there is none that is safe to paste.
-fn restart(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>, is_stale: bool, failing: Option<&Pod>) -> Fix {
-    let daemon_set = facts.daemon_set;
-    let namespace = &daemon_set.metadata.namespace;
+/// Returns what the template requires and does not exist: pods that run have seen it.
+fn missing(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> Vec<ConfigName> {
     let is_missing = |used: &&ConfigUse| {
-        let exists = find(facts.index.snapshot, used, namespace).is_some();
+        let exists = find(facts.index.snapshot, used, &facts.daemon_set.metadata.namespace).is_some();
         !used.optional && !exists && facts.knows(used.kind)
     };
-    if let Some(ConfigUse { kind, name, .. }) = of_live.iter().find(is_missing) {
-        return format!(
-            "do not restart the pods: {} {name} does not exist, so new pods would not start",
-            kind.api_names().1
-        )
-        .into();
+    let names = of_live
+        .iter()
+        .filter(is_missing)
+        .map(|used| ConfigName { kind: used.kind.api_names().1, name: used.name.clone() });
+    names.collect::<BTreeSet<ConfigName>>().into_iter().collect()
+}
+
+/// Returns the command that restarts the pods, or why there is none that is safe to paste.
+fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, failing: Option<&Pod>) -> Fix {
+    let daemon_set = facts.daemon_set;
+    if let Some(ConfigName { kind, name }) = missing {
+        return format!("do not restart the pods: {kind} {name} does not exist, so new pods would not start").into();
     }
     if Hold::in_force(daemon_set).is_some() {
         return "the rollout is held back: complete or undo it, then restart the pods".into();
@@ -308,9 +315,12 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_named_and_what_does_not_exist_is_not() {
+    fn what_could_not_be_read_or_does_not_exist_is_named() {
         let report = told(using());
         assert_eq!((said(&report), report.stale_pods), (vec![], Some(0)));
+        let missing: Vec<&str> = report.missing.iter().map(|object| &*object.name).collect();
+        assert_eq!(missing, ["files", "level"]);
+        assert!(report.fix.unwrap().advice.starts_with("do not restart the pods: ConfigMap files does not exist"));
         let mut world = using();
         let cause = GapCause::Forbidden("get secrets".to_owned());
         world.snapshot.gaps.push(Gap { kind: Kind::Secrets, namespace: Some("default".to_owned()), cause });

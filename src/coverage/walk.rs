@@ -47,7 +47,10 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
             let coverage = daemon_set_coverage(&facts, options);
-            incidents.add(&facts, &coverage, options, replaces_pods(&coverage));
+            // A rollout may wait for nodes that have no pod of the old revision left, which its verdict decides.
+            let Counts { eligible, updated, .. } = coverage.counts;
+            let in_rollout = replaces_pods(&coverage).filter(|replaces| *replaces || updated == eligible);
+            incidents.add(&facts, &coverage, options, in_rollout);
             coverage
         })
         .collect();

@@ -77,31 +77,39 @@ fn by_label(report: &OverheadReport, label: &str, wide: bool, page: &mut Page<'_
     table::write(&columns, &rows, page);
     let mut is_first = true;
     for group in &report.groups {
+        let mut lacks: Vec<(Lack, Vec<&str>)> = Vec::new();
         for shape in &group.shapes {
-            let place = place(group, shape);
-            let mut say = |text: String, page: &mut Page<'_>| {
-                if std::mem::take(&mut is_first) {
-                    writeln!(page);
+            let unfit = Lack { sure: true, names: shape.does_not_fit.iter().map(unfit).collect() };
+            let some = Lack { sure: false, names: shape.may_run.iter().map(name).collect() };
+            for lack in [unfit, some].into_iter().filter(|lack| !lack.names.is_empty()) {
+                let nodes = shape.nodes.iter().map(String::as_str);
+                match lacks.iter_mut().find(|(known, _)| *known == lack) {
+                    Some((_, known)) => known.extend(nodes),
+                    None => lacks.push((lack, nodes.collect())),
                 }
-                page.paragraph(&text, style::trouble);
+            }
+        }
+        for (Lack { sure, names }, nodes) in &lacks {
+            if std::mem::take(&mut is_first) {
+                writeln!(page);
+            }
+            let (place, listed) = (place(group, nodes), page.view.names(names, 24));
+            let text = match (sure, names.len()) {
+                (true, 1) => format!("does not fit on {place}: {listed}"),
+                (true, _) => format!("do not fit on {place}: {listed}"),
+                (false, _) => {
+                    let order = "in the order that they are scheduled in";
+                    format!("on {place} there is room for only some of these, {order}: {listed}")
+                }
             };
-            if !shape.does_not_fit.is_empty() {
-                let fit = if shape.does_not_fit.len() == 1 { "does" } else { "do" };
-                let names: Vec<String> = shape.does_not_fit.iter().map(unfit).collect();
-                say(format!("{fit} not fit on {place}: {}", page.view.names(&names, 24)), page);
-            }
-            if !shape.may_run.is_empty() {
-                let names: Vec<String> = shape.may_run.iter().map(name).collect();
-                let names = page.view.names(&names, 24);
-                let order = "in the order that they are scheduled in";
-                say(format!("on {place} there is room for only some of these, {order}: {names}"), page);
-            }
+            page.paragraph(&text, style::trouble);
         }
     }
     if wide {
         for group in &report.groups {
             for shape in &group.shapes {
-                writeln!(page, "\n{}:", page.view.show(&place(group, shape)));
+                let nodes: Vec<&str> = shape.nodes.iter().map(String::as_str).collect();
+                writeln!(page, "\n{}:", page.view.show(&place(group, &nodes)));
                 daemon_sets_of(shape, page);
             }
         }
@@ -112,15 +120,22 @@ fn value(group: &OverheadGroup) -> String {
     group.value.clone().unwrap_or_else(|| "(no such label)".to_owned())
 }
 
-/// Names the nodes of a shape.
-fn place(group: &OverheadGroup, shape: &OverheadShape) -> String {
+/// What nodes lack room for: certainly all of it, or some of it.
+#[derive(PartialEq)]
+struct Lack {
+    sure: bool,
+    names: Vec<String>,
+}
+
+/// Names some nodes of a group.
+fn place(group: &OverheadGroup, nodes: &[&str]) -> String {
     let of = match &group.value {
         Some(value) => value.clone(),
         None => "nodes without the label".to_owned(),
     };
-    match shape.nodes.len() {
+    match nodes.len() {
         all if all == group.nodes => of,
-        some => format!("{some} of {} nodes of {of}, such as {}", group.nodes, shape.nodes[0]),
+        some => format!("{some} of {} nodes of {of}, such as {}", group.nodes, nodes[0]),
     }
 }
 
@@ -391,7 +406,8 @@ fn daemon_sets_of(shape: &OverheadShape, page: &mut Page<'_>) {
 fn startup_taints(report: &OverheadReport, page: &mut Page<'_>) {
     for group in &report.groups {
         for shape in &group.shapes {
-            let place = report.by.as_ref().map(|_| format!(" on {}", place(group, shape))).unwrap_or_default();
+            let nodes: Vec<&str> = shape.nodes.iter().map(String::as_str).collect();
+            let place = report.by.as_ref().map(|_| format!(" on {}", place(group, &nodes))).unwrap_or_default();
             shape.startup_taints.iter().for_each(|taint| startup_taint(taint, &place, page));
         }
     }

@@ -11,7 +11,8 @@ use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig, StaleC
 pub fn stale_config(report: &StaleConfigReport, page: &mut Page<'_>) {
     page.paragraph(&summary(report), style::answer);
     for daemon_set in &report.daemon_sets {
-        if !daemon_set.changed.is_empty() || !daemon_set.unknown.is_empty() || daemon_set.unknown_pods > 0 {
+        let StaleConfig { changed, missing, unknown, unknown_pods, .. } = daemon_set;
+        if !(changed.is_empty() && missing.is_empty() && unknown.is_empty()) || *unknown_pods > 0 {
             writeln!(page);
             section(daemon_set, report, page);
         }
@@ -21,6 +22,11 @@ pub fn stale_config(report: &StaleConfigReport, page: &mut Page<'_>) {
 
 fn summary(report: &StaleConfigReport) -> String {
     let of = count(report.daemon_sets.len(), "DaemonSet");
+    let lacking = report.daemon_sets.iter().filter(|daemon_set| !daemon_set.missing.is_empty()).count();
+    if lacking > 0 {
+        let require = if lacking == 1 { "requires" } else { "require" };
+        return format!("{lacking} of {of} {require} a ConfigMap or Secret that does not exist");
+    }
     let stale = report.daemon_sets.iter().filter(|daemon_set| is_stale(daemon_set)).count();
     match stale {
         0 if report.daemon_sets.iter().all(|daemon_set| daemon_set.stale_pods.is_some()) => {
@@ -39,14 +45,16 @@ fn is_stale(daemon_set: &StaleConfig) -> bool {
 }
 
 fn section(daemon_set: &StaleConfig, report: &StaleConfigReport, page: &mut Page<'_>) {
-    let StaleConfig { namespace, name, pods, stale_pods, unknown_pods, changed, unknown, fix } = daemon_set;
+    let StaleConfig { namespace, name, pods, stale_pods, unknown_pods, changed, missing, unknown, fix } = daemon_set;
     let of = pods.map_or("its pods".to_owned(), |pods| count(pods, "pod"));
     let line = match stale_pods.filter(|pods| *pods > 0) {
         Some(stale) => format!("{namespace}/{name}: {stale} of {of} started before a change"),
+        None if !missing.is_empty() => format!("{namespace}/{name}: new pods would not start"),
         None if changed.is_empty() => format!("{namespace}/{name}: not known for {of}"),
         None => format!("{namespace}/{name}: the kubelet refreshes the mounted files"),
     };
-    page.paragraph(&line, if is_stale(daemon_set) { style::trouble } else { style::plain });
+    let is_trouble = is_stale(daemon_set) || !missing.is_empty();
+    page.paragraph(&line, if is_trouble { style::trouble } else { style::plain });
     for object in changed {
         let ConfigName { kind, name } = &object.object;
         let age = time_since(object.changed_at, report.now);
@@ -55,10 +63,11 @@ fn section(daemon_set: &StaleConfig, report: &StaleConfigReport, page: &mut Page
         let nodes = page.view.names(&object.nodes, lead.len() + 4);
         page.hanging(["    "; 2], &format!("{lead}{nodes}"), style::plain);
     }
-    let names: Vec<String> = unknown.iter().map(|ConfigName { kind, name }| format!("{kind} {name}")).collect();
-    if !names.is_empty() {
-        let lead = "last change not known: ";
-        page.hanging(["  "; 2], &format!("{lead}{}", page.view.names(&names, lead.len() + 2)), style::moving);
+    for (lead, objects) in [("does not exist: ", missing), ("last change not known: ", unknown)] {
+        let names: Vec<String> = objects.iter().map(|ConfigName { kind, name }| format!("{kind} {name}")).collect();
+        if !names.is_empty() {
+            page.hanging(["  "; 2], &format!("{lead}{}", page.view.names(&names, lead.len() + 2)), style::moving);
+        }
     }
     if *unknown_pods > 0 {
         let line = format!(

@@ -48,9 +48,11 @@ pub struct StaleConfig {
     pub unknown_pods: usize,
     /// The ConfigMaps and Secrets that were changed after a pod had started, what is not refreshed first.
     pub changed: Vec<ChangedObject>,
+    /// Those that the template requires and that do not exist: new pods would not start.
+    pub missing: Vec<ConfigName>,
     /// Those of which it is not known when they were changed.
     pub unknown: Vec<ConfigName>,
-    /// How to restart the pods, or why that is not safe now; absent if nothing was changed.
+    /// How to restart the pods, or why that is not safe now; absent if nothing was changed or is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
 }

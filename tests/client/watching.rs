@@ -143,6 +143,24 @@ fn events_change_the_snapshot_and_nothing_else_is_read() {
     assert!(watch.target.contains("allowWatchBookmarks=true&") && watch.target.contains("labelSelector=app%3Dagent"));
 }
 
+/// A connection hands over one event at a time.
+#[test]
+fn a_snapshot_has_all_events_that_have_arrived() {
+    let watches = Watches::default();
+    let server = Server::start({
+        let watches = watches.clone();
+        move |asked| watches.answer(asked)
+    });
+    watching(&server, agent(), async |watch| {
+        watches.opened(watch, PODS, 1).await;
+        for number in 0..300 {
+            watches.send(PODS, "ADDED", &pod_object(&format!("agent-{number}"), "agent", "n2", 43 + number));
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(pods(watch.snapshot().await).len(), 301);
+    });
+}
+
 #[test]
 fn a_broken_watch_goes_on_from_the_last_version() {
     let watches = Watches::default();

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 use futures::{FutureExt, future};
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::follow::{ListChange, follow};
@@ -161,6 +162,11 @@ impl<'a> Watch<'a> {
     /// Applies what has arrived.
     async fn catch_up(&mut self) {
         for _ in 0..MAX_BATCH {
+            if self.update().now_or_never().is_some() {
+                continue;
+            }
+            // A connection hands over one piece of an answer at a time, and works only while this task waits.
+            yield_now().await;
             if self.update().now_or_never().is_none() {
                 break;
             }

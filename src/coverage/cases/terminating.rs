@@ -91,6 +91,13 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl get pod -o yaml -n default agent-x",
         ),
         case(
+            "nothing_collects_the_pod_of_a_node_that_is_gone",
+            world().pod("agent-x", "n", json!({"metadata": {"deletionTimestamp": at("11:57:00")}})),
+            (ToBeDeleted, R::OrphanedTarget),
+            &["3m", "its node does not exist", "counts as unavailable"],
+            "kubectl get lease -o yaml -n kube-system kube-controller-manager",
+        ),
+        case(
             "node_of_an_unbound_pod_is_gone",
             world().pending_pod("agent-x", "n", "", json!({})),
             (ToBeDeleted, R::OrphanedTarget),

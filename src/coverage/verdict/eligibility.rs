@@ -50,7 +50,8 @@ pub fn told(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, eligibility:
     if eligibility.node_selector.is_empty() {
         told.push(Told::of(nothing("nodeSelector")));
     }
-    told.extend(eligibility.node_selector.iter().map(|outcome| label(daemon_set, node, outcome)));
+    let is_all = lacks_one_label(eligibility);
+    told.extend(eligibility.node_selector.iter().map(|outcome| label(daemon_set, node, outcome, is_all)));
     told.extend(affinity(daemon_set, node, &eligibility.affinity));
     told.extend(eligibility.taints.iter().map(|outcome| taint(index, daemon_set, node, outcome)));
     let preferences = node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
@@ -94,8 +95,16 @@ fn node_name(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> 
     }
 }
 
-/// Tells whether the node has a label of the node selector.
-fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck) -> Told {
+/// Returns whether a node lacks at most one label: to change that is enough then.
+fn lacks_one_label(eligibility: &Eligibility) -> bool {
+    eligibility.pinned_to.is_none()
+        && eligibility.node_selector.iter().filter(|outcome| !outcome.matches).count() <= 1
+        && matches!(eligibility.affinity, AffinityOutcome::NotSet | AffinityOutcome::Matches { .. })
+        && !eligibility.taints.iter().any(TaintOutcome::is_untolerated)
+}
+
+/// Tells whether the node has a label of the node selector; `is_all` says that nothing else excludes it.
+fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool) -> Told {
     const RULE: &str = "nodeSelector";
     const MISTAKE: &str = "check the nodeSelector for a mistake";
     let LabelCheck { key, wanted, actual, matches } = outcome;
@@ -113,7 +122,7 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck) -> Told {
             }
             None => {
                 let advice = node_label_advice(key, &format!("set label {key}={wanted} on it"));
-                try_label(Finding::new(code, message, advice), node, key, wanted)
+                try_label(Finding::new(code, message, advice), node, key, wanted, is_all)
             }
         };
         let near = near.map(|(near, value)| format!("{requires}; the node has {near}={value}"));
@@ -127,15 +136,16 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck) -> Told {
         Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), MISTAKE)
     } else {
         let change = format!("change label {key} to {}", quote_empty(wanted));
-        try_label(Finding::new(code, message, node_label_advice(key, &change)), node, key, wanted)
+        try_label(Finding::new(code, message, node_label_advice(key, &change)), node, key, wanted, is_all)
     };
     let near = is_near.then(|| format!("{requires}; the node has {key}={actual}"));
     Told::failed(RULE, format!("{key}={wanted}: the node has {key}={actual}"), finding).near(near)
 }
 
 /// Adds to the advice to change a label how to see what else that would change: the label may steer other DaemonSets, too.
-fn try_label(mut finding: Finding, node: &Node, key: &str, wanted: &str) -> Finding {
-    let is_to_be_changed = [SET_LABEL, CHANGE_LABEL].iter().any(|start| finding.advice.to_string().starts_with(start));
+fn try_label(mut finding: Finding, node: &Node, key: &str, wanted: &str, is_all: bool) -> Finding {
+    let is_to_be_changed =
+        is_all && [SET_LABEL, CHANGE_LABEL].iter().any(|start| finding.advice.to_string().starts_with(start));
     let Some(hostname) = node.metadata.labels.get(HOSTNAME).filter(|_| is_to_be_changed) else { return finding };
     finding.advice = finding.advice.words("; to see first what else that changes");
     let command = Command::kubectl(&["ds", "coverage"]).flag("--if", format!("label {key}={wanted}"));

@@ -195,6 +195,18 @@ mod tests {
     }
 
     #[test]
+    fn the_removal_of_a_node_that_is_not_selected_is_no_trouble_of_the_daemon_set() {
+        let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule", "timeAdded": at("11:00:00")});
+        let coverage = world()
+            .template(json!({"nodeSelector": {"pool": "a"}}))
+            .node("fine", json!({"metadata": {"labels": {"pool": "a"}}}))
+            .pod("agent-x", "fine", json!({}))
+            .node("n", json!({"spec": {"taints": [taint]}}))
+            .coverage();
+        assert!(!coverage.needs_attention(), "{:?}", coverage.concerns);
+    }
+
+    #[test]
     fn what_a_stuck_drain_waits_for_is_named_if_all_pods_are_known() {
         let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule", "timeAdded": at("11:00:00")});
         let world = || {

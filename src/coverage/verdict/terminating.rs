@@ -1,6 +1,7 @@
 //! Terminating pods, and pods whose node does not exist.
 
 use super::daemon_set_context::Subject;
+use super::daemon_set_findings::controller_lease;
 use super::finding::{Finding, describe_node, describe_pod};
 use super::node_health;
 use super::sentence::Sentence;
@@ -12,6 +13,11 @@ use crate::report::reason::ReasonCode;
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
 const SLACK: i64 = 5;
+
+/// How many seconds past its grace period a pod may still be there whose node does not exist: the pod garbage collector looks every 20 s,
+/// and gives a missing node 40 s to show up (`gcCheckPeriod` and `quarantineTime`, pkg/controller/podgc/gc_controller.go, release
+/// 1.37.2).
+pub(crate) const COLLECTION: i64 = 120;
 
 /// Finds why all pods of an eligible node are terminating.
 pub fn findings(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<Finding> {
@@ -45,16 +51,19 @@ pub fn terminating(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<
     Some(Finding::new(ReasonCode::Terminating, message, "wait; the pod is recreated once it is deleted"))
 }
 
+fn past_its_grace_period(subject: &Subject, pod: &Pod, deadline: jiff::Timestamp) -> Sentence {
+    Sentence::from("pod ")
+        .name(&pod.metadata.name, "there")
+        .words(" is stuck terminating, ")
+        .age(seconds_between(deadline, subject.index.now()))
+        .words(" past its grace period")
+}
+
 /// Finds a pod that is still there past its grace period.
 ///
 /// No command removes it: a forced deletion or a removed finalizer leaves behind what they were to wait for.
 fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline: jiff::Timestamp) -> Finding {
-    let metadata = &pod.metadata;
-    let message = Sentence::from("pod ")
-        .name(&metadata.name, "there")
-        .words(" is stuck terminating, ")
-        .age(seconds_between(deadline, subject.index.now()))
-        .words(" past its grace period");
+    let (metadata, message) = (&pod.metadata, past_its_grace_period(subject, pod, deadline));
     if !metadata.finalizers.is_empty() {
         let finalizers = metadata.finalizers.join(", ");
         let advice =
@@ -109,11 +118,19 @@ pub fn disruption(pod: &Pod) -> Option<String> {
 
 /// Finds a pod whose node does not exist.
 pub fn orphaned_target(subject: &Subject, pod: &Pod) -> Finding {
-    let held = pod.metadata.deletion_timestamp.get().filter(|_| !pod.metadata.finalizers.is_empty());
-    if let Some(deadline) = held.filter(|_| is_overdue(subject, pod)) {
-        let stuck = stuck_terminating(subject, None, pod, deadline);
-        let message = stuck.message.words(", and its node does not exist: until it is gone, it counts as unavailable");
-        return Finding { code: ReasonCode::OrphanedTarget, message, ..stuck };
+    let overdue = pod.metadata.deletion_timestamp.get().filter(|_| is_overdue(subject, pod));
+    if let Some(deadline) = overdue {
+        const COUNTS: &str = ", and its node does not exist: until it is gone, it counts as unavailable";
+        if !pod.metadata.finalizers.is_empty() {
+            let stuck = stuck_terminating(subject, None, pod, deadline);
+            return Finding { code: ReasonCode::OrphanedTarget, message: stuck.message.words(COUNTS), ..stuck };
+        }
+        if seconds_between(deadline, subject.index.now()) >= COLLECTION {
+            let message = past_its_grace_period(subject, pod, deadline).words(COUNTS);
+            let advice =
+                "check kube-controller-manager: its pod garbage collector deletes such pods within two minutes";
+            return Finding::new(ReasonCode::OrphanedTarget, message, advice).with_command(controller_lease());
+        }
     }
     let name = Sentence::from("pod ").name(&pod.metadata.name, "there");
     let (message, advice) = if pod.spec.node_name.is_empty() {

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
-use crate::coverage::{PROGRESS_DEADLINE, excess, fits_without_terminating};
+use crate::coverage::{COLLECTION, PROGRESS_DEADLINE, excess, fits_without_terminating};
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -290,11 +290,11 @@ impl<'a> Situation<'a> {
         match node.reason {
             _ if node.keeps_failing => false,
             Some(code) if is_up_to_the_controller(code) && self.controller_silent_since().is_some() => false,
-            // The pod garbage collector has deleted it, and a finalizer keeps it.
-            Some(ReasonCode::OrphanedTarget)
-                if node.terminating.iter().any(|pod| !pod.metadata.finalizers.is_empty()) =>
-            {
-                node.terminating.iter().all(|pod| self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP))
+            // The pod garbage collector has deleted it and a finalizer keeps it, or the collector does not act.
+            Some(ReasonCode::OrphanedTarget) => {
+                let is_held = node.terminating.iter().any(|pod| !pod.metadata.finalizers.is_empty());
+                let overdue = if is_held { CLEANUP } else { COLLECTION };
+                node.terminating.iter().all(|pod| self.is_recent(pod.metadata.deletion_timestamp.get(), overdue))
             }
             // A node takes a moment to become ready for the first time.
             Some(ReasonCode::NodeUnreachable | ReasonCode::NetworkUnavailable) => node.object.is_some_and(|object| {

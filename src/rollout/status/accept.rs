@@ -90,8 +90,10 @@ impl Acceptances {
         let is_nowhere = || situation.nodes.iter().all(|node| node.updated.is_none() && node.terminating.is_empty());
         let is_on_purpose = |one: &AcceptedNodes| one.what.what == Accept::OnDelete && !one.nodes.is_empty();
         let runs_somewhere = situation.eligible().any(|node| node.updated_is_available)
-            // It has not been rolled out on purpose, or no node is to run it.
-            || is_nowhere() && (by.iter().any(is_on_purpose) || missing().next().is_none());
+            // It has not been rolled out on purpose.
+            || is_nowhere() && by.iter().any(is_on_purpose)
+            // No node is to run it, and none that it may have taken down.
+            || missing().next().is_none() && (is_nowhere() || !situation.nodes.iter().any(is_excluded_by_its_state));
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
         let complete = verdict.knows_what_is_missing() && not_accepted == 0 && runs_somewhere;
         Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete })

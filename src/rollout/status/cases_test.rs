@@ -602,19 +602,24 @@ fn a_surge_is_stopped_by_the_old_pod_of_a_node_that_is_gone() {
     assert_eq!(commands(&stopped), [""; 0]);
 }
 
-/// It counts against the budget, and the garbage collector, which has deleted it, can do no more.
+/// It counts against the budget, and the garbage collector can do no more, or does not act.
 #[test]
-fn the_pod_of_a_node_that_is_gone_is_no_progress_if_a_finalizer_keeps_it() {
-    let kept = |deleted: &str| {
-        let pod = json!({"metadata": {"deletionTimestamp": at(deleted), "finalizers": ["example.com/hold"]}});
+fn the_pod_of_a_node_that_is_gone_is_no_progress_if_nothing_deletes_it() {
+    let kept = |deleted: &str, finalizers: &Value| {
+        let pod = json!({"metadata": {"deletionTimestamp": at(deleted), "finalizers": finalizers}});
         let world =
             with_states(with_strategy(world(), json!({"rollingUpdate": {"maxUnavailable": 1}})), &["old", "old"]);
         status(world.pod("agent-gone", "gone", pod))
     };
-    assert_eq!(kept("11:59:50").verdict, Verdict::Progressing);
-    let stuck = kept("11:50:00");
-    assert_eq!((stuck.verdict, stuck.blocked_by), (Verdict::Blocked, Some(BlockedBy::Budget)));
-    assert_eq!(commands(&stuck), ["kubectl ds set --max-unavailable 2 -n default agent"]);
+    let (held, free) = (json!(["example.com/hold"]), json!([]));
+    for (deleted, finalizers) in [("11:59:50", &held), ("11:58:30", &free)] {
+        assert_eq!(kept(deleted, finalizers).verdict, Verdict::Progressing);
+    }
+    for (deleted, finalizers) in [("11:58:30", &held), ("11:50:00", &free)] {
+        let stuck = kept(deleted, finalizers);
+        assert_eq!((stuck.verdict, stuck.blocked_by), (Verdict::Blocked, Some(BlockedBy::Budget)));
+        assert_eq!(commands(&stuck), ["kubectl ds set --max-unavailable 2 -n default agent"]);
+    }
 }
 
 #[test]

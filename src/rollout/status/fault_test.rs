@@ -238,6 +238,16 @@ fn a_quota_is_the_clusters_fault() {
     assert_eq!((faults(&status), is_complete(&status)), ([0, 1, 0, 0, 0], true), "{status:?}");
 }
 
+/// The pod of a node that is not eligible was not created by the rollout.
+#[test]
+fn a_rollout_that_no_node_is_to_run_is_accepted_as_it_is_complete() {
+    let world = world().template(json!({"nodeSelector": {"lights": "yes"}}));
+    let taint = json!([{"key": "team", "effect": "NoSchedule"}]);
+    let labels = json!({"metadata": {"labels": {"lights": "yes"}}, "spec": {"taints": taint}});
+    let status = status(world.node("a", labels).pod("agent-a", "a", json!({})), &["node"]);
+    assert_eq!((status.verdict, is_complete(&status)), (Verdict::Complete, true), "{status:?}");
+}
+
 /// Its pods may be what takes the nodes down, whatever the reason looks like.
 #[test]
 fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {

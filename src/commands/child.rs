@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::{Failure, interrupted};
@@ -90,7 +90,7 @@ struct Group {
 
 #[cfg(unix)]
 impl Group {
-    fn of(leader: &Child) -> Option<Self> {
+    fn of(leader: &tokio::process::Child) -> Option<Self> {
         let leader = rustix::process::Pid::from_raw(i32::try_from(leader.id()?).ok()?)?;
         Some(Group { leader, has_ended: false })
     }

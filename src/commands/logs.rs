@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use futures::future::try_join_all;
 use futures::stream::{StreamExt, iter};
 use tokio::time::{Instant, timeout_at};
@@ -31,7 +31,7 @@ use crate::io::Io;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::render;
-use crate::report::coverage::NodeCoverage;
+use crate::report::coverage::{NodeCoverage, NodeState};
 use crate::report::fix::{Command, Fix};
 use crate::report::logs::{LogBlock, LogsReport, PodLog};
 
@@ -53,10 +53,14 @@ const MAX_LINES: usize = 60_000;
 
 /// Show what the pods of a DaemonSet have logged, on one node or on many
 ///
+/// Without flags that choose pods: the logs of those that are not available.
 /// Of each pod, the log of the container that crashes or keeps it from being ready is read, and of the run before if that crashed.
 /// Lines of several pods that are equal but for times, numbers and names are shown once, with the nodes that have them.
 #[derive(Debug, Clone, Args)]
-#[command(before_help = "# Show what explains the pods that crash
+#[command(before_help = "# Show what the pods that are not available have logged
+kubectl ds logs falco -n falco
+
+# Show what explains the pods that crash
 kubectl ds logs falco -n falco --reason CrashLooping
 
 # Show the log of the agent on a node
@@ -64,8 +68,6 @@ kubectl ds logs fluent-bit -n logging --node general-c2
 
 # Show the log of the agent next to another pod
 kubectl ds logs falco -n falco --beside default/node-exporter-debug")]
-#[command(group = ArgGroup::new("pods").required(true).multiple(true)
-    .args(["node", "beside", "reason", "state", "node_selector", "revision"]))]
 pub struct LogsArgs {
     /// The DaemonSet
     name: String,
@@ -117,14 +119,25 @@ impl RunCommand for LogsArgs {
             );
         }
         let session = target.open(io).await?;
+        let is_place = place.is_some();
         let (snapshot, rows) = read_rows(&session, names, place, &choice, revision, io).await?;
         let chosen = choose(&snapshot, rows, container.as_deref(), follow)?;
         if chosen.is_empty() {
             let name = only_one(&snapshot, "this command")?.daemon_set.metadata.clone();
             let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&name.namespace).name(&name.name);
             let (namespace, name) = (name.namespace, name.name);
-            let error = CommandError::new(format!("no pod of {namespace}/{name} is on a node that matches"));
-            return Err(error.hint(Fix::new("to see what is wrong with which nodes", coverage)).into());
+            let is_default = !is_place && revision.is_none() && choice.is_empty();
+            let (message, hint) = match is_default {
+                true => (
+                    format!("no pod of {namespace}/{name} on a node is unavailable"),
+                    "choose pods with --node, --node-selector or --revision; to see how they are",
+                ),
+                false => (
+                    format!("no pod of {namespace}/{name} is on a node that matches"),
+                    "to see what is wrong with which nodes",
+                ),
+            };
+            return Err(CommandError::new(message).hint(Fix::new(hint, coverage)).into());
         }
         let lines = match tail {
             None if chosen.len() > 1 => LINES,
@@ -182,6 +195,9 @@ async fn read_rows(
     let mut report = coverage(&snapshot, &options);
     choice.filter().apply(&mut report);
     let mut rows: Vec<NodeCoverage> = report.daemon_sets.into_iter().flat_map(|daemon_set| daemon_set.nodes).collect();
+    if choice.is_empty() && revision.is_none() {
+        rows.retain(|row| row.state != NodeState::Available);
+    }
     for row in &mut rows {
         row.pods.retain(|pod| pod.bound && hash.as_ref().is_none_or(|hash| pod.revision == *hash));
     }

@@ -505,7 +505,7 @@ mod tests {
                 by_annotation: false,
                 invalid: None,
                 by: Vec::new(),
-                not_accepted: 1,
+                not_accepted: vec!["a".to_owned()],
                 may_still_start,
                 complete: false,
             });
@@ -563,7 +563,7 @@ mod tests {
             (Blocked, Some(MissedSurgePods), true, false),
         ] {
             (rollout.verdict, rollout.blocked_by) = (verdict, blocked_by);
-            let (by, not_accepted) = (Vec::new(), usize::from(!complete));
+            let (by, not_accepted) = (Vec::new(), (!complete).then(|| "a".to_owned()).into_iter().collect());
             rollout.accepted = Some(Accepted {
                 by_annotation: false,
                 invalid: None,

@@ -129,7 +129,7 @@ fn is_not_accepted(rollout: &RolloutStatus) -> bool {
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let mut words: Vec<String> = rollout.removed_nodes.iter().map(removed_nodes::in_short).collect();
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
-    words.extend(accepted.map(|accepted| format!("{} down", count(accepted.not_accepted, "node"))));
+    words.extend(accepted.map(|accepted| format!("{} down", count(accepted.not_accepted.len(), "node"))));
     words.extend(rollout.concerns.iter().map(|concern| concern.code.name().to_owned()));
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
@@ -390,9 +390,10 @@ fn not_accepted(accepted: &Accepted, waiting: usize) -> String {
     }
     let exceeds = |one: &AcceptedNodes| {
         let limit = one.limit.filter(|_| one.exceeds())?;
-        Some(format!("{} accepts at most {}, and {} are missing", one.what, count(limit, "node"), one.nodes.len()))
+        let are = if one.nodes.len() == 1 { "is" } else { "are" };
+        Some(format!("{} accepts at most {}, and {} {are} missing", one.what, count(limit, "node"), one.nodes.len()))
     };
-    let mut parts = vec![match accepted.not_accepted {
+    let mut parts = vec![match accepted.not_accepted.len() {
         0 => "the revision is available on no node, which is never accepted".to_owned(),
         nodes => {
             let waiting = match waiting.min(nodes) {
@@ -401,7 +402,8 @@ fn not_accepted(accepted: &Accepted, waiting: usize) -> String {
                 all if all == nodes => ", all waiting for other nodes".to_owned(),
                 some => format!(", {some} of them waiting for other nodes"),
             };
-            format!("{} not accepted by {from}{waiting}", count(nodes, "node"))
+            let names = some_of(&accepted.not_accepted, 60);
+            format!("{} not accepted by {from} ({names}){waiting}", count(nodes, "node"))
         }
     }];
     parts.extend(accepted.by.iter().filter_map(exceeds));

@@ -11,7 +11,7 @@ use super::overview::named;
 use super::page::Page;
 use super::style;
 use super::table::{Column, Heading};
-use super::text::{count, or_unknown, some_of, time_since};
+use super::text::{count, cut, or_unknown, some_of, time_since};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::age::format_age;
@@ -57,7 +57,9 @@ fn write(reports: &Reports<'_, TimelineReport>, wide: bool, all: bool, page: &mu
     }
     let mut columns = columns(&rows, wide, is_narrow, view);
     if is_narrow {
-        let beneath = |(row, _): &Row<'_>, width| view.show(&some_of(&[by(row), changed(row)].concat(), width));
+        let beneath = |(row, _): &Row<'_>, width| {
+            view.show(&cut(&some_of(&[changed(row), by(row)].concat(), width), width, view.ascii))
+        };
         reports.table(Heading::Shown, columns, rows, beneath, page);
     } else {
         let changed = |(row, _): &Row<'_>, width| view.show(&some_of(&changed(row), width));

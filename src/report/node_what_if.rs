@@ -58,7 +58,7 @@ pub struct DaemonSetOnNodes {
     pub keeps: Vec<String>,
     /// Nodes that would run a pod that does not run there now, as far as is known.
     pub gains: Vec<String>,
-    /// Nodes that would lose its pod, and why.
+    /// Nodes that would lose its pod, or get none any more, and why.
     pub loses: Vec<ReasonGroup>,
     /// Nodes on which its pod stays, but is not created again once it is gone.
     pub stays: Vec<String>,

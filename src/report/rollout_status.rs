@@ -137,7 +137,7 @@ pub struct Accepted {
     /// because they are down or about to be removed.
     pub by: Vec<AcceptedNodes>,
     /// The nodes that are missing and not accepted, those that are about to become available among them.
-    pub not_accepted: usize,
+    pub not_accepted: Vec<String>,
     /// Whether everything that is at fault and not accepted may only be slow to start: pods that are bound, not restarted and
     /// less than 10 minutes old.
     pub may_still_start: bool,

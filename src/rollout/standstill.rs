@@ -176,7 +176,7 @@ mod tests {
             by_annotation: true,
             invalid: None,
             by,
-            not_accepted: 0,
+            not_accepted: Vec::new(),
             may_still_start: false,
             complete,
         });

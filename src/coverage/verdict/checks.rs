@@ -77,7 +77,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&NodeRoom>, own: impl F
     }
     let texts: Vec<String> = wanted.iter().map(|port| port_text(port)).collect();
     let Some(room) = room else {
-        return vec![unknown(RULE, format!("{}; the node's other pods could not be read", texts.join(", ")))];
+        return vec![unknown(RULE, format!("{}; the node's other pods were not read", texts.join(", ")))];
     };
     let conflicts = port_conflicts(&room.pods, spec, allows_surge(subject.daemon_set), own);
     if conflicts.is_empty() {
@@ -97,7 +97,7 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&NodeRoom>) -> Vec<Ch
                 unknown(
                     resource,
                     format!(
-                        "requests {}; node allocatable: {}; its other pods could not be read",
+                        "requests {}; node allocatable: {}; its other pods were not read",
                         format_amount(resource, *asked),
                         format_amount(resource, allocatable(resource))
                     ),

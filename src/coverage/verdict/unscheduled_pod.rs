@@ -306,8 +306,8 @@ fn not_recomputed(subject: &Subject, code: ReasonCode, reason: &str, last: &Last
         Preemption::NoVictims => "; the pod stays Pending: no pod on the node has a lower priority",
         _ => "",
     };
-    let unread = if subject.nodes_known { "the node's other pods" } else { "the node" };
-    Finding::new(code, format!("the scheduler reports {reason:?}{hint} ({unread} could not be read)"), advice)
+    let unread = if subject.nodes_known { "the node's other pods were" } else { "the node was" };
+    Finding::new(code, format!("the scheduler reports {reason:?}{hint} ({unread} not read)"), advice)
 }
 
 /// Finds a volume that the node cannot have, by the scheduler's reason.

@@ -67,7 +67,7 @@ impl Acceptances {
         // What a node is missing for says more than whose fault it is, so that a limit on faults is left for other nodes.
         let mut order: Vec<usize> = (0..by.len()).collect();
         order.sort_by_key(|position| matches!(by[*position].what.what, Accept::Fault(_)));
-        let (mut not_accepted, mut at_fault) = (0, Vec::new());
+        let (mut not_accepted, mut at_fault): (Vec<String>, _) = (Vec::new(), Vec::new());
         let missing = || situation.nodes.iter().filter(|node| node.is_missing());
         for node in situation.nodes.iter().filter(|node| node.is_missing() || is_excluded_by_its_state(node)) {
             let accepts = |one: &AcceptedNodes| is_accepted(situation, one.what, node, faults.of(node.name));
@@ -78,15 +78,16 @@ impl Acceptances {
                 // Without a limit, nobody asks about nodes that need no pod, unless the revision may be what took them down.
                 None if !node.is_missing() && !may_be_taken_down(situation, node) => {}
                 None => {
-                    not_accepted += 1;
+                    not_accepted.push(node.name.to_owned());
                     at_fault.extend(faults.of(node.name).map(|_| node));
                 }
             }
         }
-        let too_many = by.iter().filter(|one| one.exceeds()).map(|one| one.nodes.len()).sum::<usize>();
-        not_accepted += too_many;
+        let too_many: Vec<String> =
+            by.iter().filter(|one| one.exceeds()).flat_map(|one| one.nodes.iter().cloned()).collect();
         let may_still_start =
-            too_many == 0 && !at_fault.is_empty() && at_fault.iter().all(|node| may_still_start(situation, node));
+            too_many.is_empty() && !at_fault.is_empty() && at_fault.iter().all(|node| may_still_start(situation, node));
+        not_accepted.extend(too_many);
         let is_nowhere = || situation.nodes.iter().all(|node| node.updated.is_none() && node.terminating.is_empty());
         let is_on_purpose = |one: &AcceptedNodes| one.what.what == Accept::OnDelete && !one.nodes.is_empty();
         let runs_somewhere = situation.eligible().any(|node| node.updated_is_available)
@@ -95,7 +96,7 @@ impl Acceptances {
             // No node is to run it, and none that it may have taken down.
             || missing().next().is_none() && (is_nowhere() || !situation.nodes.iter().any(is_excluded_by_its_state));
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
-        let complete = verdict.knows_what_is_missing() && not_accepted == 0 && runs_somewhere;
+        let complete = verdict.knows_what_is_missing() && not_accepted.is_empty() && runs_somewhere;
         Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete })
     }
 }

@@ -138,6 +138,8 @@ fn changed(change: &ClusterChange) -> Vec<String> {
         ChangeOf::Created => vec!["created".to_owned()],
         ChangeOf::Deleted => vec!["deleted".to_owned()],
         ChangeOf::Cordoned => vec!["cordoned".to_owned()],
+        ChangeOf::Uncordoned => vec!["uncordoned".to_owned()],
+        ChangeOf::Untainted => vec![of("taint removed: ", ", ")],
         ChangeOf::RolledOut if change.details.is_empty() => vec!["rolled out".to_owned()],
         ChangeOf::RolledOut => change.details.clone(),
         ChangeOf::Tainted => vec![of("taint added or renewed: ", ", ")],

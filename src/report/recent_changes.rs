@@ -88,6 +88,10 @@ pub enum ChangeOf {
     /// A taint was added to a node, or a controller that found it there set its time again: the node controller does so when it
     /// starts.
     Tainted,
+    /// A node was uncordoned, which only `--watch` can tell.
+    Uncordoned,
+    /// A taint was removed from a node, which only `--watch` can tell.
+    Untainted,
     /// A field manager changed the object. What it changed is not kept: perhaps some of the fields that it owns.
     Written,
 }

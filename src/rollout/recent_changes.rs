@@ -15,7 +15,7 @@ use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::{ABOUT_TO_BE_DELETED, REMOVAL_EVENTS};
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::{Node, Taint};
+use crate::model::node::{Node, NodeSpec, Taint};
 use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::written::{Written, WrittenObject};
@@ -62,16 +62,38 @@ type Identity = (Timestamp, ChangedKind, Option<String>, Vec<String>, ChangeOf, 
 pub struct FollowedChanges {
     told: BTreeSet<Identity>,
     looked_at: Option<Timestamp>,
+    /// The nodes as they were at the last look.
+    nodes: BTreeMap<String, NodeSpec>,
 }
 
 impl FollowedChanges {
     /// Returns what has changed and was not returned before, the latest first.
     pub fn update(&mut self, snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
         let earliest = self.looked_at.replace(snapshot.now).and_then(|at| at.checked_sub(LATE).ok());
-        let mut report = changes(snapshot, since.max(earliest));
+        let mut report = changes(snapshot, since.max(earliest), |node| self.nodes.contains_key(node));
+        report.changes.extend(self.removed_from_nodes(snapshot));
         self.told.retain(|(at, ..)| earliest.is_none_or(|earliest| *at >= earliest));
         report.changes.retain(|change| self.told.insert(identity(change)));
         ChangesReport { since, changes: grouped(report.changes), ..report }
+    }
+
+    /// Returns which nodes were uncordoned and lost taints since the last look: the API keeps no times of that.
+    fn removed_from_nodes(&mut self, snapshot: &Snapshot) -> Vec<ClusterChange> {
+        let nodes = snapshot.nodes.iter().map(|node| (node.metadata.name.clone(), node.spec.clone())).collect();
+        let before: BTreeMap<String, NodeSpec> = std::mem::replace(&mut self.nodes, nodes);
+        let mut changes = Vec::new();
+        for (node, before) in snapshot.nodes.iter().filter_map(|node| Some((node, before.get(&node.metadata.name)?))) {
+            let change = |what, details| of_named_node(&node.metadata.name, snapshot.now, what, details, None);
+            if before.unschedulable && !node.spec.unschedulable {
+                changes.push(change(ChangeOf::Uncordoned, Vec::new()));
+            }
+            let is_left = |taint: &&Taint| {
+                node.spec.taints.iter().any(|left| (&left.key, &left.effect) == (&taint.key, &taint.effect))
+            };
+            let removed = before.taints.iter().filter(|taint| taint.key != CORDON_TAINT && !is_left(taint));
+            changes.extend(removed.map(|taint| change(ChangeOf::Untainted, vec![taint.to_string()])));
+        }
+        changes
     }
 }
 
@@ -79,20 +101,20 @@ fn identity(change: &ClusterChange) -> Identity {
     let ClusterChange { at, kind, namespace, names, what, details, by, .. } = change;
     let of = match what {
         ChangeOf::Written => by.clone(),
-        ChangeOf::Tainted => details.first().cloned(),
-        ChangeOf::Created | ChangeOf::Deleted | ChangeOf::RolledOut | ChangeOf::Cordoned => None,
+        ChangeOf::Tainted | ChangeOf::Untainted => details.first().cloned(),
+        ChangeOf::Created | ChangeOf::Deleted | ChangeOf::RolledOut | ChangeOf::Cordoned | ChangeOf::Uncordoned => None,
     };
     (*at, *kind, namespace.clone(), names.clone(), *what, of)
 }
 
 /// Returns what has changed, the latest first, without what changed before a time.
 pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
-    let report = changes(snapshot, since);
+    let report = changes(snapshot, since, |_| false);
     ChangesReport { changes: grouped(report.changes), ..report }
 }
 
 /// Returns each change of each object, in no order.
-fn changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
+fn changes(snapshot: &Snapshot, since: Option<Timestamp>, is_followed: impl Fn(&str) -> bool) -> ChangesReport {
     let index = Index::new(snapshot);
     let has_no_time = |rollout: &&Rollout| {
         let may_be_later = rollout.not_after.zip(since).is_none_or(|(latest, since)| latest >= since);
@@ -108,7 +130,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
     for node in &index.nodes {
         let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
         // There may be many, and their labels.
-        changes.extend(of_node(node, written).into_iter().filter(is_recent));
+        changes.extend(of_node(node, written, is_followed(&node.metadata.name)).into_iter().filter(is_recent));
     }
     changes.extend(removed_nodes(&index));
     let is_unmanaged = |daemon_set: &&DaemonSet| managed_fields(&daemon_set.object).is_empty();
@@ -177,7 +199,7 @@ fn around_rollout(
                 && began.is_some_and(|began| change.at < began)
                 && !failing.contains(node.metadata.name.as_str())
         };
-        let changed = of_node(node, written).into_iter();
+        let changed = of_node(node, written, false).into_iter();
         changes.extend(changed.filter(|change| !is_told(change) && !was_there(change)));
     }
     let namespace = BTreeSet::from([daemon_set.metadata.namespace.as_str()]);
@@ -247,18 +269,24 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
     creation.into_iter().chain(rolled_out).chain(written).collect()
 }
 
-/// Returns the changes of a node that exists.
-fn of_node(node: &Node, written: &[Written]) -> Vec<ClusterChange> {
-    let created = node.metadata.creation_timestamp.get();
-    let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>| ClusterChange {
+fn of_named_node(name: &str, at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>) -> ClusterChange {
+    ClusterChange {
         at,
         first_at: None,
         kind: ChangedKind::Node,
         namespace: None,
-        names: vec![node.metadata.name.clone()],
+        names: vec![name.to_owned()],
         what,
         details,
         by: by.map(str::to_owned),
+    }
+}
+
+/// Returns the changes of a node that exists; of one that is followed, what becomes of its taints and cordons is seen.
+fn of_node(node: &Node, written: &[Written], is_followed: bool) -> Vec<ClusterChange> {
+    let created = node.metadata.creation_timestamp.get();
+    let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>| {
+        of_named_node(&node.metadata.name, at, what, details, by)
     };
     let is_setup = |at: Timestamp| is_until(at, created, SETUP);
     let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
@@ -287,11 +315,11 @@ fn of_node(node: &Node, written: &[Written]) -> Vec<ClusterChange> {
         if !it.labels.is_empty() {
             details.push(format!("labels {}", it.labels.join(", ")));
         }
-        if it.has("taints") {
+        if it.has("taints") && !is_followed {
             let taints: Vec<String> = node.spec.taints.iter().map(Taint::to_string).collect();
             details.push(format!("taints {}", taints.join(", ")));
         }
-        details.extend(it.has("unschedulable").then(|| "unschedulable".to_owned()));
+        details.extend((it.has("unschedulable") && !is_followed).then(|| "unschedulable".to_owned()));
         change(it.at, ChangeOf::Written, details, it.manager.as_deref())
     });
     let fields = fields.filter(|change| !change.details.is_empty());
@@ -344,17 +372,8 @@ fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
             removed.entry(name).and_modify(|known| *known = at.max(*known)).or_insert(at);
         }
     }
-    let change = |(name, at): (&str, Timestamp)| ClusterChange {
-        at,
-        first_at: None,
-        kind: ChangedKind::Node,
-        namespace: None,
-        names: vec![name.to_owned()],
-        what: ChangeOf::Deleted,
-        details: Vec::new(),
-        by: None,
-    };
-    removed.into_iter().map(change).collect()
+    let deleted = |(name, at)| of_named_node(name, at, ChangeOf::Deleted, Vec::new(), None);
+    removed.into_iter().map(deleted).collect()
 }
 
 /// Returns whether a time is another one, or at most so much later.
@@ -625,6 +644,25 @@ mod tests {
         assert!(look(&again, "12:40:00").is_empty());
         // What is older than the last look can have been told.
         assert!(look(&[("d", "nfd", "12:20:00")], "12:40:01").is_empty());
+    }
+
+    #[test]
+    fn what_is_removed_from_nodes_is_told_to_those_who_watch() {
+        let mut followed = FollowedChanges::default();
+        let mut look = |spec: Value, now: &str| {
+            let fields = json!({"f:spec": {"f:taints": {}, "f:unschedulable": {}}});
+            let world = with_node(world(), "a", json!({ "spec": spec }), &[entry("kubectl", now, fields)]);
+            let snapshot = Snapshot { now: at(now).parse().unwrap(), ..world.finish() };
+            lines(followed.update(&snapshot, at("11:59:00").parse().ok()))
+        };
+        let team = json!({"key": "team", "value": "ml", "effect": "NoSchedule"});
+        let gpu = json!({"key": "gpu", "effect": "NoSchedule"});
+        let first = look(json!({"unschedulable": true, "taints": [team, gpu]}), "12:00:00");
+        assert_eq!(first, ["12:00:00 a Written kubectl: taints team=ml:NoSchedule, gpu:NoSchedule or unschedulable"]);
+        // Who did it is not known: nobody owns what is gone.
+        let told = ["12:00:01 a Uncordoned ?: ", "12:00:01 a Untainted ?: team=ml:NoSchedule"];
+        assert_eq!(look(json!({"taints": [gpu]}), "12:00:01"), told);
+        assert!(look(json!({"taints": [gpu]}), "12:00:02").is_empty());
     }
 
     #[test]

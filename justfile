@@ -12,7 +12,9 @@ quick *FILTER:
     cargo test --lib {{FILTER}}
 
 # Write all expected output again, or that of some tests: screens, docs, schemas, completions. Review the diff (2 min)
-accept *FILTER:
+accept *FILTER='docs screens':
+    # `explain` has docs/reason-codes.md compiled in.
+    SNAPSHOTS=overwrite KUBECTL_DS_UPDATE=1 cargo test --test main -- docs
     SNAPSHOTS=overwrite KUBECTL_DS_UPDATE=1 cargo test --test main -- {{FILTER}}
 
 # Run the tests on a real control plane; the first time it is built from source (25 min, needs Go)

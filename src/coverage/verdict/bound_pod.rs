@@ -16,7 +16,7 @@ use crate::report::reason::ReasonCode;
 
 /// The kubelet's reasons for rejecting a pod that was bound to its node, besides `OutOf…`.
 ///
-/// pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/kubelet.go, release 1.37.2.
+/// `admissionRejectionReasons`, pkg/kubelet/kubelet.go, release 1.37.2, and the names of the filters of pkg/kubelet/lifecycle/predicate.go.
 const REJECTIONS: &[&str] = &[
     "NodeAffinity",
     "NodeName",
@@ -32,7 +32,9 @@ const REJECTIONS: &[&str] = &[
     "VolumeAttachmentLimitExceeded",
     "PodFeatureUnsupported",
     "PodLevelResourcesNotSupported",
-    "PodLevelResourcesNotAdmittedReason",
+    "InitContainerRestartPolicyForbidden",
+    "UnknownReason",
+    "UnexpectedPredicateFailureType",
     "SupplementalGroupsPolicyNotSupported",
     "NodeShutdown",
     "InvalidNodeInfo",

@@ -32,6 +32,28 @@ fn commands(status: &RolloutStatus) -> Vec<String> {
     status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
 }
 
+/// What a template asks of a node is not the fault of the node, whose other pods run.
+#[test]
+fn a_revision_that_kubelets_reject_is_rolled_back() {
+    for reason in [
+        "AppArmor",
+        "PodFeatureUnsupported",
+        "PodLevelResourcesNotSupported",
+        "SysctlForbidden",
+        "TopologyAffinityError",
+    ] {
+        let rejected = json!({"phase": "Failed", "reason": reason, "containerStatuses": null, "conditions": [
+            {"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]});
+        let world = with_states(
+            with_strategy(two_revisions(), json!({"rollingUpdate": {"maxUnavailable": 1}})),
+            &["old", "old"],
+        );
+        let status = status(world.node("b", json!({})).pod("agent-b", "b", json!({ "status": rejected })));
+        assert_eq!(status.verdict, Verdict::Blocked, "{reason}");
+        assert_eq!(commands(&status), ["kubectl ds undo --to-revision 1 -n default agent"], "{reason}");
+    }
+}
+
 /// Revisions may have been read, or watched, before the controller created the newest one.
 #[test]
 fn a_template_whose_revision_was_not_read_is_not_rolled_out() {

@@ -79,7 +79,8 @@ fn requests(random: &mut Random) -> Value {
     requests
 }
 
-fn agent(random: &mut Random, name: &str) -> Value {
+fn agent(random: &mut Random, number: usize) -> Value {
+    let name = format!("agent-{number}");
     let mut container = json!({"name": "agent", "image": "agent", "resources": {"requests": requests(random)}});
     if random.percent(20) {
         container["ports"] = json!([{"containerPort": 80, "hostPort": 9100}]);
@@ -89,7 +90,8 @@ fn agent(random: &mut Random, name: &str) -> Value {
     if !class.is_empty() {
         spec["priorityClassName"] = class.into();
     }
-    if random.percent(30) {
+    // Of each round, one is not eligible everywhere.
+    if random.percent(30) || number == 0 {
         spec["nodeSelector"] = json!({"pool": random.word(&["a", "b"])});
     }
     if random.percent(60) {
@@ -164,7 +166,7 @@ fn names<'a>(list: &'a Value, field: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// Asks what new nodes would run before they exist, creates them, and compares.
 fn new_nodes(cluster: &ControlPlane, random: &mut Random, nodes: &[String], tally: &mut Tally, seed: u64) {
-    let agents: Vec<Value> = (0..AGENTS).map(|number| agent(random, &format!("agent-{number}"))).collect();
+    let agents: Vec<Value> = (0..AGENTS).map(|number| agent(random, number)).collect();
     create_all(cluster, &agents);
     let objects: Vec<Value> = nodes.iter().map(|name| node(random, name)).collect();
     let folder = tempfile::tempdir().unwrap();

@@ -79,8 +79,7 @@ fn requests(random: &mut Random) -> Value {
     requests
 }
 
-fn agent(random: &mut Random, number: usize) -> Value {
-    let name = format!("agent-{number}");
+fn agent(random: &mut Random, name: &str, is_selective: bool) -> Value {
     let mut container = json!({"name": "agent", "image": "agent", "resources": {"requests": requests(random)}});
     if random.percent(20) {
         container["ports"] = json!([{"containerPort": 80, "hostPort": 9100}]);
@@ -91,7 +90,7 @@ fn agent(random: &mut Random, number: usize) -> Value {
         spec["priorityClassName"] = class.into();
     }
     // Of each round, one is not eligible everywhere.
-    if random.percent(30) || number == 0 {
+    if random.percent(30) || is_selective {
         spec["nodeSelector"] = json!({"pool": random.word(&["a", "b"])});
     }
     if random.percent(60) {
@@ -166,7 +165,7 @@ fn names<'a>(list: &'a Value, field: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// Asks what new nodes would run before they exist, creates them, and compares.
 fn new_nodes(cluster: &ControlPlane, random: &mut Random, nodes: &[String], tally: &mut Tally, seed: u64) {
-    let agents: Vec<Value> = (0..AGENTS).map(|number| agent(random, number)).collect();
+    let agents: Vec<Value> = (0..AGENTS).map(|number| agent(random, &format!("agent-{number}"), number == 0)).collect();
     create_all(cluster, &agents);
     let objects: Vec<Value> = nodes.iter().map(|name| node(random, name)).collect();
     let folder = tempfile::tempdir().unwrap();
@@ -251,7 +250,7 @@ fn workloads(
         let running = cluster.items(&["pods", "-n", "default", "--field-selector", "status.phase=Running"]);
         (running.len() == pods.len()).then_some(())
     });
-    let mut agent = agent(random, "probe");
+    let mut agent = agent(random, "probe", false);
     agent["spec"]["template"]["spec"]["containers"][0]["resources"] =
         json!({"requests": {"cpu": format!("{}m", 300 + 100 * random.below(12))}});
     let spec = agent["spec"]["template"]["spec"].as_object_mut().unwrap();

@@ -7,7 +7,7 @@ _list:
 test *FILTER:
     cargo test -- {{FILTER}}
 
-# Run the unit tests of the rules: the quick loop after a change (18 s)
+# Run the unit tests of the rules: the quick loop after a change (18 s, and 1 min to compile)
 quick *FILTER:
     cargo test --lib {{FILTER}}
 

@@ -22,6 +22,7 @@ use crate::cluster::live::Live;
 use crate::cluster::log::{Log, LogLimits, LogOf};
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::connection::parse_duration;
+use crate::coverage::gaps;
 use crate::coverage::log_fold::Fold;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::telling_log;
@@ -126,13 +127,17 @@ impl RunCommand for LogsArgs {
             let name = only_one(&snapshot, "this command")?.daemon_set.metadata.clone();
             let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&name.namespace).name(&name.name);
             let (namespace, name) = (name.namespace, name.name);
-            let is_default = !is_place && revision.is_none() && choice.is_empty();
-            let (message, hint) = match is_default {
-                true => (
+            let unread = gaps::incomplete(&snapshot).into_iter().find(|gap| gap.affects_counts);
+            let (message, hint) = match unread {
+                Some(gap) => (
+                    format!("which pods of {namespace}/{name} to choose is not known: {}", gap.message),
+                    "to see what is known",
+                ),
+                None if !is_place && revision.is_none() && choice.is_empty() => (
                     format!("no pod of {namespace}/{name} on a node is unavailable"),
                     "choose pods with --node, --node-selector or --revision; to see how they are",
                 ),
-                false => (
+                None => (
                     format!("no pod of {namespace}/{name} is on a node that matches"),
                     "to see what is wrong with which nodes",
                 ),

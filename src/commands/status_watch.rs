@@ -201,7 +201,8 @@ pub(super) async fn run(
     let mut last = None;
     let mut warned = Vec::new();
     let (mut contradicted, mut patience) = (None, CONTRADICTION);
-    let mut is_confirmed = false;
+    // Whether nothing has been waited for since everything was read.
+    let (mut is_confirmed, mut is_fresh) = (false, true);
     let mut foreign_pods = ForeignPods::default();
     let mut tried = None;
     let (mut report, end) = loop {
@@ -287,7 +288,7 @@ pub(super) async fn run(
             }
             Display::Screen(_) | Display::None => {}
         }
-        if is_over {
+        if is_over && is_fresh {
             break (report, End::Done);
         }
         // The template of the manifest is not the one that is rolled out, and will not become it.
@@ -321,7 +322,8 @@ pub(super) async fn run(
         if is_confirmed {
             break (report, End::Blocked);
         }
-        if is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
+        // A watch that has fallen silent must not make a rollout complete.
+        if is_over || is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
             let limit = Instant::now() + READ_AGAIN;
             let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
             let all = async {
@@ -335,13 +337,14 @@ pub(super) async fn run(
                     (watch, foreign_pods) = read;
                     tried = None;
                     (contradicted, patience) = (None, patience.saturating_mul(2));
-                    is_confirmed = is_blocked;
+                    (is_confirmed, is_fresh) = (is_blocked, true);
                     continue;
                 }
                 // Whether it is blocked is not known.
                 _ => standstills.clear(),
             }
         }
+        is_fresh = false;
         let timed_out = async {
             match deadline {
                 Some(deadline) => sleep_until(deadline).await,

@@ -113,7 +113,9 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
         failing = failing.or_else(|| (!is_stale && fails(index, pod)).then_some(pod));
     }
     let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
-    let is_known = facts.pods_known && unknown.is_empty() && unknown_pods == 0;
+    // Without pods, a server that has left them out would make everything fine.
+    let lacks_pods = looked_at == 0 && daemon_set.status.current_number_scheduled > 0;
+    let is_known = facts.pods_known && !lacks_pods && unknown.is_empty() && unknown_pods == 0;
     let missing: Vec<ConfigName> = if looked_at == 0 { Vec::new() } else { missing(&facts, &of_live) };
     let has_news = !(older.is_empty() && missing.is_empty());
     let fix = has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing));
@@ -318,6 +320,10 @@ mod tests {
     fn what_could_not_be_read_or_does_not_exist_is_named() {
         let report = told(using());
         assert_eq!((said(&report), report.stale_pods), (vec![], Some(0)));
+        // A server may leave out the pods.
+        let mut without_pods = using().daemon_set(json!({"status": {"currentNumberScheduled": 1}}));
+        without_pods.snapshot.pods.clear();
+        assert_eq!(told(without_pods).stale_pods, None);
         let missing: Vec<&str> = report.missing.iter().map(|object| &*object.name).collect();
         assert_eq!(missing, ["files", "level"]);
         assert!(report.fix.unwrap().advice.starts_with("do not restart the pods: ConfigMap files does not exist"));

@@ -196,6 +196,18 @@ fn a_missing_permission_is_an_error_that_names_it() {
     assert!(ended.err.contains("\"pods/log\"") && ended.err.contains("auth can-i --list"), "{}", ended.err);
 }
 
+#[test]
+fn pods_that_could_not_be_read_are_not_called_available() {
+    let server = Server::start(|asked: &Asked| match asked.path() {
+        "/api/v1/pods" | "/api/v1/namespaces/team/pods" => refusal(403, "Forbidden", "pods is forbidden"),
+        _ => cluster(asked),
+    });
+    let ended = run(&server, &[]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+    assert!(ended.err.starts_with("error: which pods of team/agent to choose is not known: "), "{}", ended.err);
+    assert!(ended.err.contains("list pods"), "{}", ended.err);
+}
+
 /// Returns what `coverage --logs` prints.
 fn coverage(server: &Server, flags: &[&str]) -> Ended {
     let address = format!("http://{}", server.address);

@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::watching::Watches;
-use super::{cluster, daemon_set, json_list, node, pod, protobuf_list, refusal};
+use super::{JSON, cluster, daemon_set, json_list, node, pod, protobuf_list, refusal};
 use crate::screens::kubectl_ds;
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/team/pods";
@@ -60,9 +61,48 @@ pub(super) fn rollout(asked: &Asked) -> Reply {
     }
 }
 
+/// The watch of the pods says that the rollout is complete, and that of the DaemonSet is silent: its template has changed.
+#[test]
+fn a_rollout_is_complete_only_if_it_still_is_when_everything_is_read_again() {
+    let is_changed = Arc::new(AtomicBool::new(false));
+    let is_read = is_changed.clone();
+    let following = Following::with("status", &["team/agent"], move |asked| {
+        let is_list = asked.path() == DAEMON_SETS && !asked.target.contains("watch=true");
+        (is_list && is_read.load(Ordering::Relaxed)).then(|| {
+            let mut changed = daemon_set("agent");
+            changed["metadata"]["generation"] = json!(9);
+            json_list(DAEMON_SETS, &[changed])
+        })
+    });
+    let mut running = following.start(&["--timeout", "5s"]);
+    running.read_line();
+    is_changed.store(true, Ordering::Relaxed);
+    following.send(PODS, "MODIFIED", &ready_pod());
+    let (code, lines, err) = running.end();
+    assert_eq!(code, Some(4), "{lines:#?} {err}");
+}
+
+/// The events that were sent, by path: a list that is read after them has their objects.
+type Sent = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// Returns a list with the objects that were sent; `None` if none was.
+fn sent_list(sent: &Sent, asked: &Asked) -> Option<Reply> {
+    let is_list = !["watch=true", "limit=1"].iter().any(|other| asked.target.contains(other));
+    let mut items: Vec<Value> = Vec::new();
+    for (_, object) in sent.lock().unwrap().iter().filter(|(path, _)| is_list && path == asked.path()) {
+        items.retain(|item| item["metadata"]["name"] != object["metadata"]["name"]);
+        items.push(object.clone());
+    }
+    (!items.is_empty()).then(|| {
+        let text = String::from_utf8(json_list(asked.path(), &items).body).unwrap();
+        Reply::of(200, JSON, text.replace(r#""metadata":{},"#, r#""metadata":{"resourceVersion":"1000"},"#))
+    })
+}
+
 /// A command that follows a rollout.
 pub(crate) struct Following {
     watches: Watches,
+    sent: Sent,
     server: Server,
     arguments: Vec<String>,
 }
@@ -83,13 +123,14 @@ impl Following {
         arguments: &[&str],
         answer: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static,
     ) -> Self {
-        let watches = Watches::default();
+        let (watches, sent) = (Watches::default(), Sent::default());
         let server = Server::start({
-            let watches = watches.clone();
-            move |asked| answer(asked).unwrap_or_else(|| watches.answer_or(asked, rollout))
+            let (watches, sent) = (watches.clone(), sent.clone());
+            let follow = move |asked: &Asked| watches.answer_or(asked, rollout);
+            move |asked| answer(asked).or_else(|| sent_list(&sent, asked)).unwrap_or_else(|| follow(asked))
         });
         let arguments = [&[command], arguments].concat().iter().map(|argument| (*argument).to_owned()).collect();
-        Following { watches, server, arguments }
+        Following { watches, sent, server, arguments }
     }
 
     /// Returns the command with some flags.
@@ -107,6 +148,9 @@ impl Following {
 
     pub(crate) fn send(&self, path: &str, type_: &str, object: &Value) {
         self.watches.wait_for(path);
+        if type_ != "DELETED" {
+            self.sent.lock().unwrap().push((path.to_owned(), object.clone()));
+        }
         self.watches.send(path, type_, object);
     }
 }
@@ -482,10 +526,15 @@ fn a_node_where_everything_else_fails_is_accepted_until_the_other_rollouts_are_d
                         "uid": format!("uid-of-{owner}"), "controller": true}]}})
         };
         let ready = serde_json::to_value(of("late-a", "late", "n3", true, long_ago)).unwrap();
+        let [first, second, third, _] = &own;
+        let later = [first.clone(), second.clone(), third.clone(), of("late-a", "late", "n3", true, long_ago)];
+        let is_later = Arc::new(AtomicBool::new(false));
+        let is_read_later = is_later.clone();
         let following = Following::with("status", &["-n", "team"], move |asked| {
             let is_watch = asked.target.contains("watch=true");
             match asked.path() {
                 _ if is_watch => None,
+                PODS if is_read_later.load(Ordering::Relaxed) => Some(protobuf_list("PodList", &later, "")),
                 "/api/v1/nodes" => Some(protobuf_list("NodeList", &["n1", "n2", "n3"].map(node), "")),
                 DAEMON_SETS => Some(json_list(DAEMON_SETS, &[daemon_set("agent"), late.clone()])),
                 PODS => Some(protobuf_list("PodList", &own, "")),
@@ -505,6 +554,7 @@ fn a_node_where_everything_else_fails_is_accepted_until_the_other_rollouts_are_d
         if others_fail {
             let mut ready = ready;
             ready["metadata"]["resourceVersion"] = json!("50");
+            is_later.store(true, Ordering::Relaxed);
             following.send(PODS, "MODIFIED", &ready);
         }
         running.end()

@@ -1,5 +1,7 @@
 //! What is accepted of a rollout that is not complete.
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::coverage::PROGRESS_DEADLINE;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
@@ -112,6 +114,12 @@ fn may_still_start(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
         && node.updated.is_some_and(is_starting)
 }
 
+/// Returns the time by the clock that is ahead, the server's or this machine's: a clock that is behind must not make pods young.
+fn latest_time(situation: &Situation<'_>) -> Timestamp {
+    let behind = situation.index.snapshot.clock_difference.min(SignedDuration::ZERO);
+    situation.now().checked_sub(behind).unwrap_or(Timestamp::MAX)
+}
+
 /// Returns of several with the same name the last, which overrides the others.
 fn last_of_each(all: Vec<Acceptance>) -> Vec<Acceptance> {
     let is_last = |(number, one): &(usize, &Acceptance)| all[number + 1..].iter().all(|later| later.what != one.what);
@@ -141,7 +149,7 @@ fn is_accepted(situation: &Situation<'_>, one: Acceptance, node: &RolloutNode<'_
                 daemon_set.spec.update_strategy == UpdateStrategy::OnDelete && Hold::of(daemon_set).is_none();
             let age = node.old.filter(|_| node.old_is_available && node.updated.is_none());
             let age = age.and_then(|old| old.metadata.creation_timestamp.get());
-            let age = age.map(|created| seconds_between(created, situation.now()));
+            let age = age.map(|created| seconds_between(created, latest_time(situation)));
             is_on_purpose
                 && match one.limit {
                     Some(Limit::Age(limit)) => age.is_some_and(|age| age < limit),

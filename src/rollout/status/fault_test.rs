@@ -217,6 +217,10 @@ fn old_pods_under_on_delete_are_accepted_up_to_an_age() {
         // What the command says counts.
         assert!(!is_complete(&status(world(Some(accept)), &["cluster"])), "{accept}");
     }
+    // A clock that is behind makes no pod younger.
+    let mut behind = world(None);
+    behind.snapshot.clock_difference = jiff::SignedDuration::from_hours(-20);
+    assert!(!is_complete(&status(behind, &["on-delete=7h"])));
     // Or nothing, then.
     let nothing = status(world(Some("on-delete")), &["none"]);
     assert_eq!((is_complete(&nothing), nothing.accepted), (false, None));

@@ -1,7 +1,7 @@
 //! Preemption: which pods of lower priority the scheduler deletes to make room for a pod that does not fit.
 //!
 //! A pod of a DaemonSet is meant for one node, which is the only candidate. The filters that are simulated are those of
-//! [`fits`](super::resources::fits) and [`conflicts`](super::ports::conflicts): a pod that fits still does with fewer pods on the node. Of two
+//! [`fits`](super::resources::fits) and [`conflicts`]: a pod that fits still does with fewer pods on the node. Of two
 //! pods on a node with the same host port, which the scheduler never puts there, the port is free once both are gone;
 //! upstream, once one is. Groups of pods (feature gate GenericWorkload, off by default) are not known here.
 

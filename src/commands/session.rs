@@ -627,8 +627,8 @@ impl Session {
 
     /// Prints that there is nothing to report on, as kubectl does.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
-        let elsewhere = if self.namespace.is_some() { " To look in all namespaces: -A" } else { "" };
-        Ok(writeln!(io.err, "No DaemonSets found{}.{elsewhere}", self.place())?)
+        let elsewhere = if self.namespace.is_some() { "; -A looks in all" } else { "" };
+        Ok(writeln!(io.err, "No DaemonSets found{}{elsewhere}.", self.place())?)
     }
 
     /// Prints that no DaemonSet matches the flags that choose from a report.

@@ -120,8 +120,9 @@ impl RunCommand for LogsArgs {
             );
         }
         let session = target.open(io).await?;
-        let is_place = place.is_some();
-        let (snapshot, rows) = read_rows(&session, names, place, &choice, revision, io).await?;
+        let chooses_none = place.is_none() && choice.is_empty() && revision.is_none();
+        let (snapshot, mut rows) = read_rows(&session, names, place, &choice, revision, io).await?;
+        rows.retain(|row| !chooses_none || row.state != NodeState::Available);
         let chosen = choose(&snapshot, rows, container.as_deref(), follow)?;
         if chosen.is_empty() {
             let name = only_one(&snapshot, "this command")?.daemon_set.metadata.clone();
@@ -133,7 +134,7 @@ impl RunCommand for LogsArgs {
                     format!("which pods of {namespace}/{name} to choose is not known: {}", gap.message),
                     "to see what is known",
                 ),
-                None if !is_place && revision.is_none() && choice.is_empty() => (
+                None if chooses_none => (
                     format!("no pod of {namespace}/{name} on a node is unavailable"),
                     "choose pods with --node, --node-selector or --revision; to see how they are",
                 ),
@@ -200,9 +201,6 @@ async fn read_rows(
     let mut report = coverage(&snapshot, &options);
     choice.filter().apply(&mut report);
     let mut rows: Vec<NodeCoverage> = report.daemon_sets.into_iter().flat_map(|daemon_set| daemon_set.nodes).collect();
-    if choice.is_empty() && revision.is_none() {
-        rows.retain(|row| row.state != NodeState::Available);
-    }
     for row in &mut rows {
         row.pods.retain(|pod| pod.bound && hash.as_ref().is_none_or(|hash| pod.revision == *hash));
     }

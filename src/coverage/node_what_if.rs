@@ -92,13 +92,12 @@ fn on_nodes(index: &Index<'_>, daemon_set: &DaemonSet, edit: &NodeEdit, edited: 
                 }
             }
         } else if decision.should_continue_running && now.should_continue_running {
-            if knows_pods && has_pod {
-                stays.push(name);
-            } else if now.should_run && knows_pods {
-                loses.extend(&name, proposal.loss(then, false));
-            } else if now.should_run {
+            match (knows_pods, has_pod) {
+                (true, true) => stays.push(name),
+                (true, false) if now.should_run => loses.extend(&name, proposal.loss(then, false)),
                 // It is not known whether there is one that stays.
-                stays.push(name);
+                (false, _) if now.should_run => stays.push(name),
+                _ => {}
             }
         } else if now.should_run || (now.should_continue_running && has_pod) {
             loses.extend(&name, proposal.loss(then, false));

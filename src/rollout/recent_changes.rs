@@ -70,7 +70,7 @@ impl FollowedChanges {
     /// Returns what has changed and was not returned before, the latest first.
     pub fn update(&mut self, snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
         let earliest = self.looked_at.replace(snapshot.now).and_then(|at| at.checked_sub(LATE).ok());
-        let mut report = changes(snapshot, since.max(earliest), |node| self.nodes.contains_key(node));
+        let mut report = changes(snapshot, since.max(earliest), &self.nodes);
         report.changes.extend(self.removed_from_nodes(snapshot));
         self.told.retain(|(at, ..)| earliest.is_none_or(|earliest| *at >= earliest));
         report.changes.retain(|change| self.told.insert(identity(change)));
@@ -109,12 +109,12 @@ fn identity(change: &ClusterChange) -> Identity {
 
 /// Returns what has changed, the latest first, without what changed before a time.
 pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
-    let report = changes(snapshot, since, |_| false);
+    let report = changes(snapshot, since, &BTreeMap::new());
     ChangesReport { changes: grouped(report.changes), ..report }
 }
 
-/// Returns each change of each object, in no order.
-fn changes(snapshot: &Snapshot, since: Option<Timestamp>, is_followed: impl Fn(&str) -> bool) -> ChangesReport {
+/// Returns each change of each object, in no order; `before` are the nodes as they were last seen.
+fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<String, NodeSpec>) -> ChangesReport {
     let index = Index::new(snapshot);
     let has_no_time = |rollout: &&Rollout| {
         let may_be_later = rollout.not_after.zip(since).is_none_or(|(latest, since)| latest >= since);
@@ -130,7 +130,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>, is_followed: impl Fn(&
     for node in &index.nodes {
         let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
         // There may be many, and their labels.
-        changes.extend(of_node(node, written, is_followed(&node.metadata.name)).into_iter().filter(is_recent));
+        changes.extend(of_node(node, written, before.get(&node.metadata.name)).into_iter().filter(is_recent));
     }
     changes.extend(removed_nodes(&index));
     let is_unmanaged = |daemon_set: &&DaemonSet| managed_fields(&daemon_set.object).is_empty();
@@ -199,7 +199,7 @@ fn around_rollout(
                 && began.is_some_and(|began| change.at < began)
                 && !failing.contains(node.metadata.name.as_str())
         };
-        let changed = of_node(node, written, false).into_iter();
+        let changed = of_node(node, written, None).into_iter();
         changes.extend(changed.filter(|change| !is_told(change) && !was_there(change)));
     }
     let namespace = BTreeSet::from([daemon_set.metadata.namespace.as_str()]);
@@ -282,8 +282,9 @@ fn of_named_node(name: &str, at: Timestamp, what: ChangeOf, details: Vec<String>
     }
 }
 
-/// Returns the changes of a node that exists; of one that is followed, what becomes of its taints and cordons is seen.
-fn of_node(node: &Node, written: &[Written], is_followed: bool) -> Vec<ClusterChange> {
+/// Returns the changes of a node that exists. What a field manager may have changed is only what it has gained, if it is known how
+/// it was `before`.
+fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<ClusterChange> {
     let created = node.metadata.creation_timestamp.get();
     let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>| {
         of_named_node(&node.metadata.name, at, what, details, by)
@@ -315,11 +316,13 @@ fn of_node(node: &Node, written: &[Written], is_followed: bool) -> Vec<ClusterCh
         if !it.labels.is_empty() {
             details.push(format!("labels {}", it.labels.join(", ")));
         }
-        if it.has("taints") && !is_followed {
-            let taints: Vec<String> = node.spec.taints.iter().map(Taint::to_string).collect();
-            details.push(format!("taints {}", taints.join(", ")));
+        let is_new = |taint: &&Taint| before.is_none_or(|before| !before.taints.contains(taint));
+        let gained: Vec<String> = node.spec.taints.iter().filter(is_new).map(Taint::to_string).collect();
+        if it.has("taints") && !(gained.is_empty() && before.is_some()) {
+            details.push(format!("taints {}", gained.join(", ")));
         }
-        details.extend((it.has("unschedulable") && !is_followed).then(|| "unschedulable".to_owned()));
+        let may_be_cordoned = before.is_none_or(|before| node.spec.unschedulable && !before.unschedulable);
+        details.extend((it.has("unschedulable") && may_be_cordoned).then(|| "unschedulable".to_owned()));
         change(it.at, ChangeOf::Written, details, it.manager.as_deref())
     });
     let fields = fields.filter(|change| !change.details.is_empty());
@@ -663,6 +666,9 @@ mod tests {
         let told = ["12:00:01 a Uncordoned ?: ", "12:00:01 a Untainted ?: team=ml:NoSchedule"];
         assert_eq!(look(json!({"taints": [gpu]}), "12:00:01"), told);
         assert!(look(json!({"taints": [gpu]}), "12:00:02").is_empty());
+        // Who has written the node has added what is new.
+        let added = look(json!({"unschedulable": true, "taints": [gpu, team]}), "12:00:03");
+        assert_eq!(added, ["12:00:03 a Written kubectl: taints team=ml:NoSchedule or unschedulable"]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::report::reason::ReasonCode;
 
 /// The kubelet's reasons for rejecting a pod that was bound to its node, besides `OutOf…`.
 ///
-/// `admissionRejectionReasons`, pkg/kubelet/kubelet.go, release 1.37.2, and the names of the filters of pkg/kubelet/lifecycle/predicate.go. One that has a
-/// code of its own is found before.
+/// `admissionRejectionReasons`, pkg/kubelet/kubelet.go, release 1.37.2, and the names of the filters of
+/// pkg/kubelet/lifecycle/predicate.go. One that has a code of its own is found before.
 const REJECTIONS: &[&str] = &[
     "NodeAffinity",
     "NodeName",

@@ -332,7 +332,12 @@ pub(super) async fn run(
                 let foreign_pods = ForeignPods::read(seen, &nodes_needing_all_pods(seen), session).await?;
                 Ok::<_, Failure>((fresh, foreign_pods))
             };
-            match timeout_at(limit, all).await {
+            let read = tokio::select! {
+                biased;
+                () = io.interrupt.requested() => break (report, End::Interrupted),
+                read = timeout_at(limit, all) => read,
+            };
+            match read {
                 Ok(Ok(read)) => {
                     (watch, foreign_pods) = read;
                     tried = None;

@@ -1,11 +1,12 @@
 //! `changes` on a real control plane: what was changed is listed in its order, with who changed it.
 
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::rollouts::program::run_on;
+use super::rollouts::program::{program, run_on};
 use crate::support::control_plane::{ControlPlane, Options};
 
 /// How long after its creation what is written to a node belongs to its creation, and more.
@@ -95,6 +96,25 @@ fn what_was_changed_is_listed_in_its_order_with_who_changed_it() {
     screen.must_say("9 known changes in the last 25s").must_say("node tainted").must_say("operator");
     sleep(Duration::from_secs(2));
     run_on(&cluster, &["changes", "--since", "1s"]).must_say("No known changes in the last 1s");
+
+    // Those who watch also see what is removed from nodes.
+    let arguments = ["changes", "--watch"].map(str::to_owned);
+    let mut watching =
+        program(&cluster.kubeconfig(), &arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    sleep(Duration::from_secs(3));
+    kubectl(&["taint", "node", "labeled", "team=ml:NoSchedule"]);
+    kubectl(&["taint", "node", "tainted", "dedicated-"]);
+    kubectl(&["uncordon", "cordoned"]);
+    sleep(Duration::from_secs(2));
+    watching.kill().unwrap();
+    let lines = String::from_utf8(watching.wait_with_output().unwrap().stdout).unwrap();
+    let at = |words: &str| lines.find(words).unwrap_or_else(|| panic!("{words}: {lines}"));
+    let told = [
+        "node labeled: may have changed taints team=ml:NoSchedule (kubectl-taint)",
+        "node tainted: taint removed: dedicated=db:NoSchedule",
+        "node cordoned: uncordoned",
+    ];
+    assert!(told.map(at).is_sorted(), "{lines}");
 
     // A rollout that a quota blocks names who has written the quota.
     let hard = json!({"spec": {"hard": {"pods": "0"}}}).to_string();

@@ -31,6 +31,16 @@ pub(super) struct Watches(Arc<Mutex<Vec<OpenWatch>>>);
 type OpenWatch = (String, Sender<Vec<u8>>);
 
 impl Watches {
+    /// Starts a server of `cluster`.
+    fn serve() -> (Self, Server) {
+        let watches = Watches::default();
+        let server = Server::start({
+            let watches = watches.clone();
+            move |asked| watches.answer(asked)
+        });
+        (watches, server)
+    }
+
     fn answer(&self, asked: &Asked) -> Reply {
         self.answer_or(asked, cluster)
     }
@@ -117,11 +127,7 @@ fn watched_versions(server: &Server, path: &str) -> Vec<String> {
 
 #[test]
 fn events_change_the_snapshot_and_nothing_else_is_read() {
-    let watches = Watches::default();
-    let server = Server::start({
-        let watches = watches.clone();
-        move |asked| watches.answer(asked)
-    });
+    let (watches, server) = Watches::serve();
     watching(&server, agent(), async |watch| {
         assert_eq!(pods(watch.snapshot().await), ["agent-a"]);
         assert_eq!(watch.snapshot().await.now.to_string(), "2026-11-21T12:00:00Z");
@@ -146,11 +152,7 @@ fn events_change_the_snapshot_and_nothing_else_is_read() {
 /// A connection hands over one event at a time.
 #[test]
 fn a_snapshot_has_all_events_that_have_arrived() {
-    let watches = Watches::default();
-    let server = Server::start({
-        let watches = watches.clone();
-        move |asked| watches.answer(asked)
-    });
+    let (watches, server) = Watches::serve();
     watching(&server, agent(), async |watch| {
         watches.opened(watch, PODS, 1).await;
         for number in 0..300 {
@@ -413,11 +415,7 @@ fn a_node_that_cannot_be_read_by_name_is_requested_again() {
 
 #[test]
 fn names_that_do_not_exist_are_known_until_they_do() {
-    let watches = Watches::default();
-    let server = Server::start({
-        let watches = watches.clone();
-        move |asked| watches.answer(asked)
-    });
+    let (watches, server) = Watches::serve();
     let query = Query { names: vec!["agent".to_owned(), "logs".to_owned()], ..agent() };
     watching(&server, query, async |watch| {
         assert_eq!(watch.snapshot().await.unknown_names[0].name, "logs");

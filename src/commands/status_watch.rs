@@ -14,6 +14,7 @@ use super::status::{check_revision, has_lost_nodes, partial};
 use super::watch::{Display, ProgressStyle, Rejection, check_readable, notices, warn_once};
 use super::{Failure, interrupted};
 use crate::cluster::error::ClusterError;
+use crate::cluster::live::Watch;
 use crate::cluster::{Flavors, Query};
 use crate::connection::parse_duration;
 use crate::encode::sanitize::sanitize;
@@ -201,8 +202,9 @@ pub(super) async fn run(
     let mut last = None;
     let mut warned = Vec::new();
     let (mut contradicted, mut patience) = (None, CONTRADICTION);
-    // Whether nothing has been waited for since everything was read.
-    let (mut is_confirmed, mut is_fresh) = (false, true);
+    let mut is_confirmed = false;
+    // Whether nothing has been waited for since everything was read, and why it could not be read again, and when to try once more.
+    let (mut is_fresh, mut unconfirmed) = (true, None);
     let mut foreign_pods = ForeignPods::default();
     let mut tried = None;
     let (mut report, end) = loop {
@@ -247,8 +249,25 @@ pub(super) async fn run(
         events.update(&report);
         // If nothing has come of what the controller could do, nothing will.
         let ends = |rollout| is_done(rollout, standstills.nothing_changes(rollout, looked.into_std()));
-        let is_over = is_current && report.daemon_sets.iter().all(ends);
-        let notices = notices(&watch);
+        let seems_over = is_current && report.daemon_sets.iter().all(ends);
+        // A watch that has fallen silent must not make a rollout complete.
+        if !seems_over {
+            unconfirmed = None;
+        } else if !is_fresh && unconfirmed.as_ref().is_none_or(|(_, again)| looked >= *again) {
+            match read_again(session, &query, deadline, io.interrupt.requested()).await {
+                Ok(read) => {
+                    (watch, foreign_pods) = read;
+                    (tried, is_fresh, unconfirmed) = (None, true, None);
+                    continue;
+                }
+                Err(_) if io.interrupt.is_requested() => break (report, End::Interrupted),
+                Err(Failure::Error(error)) => unconfirmed = Some((error, looked + TRY_AGAIN)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        let is_over = seems_over && is_fresh;
+        let mut notices = notices(&watch);
+        notices.extend(unconfirmed.iter().map(|(error, _)| sanitize(&format!("not confirmed to be done: {error}"))));
         match &mut display {
             // The final report takes its place.
             Display::Screen(_) if is_over => {}
@@ -261,6 +280,8 @@ pub(super) async fn run(
             Display::Lines | Display::Json | Display::None => warn_once(&notices, &mut warned, io)?,
         }
         match display {
+            // Whoever reads the stream believes it.
+            _ if seems_over && !is_over => {}
             Display::Lines => {
                 write!(out, "{}", view.text(|page| lines.update(&report, page)))?;
                 out.flush()?;
@@ -288,7 +309,7 @@ pub(super) async fn run(
             }
             Display::Screen(_) | Display::None => {}
         }
-        if is_over && is_fresh {
+        if is_over {
             break (report, End::Done);
         }
         // The template of the manifest is not the one that is rolled out, and will not become it.
@@ -322,31 +343,18 @@ pub(super) async fn run(
         if is_confirmed {
             break (report, End::Blocked);
         }
-        // A watch that has fallen silent must not make a rollout complete.
-        if is_over || is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
-            let limit = Instant::now() + READ_AGAIN;
-            let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
-            let all = async {
-                let mut fresh = session.watch(query.clone()).await?;
-                let seen = fresh.snapshot().await;
-                let foreign_pods = ForeignPods::read(seen, &nodes_needing_all_pods(seen), session).await?;
-                Ok::<_, Failure>((fresh, foreign_pods))
-            };
-            let read = tokio::select! {
-                biased;
-                () = io.interrupt.requested() => break (report, End::Interrupted),
-                read = timeout_at(limit, all) => read,
-            };
-            match read {
-                Ok(Ok(read)) => {
+        if is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
+            match read_again(session, &query, deadline, io.interrupt.requested()).await {
+                Ok(read) => {
                     (watch, foreign_pods) = read;
                     tried = None;
                     (contradicted, patience) = (None, patience.saturating_mul(2));
                     (is_confirmed, is_fresh) = (is_blocked, true);
                     continue;
                 }
+                Err(_) if io.interrupt.is_requested() => break (report, End::Interrupted),
                 // Whether it is blocked is not known.
-                _ => standstills.clear(),
+                Err(_) => standstills.clear(),
             }
         }
         is_fresh = false;
@@ -393,8 +401,37 @@ pub(super) async fn run(
         End::Done if report.daemon_sets.iter().any(has_lost_nodes) => Ok(Exit::No),
         End::Done => Ok(Exit::Success),
         End::Blocked => Ok(Exit::No),
+        End::TimedOut if unconfirmed.is_some() => {
+            Err(timed_out("that every rollout is done could not be confirmed").into())
+        }
         End::TimedOut => Err(timed_out("not every rollout is done").into()),
         End::Interrupted => Err(interrupted().hint(CONTINUE).into()),
+    }
+}
+
+/// Reads everything again.
+///
+/// # Errors
+///
+/// Fails if that takes too long, and if the command is interrupted.
+async fn read_again<'s>(
+    session: &'s Session,
+    query: &Query,
+    deadline: Option<Instant>,
+    interrupted_by: impl Future<Output = ()>,
+) -> Result<(Watch<'s>, ForeignPods), Failure> {
+    let limit = Instant::now() + READ_AGAIN;
+    let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
+    let all = async {
+        let mut fresh = session.watch(query.clone()).await?;
+        let seen = fresh.snapshot().await;
+        let foreign_pods = ForeignPods::read(seen, &nodes_needing_all_pods(seen), session).await?;
+        Ok((fresh, foreign_pods))
+    };
+    tokio::select! {
+        biased;
+        () = interrupted_by => Err(interrupted().into()),
+        read = in_time(Some(limit), all) => read?,
     }
 }
 

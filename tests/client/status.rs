@@ -80,6 +80,26 @@ fn a_rollout_is_complete_only_if_it_still_is_when_everything_is_read_again() {
     following.send(PODS, "MODIFIED", &ready_pod());
     let (code, lines, err) = running.end();
     assert_eq!(code, Some(4), "{lines:#?} {err}");
+    // It was read again, and nothing was called complete before.
+    assert!(lines.iter().any(|line| line.contains("is not observed yet")), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("complete")), "{lines:#?}");
+}
+
+#[test]
+fn a_rollout_that_cannot_be_read_again_is_not_called_complete() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let fails_now = fails.clone();
+    let following = Following::with("status", &["team/agent"], move |asked| {
+        let is_list = asked.path() == PODS && !asked.target.contains("watch=true");
+        (is_list && fails_now.load(Ordering::Relaxed)).then(|| refusal(500, "InternalError", "etcd is down"))
+    });
+    let mut running = following.start(&["--timeout", "4s"]);
+    running.read_line();
+    fails.store(true, Ordering::Relaxed);
+    following.send(PODS, "MODIFIED", &ready_pod());
+    let (code, lines, err) = running.end();
+    assert_eq!(code, Some(4), "{lines:#?} {err}");
+    assert!(err.contains("warning: not confirmed to be done: ") && err.contains("could not be confirmed"), "{err}");
 }
 
 /// The events that were sent, by path: a list that is read after them has their objects.
@@ -94,8 +114,9 @@ fn sent_list(sent: &Sent, asked: &Asked) -> Option<Reply> {
         items.push(object.clone());
     }
     (!items.is_empty()).then(|| {
-        let text = String::from_utf8(json_list(asked.path(), &items).body).unwrap();
-        Reply::of(200, JSON, text.replace(r#""metadata":{},"#, r#""metadata":{"resourceVersion":"1000"},"#))
+        let mut list: Value = serde_json::from_slice(&json_list(asked.path(), &items).body).unwrap();
+        list["metadata"]["resourceVersion"] = json!("1000");
+        Reply::of(200, JSON, list.to_string())
     })
 }
 

@@ -53,6 +53,12 @@ pub fn incomplete_for_config(snapshot: &Snapshot, unknown: &BTreeSet<(&str, &str
     })
 }
 
+/// Says that no pods of a namespace were returned, although the status of a DaemonSet counts some.
+pub fn no_pods(namespace: &str) -> Incomplete {
+    let gap = Gap { kind: Kind::Pods, namespace: Some(namespace.to_owned()), cause: GapCause::NoneReturned };
+    sentence(&gap, OLDER)
+}
+
 /// Returns what could not be read and matters for what has changed.
 pub fn incomplete_for_changes(snapshot: &Snapshot) -> Vec<Incomplete> {
     let mut incomplete = incomplete_with(snapshot, |gap| match gap.kind {

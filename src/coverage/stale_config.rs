@@ -29,11 +29,13 @@ pub fn stale_config(snapshot: &Snapshot) -> StaleConfigReport {
     let index = Index::new(snapshot);
     let daemon_sets: Vec<StaleConfig> = index.daemon_sets().into_iter().map(|one| of_daemon_set(&index, one)).collect();
     let unknown = daemon_sets.iter().flat_map(|one| one.unknown.iter().map(|object| (object.kind, &*one.namespace)));
-    StaleConfigReport {
-        now: snapshot.now,
-        incomplete: gaps::incomplete_for_config(snapshot, &unknown.collect()),
-        daemon_sets,
-    }
+    let mut incomplete = gaps::incomplete_for_config(snapshot, &unknown.collect());
+    let unread = index.daemon_sets().into_iter().filter(|daemon_set| {
+        let facts = Facts::new(&index, daemon_set);
+        facts.pods_known && has_unread_pods(&facts, &uses(&facts.revisions.live))
+    });
+    incomplete.extend(unread.map(|daemon_set| gaps::no_pods(&daemon_set.metadata.namespace)));
+    StaleConfigReport { now: snapshot.now, incomplete, daemon_sets }
 }
 
 /// Adds to the status of DaemonSets that were asked for by name which of their pods are older than what they use.
@@ -113,9 +115,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
         failing = failing.or_else(|| (!is_stale && fails(index, pod)).then_some(pod));
     }
     let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
-    // Without pods, a server that has left them out would make everything fine.
-    let lacks_pods = looked_at == 0 && daemon_set.status.current_number_scheduled > 0;
-    let is_known = facts.pods_known && !lacks_pods && unknown.is_empty() && unknown_pods == 0;
+    let is_known = facts.pods_known && !has_unread_pods(&facts, &of_live) && unknown.is_empty() && unknown_pods == 0;
     let missing: Vec<ConfigName> = if looked_at == 0 { Vec::new() } else { missing(&facts, &of_live) };
     let has_news = !(older.is_empty() && missing.is_empty());
     let fix = has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing));
@@ -142,6 +142,13 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
         unknown: unknown.into_iter().collect(),
         fix,
     }
+}
+
+/// Returns whether there is no pod of a DaemonSet that uses something, although its status counts some: who has left them out would make
+/// everything fine.
+fn has_unread_pods(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> bool {
+    let counted = facts.daemon_set.status.current_number_scheduled;
+    !of_live.is_empty() && counted > 0 && facts.pods().next().is_none()
 }
 
 /// Returns what the template requires and does not exist: pods that run have seen it.
@@ -320,10 +327,17 @@ mod tests {
     fn what_could_not_be_read_or_does_not_exist_is_named() {
         let report = told(using());
         assert_eq!((said(&report), report.stale_pods), (vec![], Some(0)));
-        // A server may leave out the pods.
-        let mut without_pods = using().daemon_set(json!({"status": {"currentNumberScheduled": 1}}));
+        // A server may leave out the pods; one that is Pending is there.
+        let counted = || using().daemon_set(json!({"status": {"currentNumberScheduled": 1}}));
+        let mut without_pods = counted();
         without_pods.snapshot.pods.clear();
-        assert_eq!(told(without_pods).stale_pods, None);
+        let unread = stale_config(&without_pods.finish());
+        assert_eq!((unread.daemon_sets[0].stale_pods, unread.incomplete.len()), (None, 1));
+        assert!(unread.incomplete[0].affects_counts, "{}", unread.incomplete[0].message);
+        let mut pending = counted();
+        pending.snapshot.pods.clear();
+        let pending = stale_config(&pending.pending_pod("agent-a", "a", "", json!({})).finish());
+        assert_eq!((pending.daemon_sets[0].stale_pods, pending.incomplete.len()), (Some(0), 0));
         let missing: Vec<&str> = report.missing.iter().map(|object| &*object.name).collect();
         assert_eq!(missing, ["files", "level"]);
         assert!(report.fix.unwrap().advice.starts_with("do not restart the pods: ConfigMap files does not exist"));

@@ -22,12 +22,17 @@ pub fn stale_config(report: &StaleConfigReport, page: &mut Page<'_>) {
 
 fn summary(report: &StaleConfigReport) -> String {
     let of = count(report.daemon_sets.len(), "DaemonSet");
+    let stale = report.daemon_sets.iter().filter(|daemon_set| is_stale(daemon_set)).count();
     let lacking = report.daemon_sets.iter().filter(|daemon_set| !daemon_set.missing.is_empty()).count();
     if lacking > 0 {
         let require = if lacking == 1 { "requires" } else { "require" };
-        return format!("{lacking} of {of} {require} a ConfigMap or Secret that does not exist");
+        let lacking = format!("{lacking} of {of} {require} a ConfigMap or Secret that does not exist");
+        return match stale {
+            0 => lacking,
+            1 => format!("{lacking}; 1 has pods that are older than their configuration"),
+            stale => format!("{lacking}; {stale} have pods that are older than their configuration"),
+        };
     }
-    let stale = report.daemon_sets.iter().filter(|daemon_set| is_stale(daemon_set)).count();
     match stale {
         0 if report.daemon_sets.iter().all(|daemon_set| daemon_set.stale_pods.is_some()) => {
             let is_changed = report.daemon_sets.iter().any(|daemon_set| !daemon_set.changed.is_empty());
@@ -92,8 +97,8 @@ fn how(object: &ChangedObject) -> String {
     format!("used by {by}: {refreshed}")
 }
 
-/// Writes the names of the DaemonSets with stale pods, as `kubectl get ds -o name` does.
+/// Writes the names of the DaemonSets with stale pods, or that lack something, as `kubectl get ds -o name` does.
 pub fn names(report: &StaleConfigReport, page: &mut Page<'_>) {
-    let stale = report.daemon_sets.iter().filter(|daemon_set| is_stale(daemon_set));
+    let stale = report.daemon_sets.iter().filter(|daemon_set| is_stale(daemon_set) || !daemon_set.missing.is_empty());
     stale.for_each(|daemon_set| writeln!(page, "daemonset.apps/{}", sanitize(&daemon_set.name)))
 }

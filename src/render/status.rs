@@ -599,7 +599,13 @@ fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<Fix> {
 
 /// Returns how many pods have something that is older than the last change of a ConfigMap and is not refreshed, and what to do.
 fn older_than_config(rollout: &RolloutStatus, now: Timestamp) -> Option<Fix> {
-    let StaleConfig { pods, stale_pods, changed, fix, .. } = rollout.stale_config.as_ref()?;
+    let StaleConfig { pods, stale_pods, changed, missing, fix, .. } = rollout.stale_config.as_ref()?;
+    // Pods that do not start for it say so.
+    if let Some(ConfigName { kind, name }) = missing.first().filter(|_| rollout.causes.is_empty()) {
+        return Some(
+            format!("{kind} {name} does not exist, and the template requires it: new pods would not start").into(),
+        );
+    }
     let stale = stale_pods.filter(|pods| *pods > 0)?;
     let named = changed.iter().filter(|object| !object.refreshed).map(|object| {
         let ConfigName { kind, name } = &object.object;

@@ -7,7 +7,7 @@ use kubectl_ds::model::time::Time;
 use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
-use super::{JSON, cluster, daemon_set, json_list, pod, protobuf_list, refusal};
+use super::{JSON, absent, cluster, daemon_set, json_list, pod, protobuf_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -112,6 +112,27 @@ fn an_object_that_could_not_be_read_is_named_and_one_that_may_not_be_read_is_exp
     let warned = |server: &Server| run(server, &["snapshot"]).err.contains("onfig");
     assert!(warned(&failing(400, "BadRequest")));
     assert!(!warned(&failing(403, "Forbidden")));
+}
+
+#[test]
+fn what_the_template_requires_and_does_not_exist_fails_the_check() {
+    let server = Server::start(|asked| match asked.path() {
+        path if path.ends_with("/configmaps/level") => absent(path),
+        _ => using_both(asked),
+    });
+    let ended = run(&server, &["coverage", "--stale-config", "--exit-code"]);
+    assert_eq!(ended.code, Some(3), "{}{}", ended.out, ended.err);
+    let told =
+        "1 of 1 DaemonSet requires a ConfigMap or Secret that does not exist; 1 has pods that are older than their";
+    assert!(ended.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(told), "{}", ended.out);
+    assert!(ended.out.contains("does not exist: ConfigMap level\n"), "{}", ended.out);
+    assert!(ended.out.contains("do not restart the pods"), "{}", ended.out);
+    let server = Server::start(|asked| match asked.path() {
+        path if path.ends_with("/configmaps/level") || path.ends_with("/secrets/login") => absent(path),
+        _ => using_both(asked),
+    });
+    let names = run(&server, &["coverage", "--stale-config", "--exit-code", "-o", "name"]);
+    assert_eq!((names.code, names.out.as_str()), (Some(3), "daemonset.apps/agent\n"), "{}", names.err);
 }
 
 /// Whether a rollout is complete does not depend on it.

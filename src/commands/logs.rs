@@ -32,7 +32,7 @@ use crate::io::Io;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::render;
-use crate::report::coverage::{NodeCoverage, NodeState};
+use crate::report::coverage::NodeCoverage;
 use crate::report::fix::{Command, Fix};
 use crate::report::logs::{LogBlock, LogsReport, PodLog};
 
@@ -122,7 +122,10 @@ impl RunCommand for LogsArgs {
         let session = target.open(io).await?;
         let chooses_none = place.is_none() && choice.is_empty() && revision.is_none();
         let (snapshot, mut rows) = read_rows(&session, names, place, &choice, revision, io).await?;
-        rows.retain(|row| !chooses_none || row.state != NodeState::Available);
+        if chooses_none {
+            // Of a node with an available pod, there may be another one that fails.
+            rows.iter_mut().for_each(|row| row.pods.retain(|pod| !pod.available));
+        }
         let chosen = choose(&snapshot, rows, container.as_deref(), follow)?;
         if chosen.is_empty() {
             let name = only_one(&snapshot, "this command")?.daemon_set.metadata.clone();

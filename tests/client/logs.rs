@@ -196,6 +196,28 @@ fn a_missing_permission_is_an_error_that_names_it() {
     assert!(ended.err.contains("\"pods/log\"") && ended.err.contains("auth can-i --list"), "{}", ended.err);
 }
 
+/// While surging, a node has an available pod and one that fails.
+#[test]
+fn by_default_the_pods_that_are_not_available_are_chosen_and_not_their_nodes() {
+    let server = Server::start(|asked: &Asked| match asked.path() {
+        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n0")], ""),
+        "/api/v1/pods" | "/api/v1/namespaces/team/pods" => {
+            let mut old = crashing(0);
+            "agent-old".clone_into(&mut old.metadata.name);
+            "uid-old".clone_into(&mut old.metadata.uid);
+            let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+            old.status = from_value(ready).unwrap();
+            protobuf_list("PodList", &[old, crashing(0)], "")
+        }
+        path if path.ends_with("/log") => text("no such file\n"),
+        _ => cluster(asked),
+    });
+    let ended = run(&server, &[]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "no such file\n"), "{}", ended.err);
+    let logs: Vec<String> = server.asked().iter().map(|asked| asked.path().to_owned()).collect();
+    assert!(!logs.iter().any(|path| path.ends_with("agent-old/log")), "{logs:?}");
+}
+
 #[test]
 fn pods_that_could_not_be_read_are_not_called_available() {
     let server = Server::start(|asked: &Asked| match asked.path() {

@@ -12,7 +12,7 @@ quick *FILTER:
     cargo test --lib {{FILTER}}
 
 # Write all expected output again, or that of some tests: screens, docs, schemas, completions. Review the diff (2 min)
-accept *FILTER='docs screens':
+accept *FILTER='screens the_scripts':
     # `explain` has docs/reason-codes.md compiled in.
     SNAPSHOTS=overwrite KUBECTL_DS_UPDATE=1 cargo test --test main -- docs
     SNAPSHOTS=overwrite KUBECTL_DS_UPDATE=1 cargo test --test main -- {{FILTER}}

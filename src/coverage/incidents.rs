@@ -274,6 +274,14 @@ mod tests {
         assert_eq!(found[0].nodes, ["a", "b"]);
         assert_eq!(found[0].daemon_sets, ["default/agent", "default/other"]);
         assert_eq!(found[0].in_rollout.as_ref().map(Vec::len), Some(2));
+        // The last pod of its rollout is missing on b: whether it goes on is decided elsewhere.
+        let on_delete = |strategy: Value| {
+            let mut world = half_updated().daemon_set(json!({"spec": {"updateStrategy": strategy}}));
+            world.snapshot.pods.retain(|pod| pod.metadata.name == "agent-a");
+            incidents(world, "default")[0].in_rollout.clone()
+        };
+        assert_eq!(on_delete(json!({"type": "RollingUpdate"})), None);
+        assert_eq!(on_delete(json!({"type": "OnDelete"})), Some(Vec::new()));
         let mut unknown = half_updated();
         unknown.snapshot.controller_revisions.clear();
         assert_eq!(incidents(unknown, "default")[0].in_rollout, None);

@@ -34,6 +34,7 @@ use crate::report::coverage::{
     Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState, PodSummary,
 };
 use crate::report::reason::ReasonCode;
+use crate::report::strategy::Strategy;
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Decision;
 
@@ -49,7 +50,8 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
             let coverage = daemon_set_coverage(&facts, options);
             // A rollout may wait for nodes that have no pod of the old revision left, which its verdict decides.
             let Counts { eligible, updated, .. } = coverage.counts;
-            let in_rollout = replaces_pods(&coverage).filter(|replaces| *replaces || updated == eligible);
+            let is_decided = updated == eligible || !matches!(coverage.strategy, Strategy::RollingUpdate(_));
+            let in_rollout = replaces_pods(&coverage).filter(|replaces| *replaces || is_decided);
             incidents.add(&facts, &coverage, options, in_rollout);
             coverage
         })

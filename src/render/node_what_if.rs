@@ -46,6 +46,9 @@ pub fn node_what_if(report: &NodeWhatIfReport, page: &mut Page<'_>) {
             page.paragraph(&format!("{whose}{reason}"), style::plain);
         }
     }
+    if changed.iter().any(|one| !one.loses.is_empty()) {
+        page.paragraph("LOSES: the pod is deleted, or is not created any more", style::context);
+    }
     if changed.iter().any(|one| !one.stays.is_empty()) {
         page.paragraph("STAYS: the pod runs on, but is not created again once it is gone", style::context);
     }

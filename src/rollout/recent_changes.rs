@@ -2,7 +2,8 @@
 //! themselves.
 //!
 //! The API keeps few times: those of revisions, of the creation of objects, of taints, of events, and for each field manager of
-//! an object that of its last change of anything in it ([`Written`]). What follows from them is told, and nothing else.
+//! an object that of its last change of anything in it ([`Written`]). What follows from them is told, and nothing else, except what
+//! nodes lose while they are watched ([`FollowedChanges`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +63,7 @@ type Identity = (Timestamp, ChangedKind, Option<String>, Vec<String>, ChangeOf, 
 pub struct FollowedChanges {
     told: BTreeSet<Identity>,
     looked_at: Option<Timestamp>,
-    /// The nodes as they were at the last look.
+    /// The nodes as they were at the last look, by their UID.
     nodes: BTreeMap<String, NodeSpec>,
 }
 
@@ -79,10 +80,10 @@ impl FollowedChanges {
 
     /// Returns which nodes were uncordoned and lost taints since the last look: the API keeps no times of that.
     fn removed_from_nodes(&mut self, snapshot: &Snapshot) -> Vec<ClusterChange> {
-        let nodes = snapshot.nodes.iter().map(|node| (node.metadata.name.clone(), node.spec.clone())).collect();
+        let nodes = snapshot.nodes.iter().map(|node| (node.metadata.uid.clone(), node.spec.clone())).collect();
         let before: BTreeMap<String, NodeSpec> = std::mem::replace(&mut self.nodes, nodes);
         let mut changes = Vec::new();
-        for (node, before) in snapshot.nodes.iter().filter_map(|node| Some((node, before.get(&node.metadata.name)?))) {
+        for (node, before) in snapshot.nodes.iter().filter_map(|node| Some((node, before.get(&node.metadata.uid)?))) {
             let change = |what, details| of_named_node(&node.metadata.name, snapshot.now, what, details, None);
             if before.unschedulable && !node.spec.unschedulable {
                 changes.push(change(ChangeOf::Uncordoned, Vec::new()));
@@ -113,7 +114,7 @@ pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesR
     ChangesReport { changes: grouped(report.changes), ..report }
 }
 
-/// Returns each change of each object, in no order; `before` are the nodes as they were last seen.
+/// Returns each change of each object, in no order; `before` are the nodes as they were last seen, by UID.
 fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<String, NodeSpec>) -> ChangesReport {
     let index = Index::new(snapshot);
     let has_no_time = |rollout: &&Rollout| {
@@ -130,7 +131,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<Stri
     for node in &index.nodes {
         let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
         // There may be many, and their labels.
-        changes.extend(of_node(node, written, before.get(&node.metadata.name)).into_iter().filter(is_recent));
+        changes.extend(of_node(node, written, before.get(&node.metadata.uid)).into_iter().filter(is_recent));
     }
     changes.extend(removed_nodes(&index));
     let is_unmanaged = |daemon_set: &&DaemonSet| managed_fields(&daemon_set.object).is_empty();

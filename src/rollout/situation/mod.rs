@@ -290,12 +290,12 @@ impl<'a> Situation<'a> {
         match node.reason {
             _ if node.keeps_failing => false,
             Some(code) if is_up_to_the_controller(code) && self.controller_silent_since().is_some() => false,
-            // The pod garbage collector has deleted it and a finalizer keeps it, or the collector does not act.
-            Some(ReasonCode::OrphanedTarget) => {
-                let is_held = node.terminating.iter().any(|pod| !pod.metadata.finalizers.is_empty());
-                let overdue = if is_held { CLEANUP } else { COLLECTION };
-                node.terminating.iter().all(|pod| self.is_recent(pod.metadata.deletion_timestamp.get(), overdue))
-            }
+            // The pod garbage collector can do no more if a finalizer keeps a pod, or does not act. Since when the node of a pod that
+            // nobody has deleted is gone is not known.
+            Some(ReasonCode::OrphanedTarget) => node.terminating.iter().all(|pod| {
+                let most = if pod.metadata.finalizers.is_empty() { COLLECTION } else { CLEANUP };
+                self.is_recent(pod.metadata.deletion_timestamp.get(), most)
+            }),
             // A node takes a moment to become ready for the first time.
             Some(ReasonCode::NodeUnreachable | ReasonCode::NetworkUnavailable) => node.object.is_some_and(|object| {
                 was_never_ready(object) && self.is_recent(object.metadata.creation_timestamp.get(), PROGRESS_DEADLINE)

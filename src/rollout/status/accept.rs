@@ -96,7 +96,7 @@ impl Acceptances {
             // It has not been rolled out on purpose.
             || is_nowhere() && by.iter().any(is_on_purpose)
             // No node is to run it, and none that it may have taken down.
-            || missing().next().is_none() && (is_nowhere() || !situation.nodes.iter().any(is_excluded_by_its_state));
+            || missing().next().is_none() && !situation.nodes.iter().any(is_excluded_by_its_state);
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
         let complete = verdict.knows_what_is_missing() && not_accepted.is_empty() && runs_somewhere;
         Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete })

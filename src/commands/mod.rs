@@ -36,6 +36,7 @@ mod partition_progress;
 mod partition_requests;
 mod partition_run;
 mod pause;
+mod pending_change;
 mod place;
 mod pod;
 mod program;

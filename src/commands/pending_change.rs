@@ -1,0 +1,527 @@
+//! One change on its way: shown, applied, observed and reported, and the pods that `retry` deletes after it.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+
+use super::api_server::{ApiServer, REREAD};
+use super::change_args::{ChangeArgs, DryRun};
+use super::hold_trial::check_end_of_hold;
+use super::not_applied::{NotApplied, applied_or_not, not_answered, not_observed};
+use super::output::{self, Output};
+use super::session::{Session, Target, show_progress, warn};
+use super::{Failure, interrupted, refusal};
+use crate::cluster::{PodsOf, Query, Wanted};
+use crate::difference::change_summary::in_a_few_words;
+use crate::difference::difference;
+use crate::difference::object::changes;
+use crate::encode::sanitize::sanitize;
+use crate::error::{CommandError, Exit};
+use crate::facts::revisions::Revisions;
+use crate::io::Io;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::hold::Hold;
+use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
+use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::template::Template;
+use crate::plan::retry::RETRIED_ANNOTATION;
+use crate::plan::{Action, Plan, PodRef, Step};
+use crate::render;
+use crate::render::view::View;
+use crate::report::fix::{Command, Fix};
+use crate::report::history::Subcommand;
+use crate::report::plan::{Backoff, ChangeOutcome, ChangePlan, ChangeStage, LeftBecause};
+use crate::report::{count, count_and};
+use crate::rollout::apply::{Application, Kept, Server, StepRefusal, is_undone};
+use crate::rollout::concurrent_edit::managers;
+use crate::rollout::observed::AppliedChange;
+use crate::rollout::retry::is_as_retried;
+use crate::rollout::set;
+
+/// Returns the pod that a step deletes.
+fn pod_of(step: &Step) -> Option<&PodRef> {
+    match step {
+        Step::DeletePod(pod) => Some(pod),
+        _ => None,
+    }
+}
+
+/// How soon a controller puts back what it does not want.
+const REACTION: Duration = Duration::from_secs(1);
+
+/// One change on its way.
+pub(super) struct PendingChange<'a> {
+    pub(super) settings: &'a ChangeArgs,
+    pub(super) switches: Vec<&'static str>,
+    pub(super) session: &'a Session,
+    pub(super) target: &'a Target,
+    pub(super) before: &'a Revisions<'a>,
+    pub(super) plan: &'a Plan,
+    pub(super) report: ChangePlan,
+    /// How many pods were deleted.
+    pub(super) deleted: usize,
+}
+
+impl PendingChange<'_> {
+    pub(super) fn view(&self, io: &Io<'_>) -> View {
+        self.target.view(io.width())
+    }
+
+    /// Shows what is about to happen: the changes, and the warnings.
+    pub(super) fn show(&self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+        let view = self.view(io);
+        if self.settings.output.is_none() {
+            write!(out, "{}", view.text(|page| render::change::plan(&self.report, page)))?;
+            out.flush()?;
+        }
+        Ok(write!(io.err, "{}", view.text(|page| render::change::warnings(&self.report, page)))?)
+    }
+
+    /// Tries out the end of a hold, and warns if admission changes the template with that.
+    pub(super) async fn check_end_of_hold(
+        &mut self,
+        step: &Step,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let daemon_set = self.before.daemon_set;
+        let interrupt = io.interrupt.clone();
+        let tried = check_end_of_hold(step, daemon_set, self.session.source.live()?, interrupt.requested());
+        let tried = show_progress(tried, &self.session.progress, io).await;
+        self.session.print_warnings(io)?;
+        let tried = match tried {
+            Ok(tried) => tried,
+            Err(error) => return Err(self.not_applied(ChangeStage::Refused, error, io, out)),
+        };
+        let live = daemon_set.template();
+        if let Some(tried) = tried.filter(|tried| !tried.same_meaning(&live)) {
+            let summary = in_a_few_words(&difference(&live, &tried)).join(", ");
+            let is_on_delete =
+                Hold::of(daemon_set).is_some_and(|hold| hold.original_strategy() == UpdateStrategy::OnDelete);
+            let rolled_out = if is_on_delete { "" } else { ", and the controller rolls that out" };
+            let message = format!("the server also changes the template{rolled_out}: {summary}");
+            warn(vec![message], io)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what became of a change that was not applied, and prints that as data if it is asked for.
+    fn not_applied(&mut self, stage: ChangeStage, error: CommandError, io: &Io<'_>, out: &mut dyn Write) -> Failure {
+        self.report.outcome.stage = stage;
+        if self.settings.output.as_ref().is_some_and(Output::is_data) {
+            // The error is more important than that nobody reads the plan.
+            let _ = self.print("", None, io, out).is_ok_and(|()| out.flush().is_ok());
+        }
+        error.into()
+    }
+
+    /// Applies the step, and returns the object as it became.
+    pub(super) async fn apply(&mut self, step: &Step, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Value, Failure> {
+        let is_dry_run = self.settings.dry_run == DryRun::Server;
+        let interrupt = io.interrupt.clone();
+        if interrupt.is_requested() {
+            return Err(interrupted().into());
+        }
+        if !is_dry_run {
+            interrupt.expect_changes();
+        }
+        let server = ApiServer { live: self.session.source.live()?, is_dry_run };
+        let patience = self.settings.given_patience().unwrap_or(Duration::MAX);
+        let application = timeout(patience, server.apply(step, self.before.daemon_set, interrupt.requested()));
+        let application = show_progress(application, &self.session.progress, io).await;
+        let application = application.unwrap_or_else(|_| Application::Unknown(not_answered(patience)));
+        self.session.print_warnings(io)?;
+        let title = self.report.daemon_set.title();
+        let kept = match &application {
+            Application::Kept(Kept::Strategy, object) => DaemonSet::from_object(object.clone()).ok(),
+            _ => None,
+        };
+        let noted = match &application {
+            Application::Kept(Kept::All, object) => self.noted_pace(object),
+            _ => None,
+        };
+        let is_kept = kept.is_some();
+        let NotApplied { stage, changes, mut error } = match applied_or_not(application, &title, self.repeat()) {
+            Ok(object) => return Ok(object),
+            Err(not_applied) => *not_applied,
+        };
+        if let (Some(noted), false) = (noted, is_dry_run) {
+            error = error.hint(noted);
+        }
+        if is_kept && is_dry_run {
+            error = error.hint("nothing was changed: this was a dry run");
+        } else if is_kept && self.plan.action == Action::Pause {
+            error = refusal::not_held(error, &self.report.daemon_set, None);
+        } else if let Some(kept) = kept.filter(|_| self.plan.action == Action::Resume) {
+            error = refusal::not_restored(error, step, self.before.daemon_set, &kept);
+        }
+        if !changes.is_empty() {
+            let text = self.view(io).text(|page| render::change::concurrent_edit(&title, &changes, page));
+            write!(io.err, "{text}")?;
+        }
+        self.report.outcome.changed_by_others = changes;
+        let stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
+        Err(self.not_applied(stage, error, io, out))
+    }
+
+    /// Deletes the pods of the plan, each as it was read, as long as the DaemonSet is as it became: it is read right before. A pod
+    /// that has changed since then is left: it may be available.
+    pub(super) async fn delete_pods(
+        &mut self,
+        retried: &Value,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let is_dry_run = self.settings.dry_run == DryRun::Server;
+        let plan = self.plan;
+        let pods = || plan.steps.iter().filter_map(|step| Some((step, pod_of(step)?)));
+        let Some((_, first)) = pods().next() else { return Ok(()) };
+        // What a dry run has made is not stored.
+        let retried = match is_dry_run {
+            true => self.before.daemon_set.clone(),
+            false => DaemonSet::from_object(retried.clone()).map_err(|error| {
+                let error = CommandError::new(format!("no pod was deleted: {error}"));
+                self.end_deletions(first, LeftBecause::NotReached, error, io, out)
+            })?,
+        };
+        let mut changed = Vec::new();
+        for (step, pod) in pods() {
+            let interrupt = io.interrupt.clone();
+            let server = ApiServer { live: self.session.source.live()?, is_dry_run };
+            let work = async {
+                if interrupt.is_requested() {
+                    return Err(interrupted());
+                }
+                match server.read_daemon_set(self.before.daemon_set).await? {
+                    Some(now) if is_as_retried(&retried, &now) => {
+                        Ok(server.apply(step, self.before.daemon_set, interrupt.requested()).await)
+                    }
+                    _ => {
+                        let name = self.report.daemon_set.title();
+                        Err(CommandError::new(format!("{name} was changed after it was retried")))
+                    }
+                }
+            };
+            let application = show_progress(work, &self.session.progress, io).await;
+            self.session.print_warnings(io)?;
+            let (left, error) = match application {
+                Ok(Application::Applied(_)) => {
+                    self.deleted += 1;
+                    continue;
+                }
+                Ok(Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error)))
+                | Err(error) => (LeftBecause::NotReached, error),
+                Ok(Application::Unknown(error) | Application::NotSeen(error)) if is_dry_run => {
+                    (LeftBecause::NotReached, error)
+                }
+                Ok(Application::Unknown(error)) => {
+                    let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
+                    (LeftBecause::Unknown, CommandError { exit, ..error })
+                }
+                Ok(Application::NotSeen(error)) => {
+                    let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
+                    (
+                        LeftBecause::Unknown,
+                        error.hint("the pod was not deleted when it was read again, and may still be"),
+                    )
+                }
+                Ok(Application::Refused(_) | Application::Recreated | Application::Kept(..)) => {
+                    self.leave(pod, LeftBecause::Changed);
+                    changed.push(pod.name.as_str());
+                    continue;
+                }
+            };
+            return Err(self.end_deletions(pod, left, error, io, out));
+        }
+        if !changed.is_empty() {
+            let left = count_and(
+                changed.len(),
+                "pod",
+                ["was changed after it was read, and is", "were changed after they were read, and are"],
+            );
+            warn(vec![format!("{left} left: {}", changed.join(", "))], io)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the deletions with a pod that was not deleted, or not for certain, and notes that none after it is.
+    fn end_deletions(
+        &mut self,
+        last: &PodRef,
+        left: LeftBecause,
+        error: CommandError,
+        io: &Io<'_>,
+        out: &mut dyn Write,
+    ) -> Failure {
+        let plan = self.plan;
+        let rest = plan.steps.iter().filter_map(pod_of).skip_while(|pod| *pod != last);
+        rest.for_each(|pod| self.leave(pod, if pod == last { left } else { LeftBecause::NotReached }));
+        let mut so_far = format!("pods deleted before that: {}", self.deleted);
+        let stage = match self.report.outcome.stage {
+            ChangeStage::TriedOut => ChangeStage::Refused,
+            stage => {
+                so_far = format!("the annotation {RETRIED_ANNOTATION} was written; {so_far}");
+                if left == LeftBecause::Unknown { ChangeStage::Unknown } else { stage }
+            }
+        };
+        if left == LeftBecause::Unknown {
+            so_far = format!("it is not known whether pod {} was deleted; {so_far}", last.name);
+        }
+        let error = error.hint(self.repeat().after(&so_far));
+        self.not_applied(stage, error, io, out)
+    }
+
+    /// Notes why a pod of the plan is not deleted.
+    fn leave(&mut self, pod: &PodRef, left: LeftBecause) {
+        let is_it = |backoff: &&mut Backoff| backoff.pod.as_ref().is_some_and(|found| found.pod == pod.name);
+        self.report.backoffs.iter_mut().filter(is_it).for_each(|backoff| backoff.left = Some(left));
+    }
+
+    /// Returns how to remove what was noted about a pace that was not set.
+    fn noted_pace(&self, object: &Value) -> Option<Fix> {
+        let noted = |object: &Value| object.pointer("/metadata/annotations")?.get(RAISED_PACE_ANNOTATION).cloned();
+        noted(object).filter(|now| noted(&self.before.daemon_set.object).as_ref() != Some(now))?;
+        let name = &self.report.daemon_set;
+        let command = Command::kubectl(&["annotate"]).namespace(&name.namespace).name(name.full());
+        let advice = format!("the annotation {RAISED_PACE_ANNOTATION} was written all the same; to remove it");
+        Some(Fix::new(advice, command.name(format!("{RAISED_PACE_ANNOTATION}-"))))
+    }
+
+    /// Returns how to find out about the change, or to repeat it without doing more than was asked for.
+    fn repeat(&self) -> Fix {
+        let daemon_set = &self.report.daemon_set;
+        let on =
+            |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
+        let command = match self.plan.action {
+            Action::Undo { to_revision } => match self.settings.replaces_pods() {
+                true => daemon_set.undo(to_revision),
+                // Of a DaemonSet that is held, the updated nodes are rolled back otherwise.
+                false => daemon_set.undo(to_revision).switch("--no-wait"),
+            },
+            Action::Set(fields) => set::command(daemon_set, fields),
+            Action::Retry => daemon_set.command(Subcommand::Retry),
+            Action::Pause => daemon_set.command(Subcommand::Pause),
+            Action::Resume => daemon_set.command(Subcommand::Resume),
+            Action::Partition(_) => {
+                return Fix::new("to see how far it is", daemon_set.command(Subcommand::Status));
+            }
+            Action::Restart => {
+                let advice = "before you restart again, see whether the template was changed";
+                return Fix::new(advice, on(&["ds", "history", "--diff"]));
+            }
+        };
+        let dry_run = (self.settings.dry_run == DryRun::Server).then_some("--dry-run=server");
+        let switches = self.switches.iter().copied().chain(dry_run);
+        Fix::new("to repeat it", switches.fold(command, |command, switch| command.switch(switch)))
+    }
+
+    /// Notes that a step was applied, and how the server's result differs from the planned one, because of webhooks and
+    /// defaults.
+    pub(super) fn note_applied(&mut self, stage: ChangeStage, object: &Value) {
+        self.report.outcome.stage = stage;
+        let Ok(planned) = self.plan.applied_to(&self.before.daemon_set.object) else { return };
+        let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
+        self.report.outcome.made_by_server = match (template(&planned), template(object)) {
+            _ if !self.report.kind.changes_template() => changes(&planned, object),
+            (Some(planned), Some(made)) => difference(&planned, &made),
+            _ => Vec::new(),
+        };
+    }
+
+    /// Returns the sentence that the change was made, as kubectl prints it.
+    pub(super) fn applied(&self) -> String {
+        let verb = match self.plan.action {
+            Action::Undo { .. } => "rolled back",
+            Action::Restart if !self.report.pods_left.is_empty() => "changed; no pod restarts until it is deleted",
+            Action::Restart => "restarted",
+            Action::Retry if self.deleted > 0 => {
+                return format!(
+                    "{} retried; {} deleted",
+                    sanitize(&self.report.daemon_set.full()),
+                    count(self.deleted, "pod")
+                );
+            }
+            Action::Retry => "retried",
+            Action::Set(_) => "updated",
+            Action::Pause => "paused",
+            Action::Resume => "resumed",
+            Action::Partition(_) => "partitioned",
+        };
+        format!("{} {verb}", sanitize(&self.report.daemon_set.full()))
+    }
+
+    /// Prints the plan with the object, or the sentence that the change was made.
+    pub(super) fn print_result(&self, object: &Value, io: &Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+        let dry_run = match self.settings.dry_run {
+            DryRun::Off => "",
+            DryRun::Client => " (dry run)",
+            DryRun::Server => " (server dry run)",
+        };
+        let sentence = self.view(io).show(&self.applied());
+        self.print(&format!("{sentence}{dry_run}\n"), Some(object), io, out)
+    }
+
+    /// Prints the plan with its outcome and the object, only a name, or else a text.
+    pub(super) fn print(
+        &self,
+        text: &str,
+        object: Option<&Value>,
+        io: &Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let mut object = object.cloned();
+        if let Some(metadata) = object.iter_mut().find_map(|object| object.get_mut("metadata")?.as_object_mut()) {
+            // As kubectl does.
+            metadata.remove("managedFields");
+        }
+        let mut report = ChangePlan { object, ..self.report.clone() };
+        match &self.settings.output {
+            None => write!(out, "{text}")?,
+            Some(Output::Name) => writeln!(out, "{}", sanitize(&report.daemon_set.full()))?,
+            output => drop(output::print_data(output.as_ref(), &mut report, &self.view(io), out)?),
+        }
+        Ok(())
+    }
+
+    /// Prints that the change was applied, waits for the controller, and prints the outcome.
+    pub(super) async fn finish(
+        &mut self,
+        snapshot: &Snapshot,
+        object: &Value,
+        io: &Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Exit, Failure> {
+        // Without the permission to list revisions a new one cannot be seen, and what is being deleted is not reconciled.
+        let sees_revisions = snapshot.gap(Kind::ControllerRevisions, &self.report.daemon_set.namespace).is_none();
+        let sees_outcome = sees_revisions || !self.report.kind.changes_template();
+        // That the controller looks at the object leaves no trace in it.
+        let sees_outcome = sees_outcome && self.plan.action != Action::Retry;
+        let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
+        let Some(patience) = self.settings.patience().filter(|_| is_observed) else {
+            self.print_result(object, io, out)?;
+            if self.settings.output.is_none() {
+                write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;
+            }
+            out.flush()?;
+            return Ok(Exit::Success);
+        };
+        let is_text = self.settings.output.is_none();
+        if is_text {
+            write!(out, "{}", self.view(io).show(&self.applied()))?;
+            out.flush()?;
+        }
+        let mut put_back = None;
+        let error = match self.wait(object, patience, io).await {
+            Ok(Some((outcome, by))) => {
+                self.report.outcome = outcome;
+                if by.is_some() && self.plan.action != Action::Pause {
+                    self.report.outcome.stage = ChangeStage::Unknown;
+                }
+                put_back = by;
+                None
+            }
+            Ok(None) if self.is_missing(object).await => {
+                let message = "the API server confirmed the change, but the DaemonSet does not have it";
+                let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+                self.report.outcome.stage = ChangeStage::Unknown;
+                Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
+            }
+            Ok(None) => Some(not_observed(Some(patience))),
+            Err(error) => Some(CommandError {
+                message: format!("the change was applied, and waiting for the controller failed: {}", error.message),
+                ..error
+            }),
+        };
+        if is_text && error.is_none() {
+            write!(out, "{}", self.view(io).text(|page| render::change::outcome(&self.report, page)))?;
+        } else if is_text {
+            writeln!(out)?;
+            write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;
+        } else {
+            self.print_result(object, io, out)?;
+        }
+        out.flush()?;
+        match error {
+            None => match put_back {
+                Some(by) => Err(self.put_back(&by).into()),
+                None => Ok(Exit::Success),
+            },
+            Some(error) if matches!(error.exit, Exit::Interrupted | Exit::OutcomeUnknown) => Err(error.into()),
+            Some(error) => Err(CommandError { exit: Exit::NotObserved, stands_alone: false, ..error }.into()),
+        }
+    }
+
+    /// Makes the error of a change that did not last.
+    fn put_back(&self, by: &[String]) -> CommandError {
+        let by = by.iter().map(|manager| format!("{manager:?}"));
+        let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
+        if self.plan.action != Action::Pause {
+            let message = format!(
+                "the API server confirmed the change, but the DaemonSet no longer has it: {by} has taken it back"
+            );
+            let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+            return error.hint(self.repeat());
+        }
+        let name = &self.report.daemon_set;
+        let message = format!("the rollout of {} is not paused: {by} has put the update strategy back", name.title());
+        let error = CommandError::new(message);
+        refusal::not_held(error, name, None)
+    }
+
+    /// Returns whether a DaemonSet has nothing of this change, or is not paused although this change has paused it.
+    fn is_put_back(&self, live: &DaemonSet, changed_again: bool) -> bool {
+        let before = self.before.daemon_set;
+        if live.metadata.uid != before.metadata.uid {
+            return false;
+        }
+        if self.plan.action != Action::Pause {
+            let patches = self.plan.steps.iter().filter_map(|step| match step {
+                Step::PatchDaemonSet(patch) => Some(patch),
+                _ => None,
+            });
+            return changed_again && patches.into_iter().all(|patch| is_undone(patch, &before.object, &live.object));
+        }
+        match &live.spec.update_strategy {
+            UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
+            UpdateStrategy::RollingUpdate(rolling) => !rolling.paused,
+        }
+    }
+
+    /// Returns whether the DaemonSet is older than the object with the change.
+    async fn is_missing(&self, object: &Value) -> bool {
+        let applied = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let Ok(live) = self.session.source.live() else { return false };
+        let read = timeout(REREAD, live.read_daemon_set(self.before.daemon_set)).await;
+        matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied)
+    }
+
+    /// Waits until the controller has observed the change; returns `None` if it has not in time. If a pause was put back, the
+    /// field managers that did it are returned, too.
+    async fn wait(
+        &self,
+        object: &Value,
+        patience: Duration,
+        io: &Io<'_>,
+    ) -> Result<Option<(ChangeOutcome, Option<Vec<String>>)>, CommandError> {
+        let query = Query { wanted: Wanted::History(PodsOf::None), ..Query::of(self.before.daemon_set) };
+        let applied = AppliedChange::new(&self.report, object, self.before);
+        let settled = Instant::now() + REACTION.min(patience / 2);
+        let outcome = |snapshot: &Snapshot| {
+            let daemon_set = snapshot.daemon_sets_of_any_flavor().next()?;
+            let outcome = applied.outcome(daemon_set, snapshot)?;
+            if self.is_put_back(daemon_set, outcome.changed_again) {
+                return Some((outcome, Some(managers(object, &daemon_set.object))));
+            }
+            // Only a pause that lasts is one.
+            let is_settled = self.plan.action != Action::Pause || Instant::now() >= settled;
+            is_settled.then_some((outcome, None))
+        };
+        tokio::select! {
+            biased;
+            outcome = self.session.poll_until(&query, patience, outcome) => Ok(outcome?),
+            () = io.interrupt.requested() => Err(interrupted()),
+        }
+    }
+}

@@ -63,8 +63,8 @@ pub fn run_options(is_colored: bool, out: &mut dyn Write) -> Result<Exit, Failur
     Ok(Exit::Success)
 }
 
-/// Returns the whole command line, with help in kubectl's form, for a program that is called so.
-pub(super) fn command(program: &str) -> Command {
+/// Returns the whole command line, with help in kubectl's form for the root and for one subcommand, for a program that is called so.
+pub(super) fn command(program: &str, subcommand: Option<&str>) -> Command {
     let command = super::command()
         .bin_name(program)
         .disable_help_flag(true)
@@ -88,7 +88,11 @@ pub(super) fn command(program: &str) -> Command {
         };
         describe(subcommand.mut_args(own).args(hidden), program)
     };
-    super::help::describe(command, program).mut_subcommands(describe)
+    let command = super::help::describe(command, program);
+    match subcommand {
+        Some(name) => command.mut_subcommand(name, describe),
+        None => command,
+    }
 }
 
 /// Returns a text that calls the program as it was called.

@@ -175,7 +175,8 @@ pub fn command() -> clap::Command {
 
 fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<Cli, clap::Error> {
     let attempt = |arguments: &[OsString]| {
-        help::command(program).try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
+        let command = help::command(program, words::subcommand(arguments).as_deref());
+        command.try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
     };
     if arguments.iter().any(|argument| argument.to_str().is_some_and(shell::is_unread)) {
         let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";

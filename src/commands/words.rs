@@ -4,21 +4,27 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
 
-use super::help;
 use super::parse::flavor_of_type;
 use crate::cluster::similar_names;
-use crate::report::fix::PROGRAM;
 
 /// Returns where the words are.
 pub(super) fn places(arguments: &[OsString]) -> Vec<usize> {
-    find(arguments).0
+    find(&super::command(), arguments).0
+}
+
+/// Returns the name of the subcommand.
+pub(super) fn subcommand(arguments: &[OsString]) -> Option<String> {
+    find(&super::command(), arguments).1.map(|subcommand| subcommand.get_name().to_owned())
 }
 
 /// Turns `undo daemonset NAME`, as `kubectl rollout undo` takes it, into `undo daemonset/NAME`, wherever flags are; and of
 /// a command that takes several names, each.
 pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
-    let (places, command) = find(arguments);
-    let names = command.get_positionals().next().filter(|first| ["name", "names"].contains(&first.get_id().as_str()));
+    let root = super::command();
+    let (places, subcommand) = find(&root, arguments);
+    let names = subcommand
+        .and_then(|subcommand| subcommand.get_positionals().next())
+        .filter(|first| ["name", "names"].contains(&first.get_id().as_str()));
     let (Some(names), [_, kind, rest @ ..]) = (names, &places[..]) else { return };
     let Some(kind) = arguments[*kind].to_str().filter(|word| flavor_of_type(word).is_some()).map(str::to_owned) else {
         return;
@@ -45,7 +51,7 @@ pub(super) fn begin_with_type(arguments: &[OsString]) -> bool {
 pub(super) fn begin_with_typo(arguments: &[OsString]) -> bool {
     let word = places(arguments).first().map(|place| arguments[*place].to_string_lossy().into_owned());
     let Some(word) = word.filter(|word| !word.contains(['-', '.', '/'])) else { return false };
-    let command = help::command(PROGRAM);
+    let command = super::command();
     let names: Vec<&str> = command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
     let near = similar_names(&word, names);
     near.iter().any(|name| !name.contains(word.as_str()) && !word.contains(name.as_str()))
@@ -73,11 +79,9 @@ pub(super) fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, Opti
     Some((word(0).to_owned(), Some(meant)))
 }
 
-/// Returns where the words are, and the command that takes those after the first.
-fn find(arguments: &[OsString]) -> (Vec<usize>, Command) {
-    let mut command = help::command(PROGRAM);
-    // Flags of every command become those of each subcommand.
-    command.build();
+/// Returns where the words are, and the subcommand that takes those after the first.
+fn find<'a>(root: &'a Command, arguments: &[OsString]) -> (Vec<usize>, Option<&'a Command>) {
+    let mut subcommand = None;
     let mut places = Vec::new();
     let mut rest = arguments.iter().enumerate().skip(1);
     while let Some((place, argument)) = rest.next() {
@@ -85,32 +89,37 @@ fn find(arguments: &[OsString]) -> (Vec<usize>, Command) {
         if text == "--" {
             places.extend(rest.by_ref().map(|(place, _)| place));
         } else if text.starts_with('-') && text.len() > 1 {
-            if takes_the_next(&command, &text) {
+            if takes_the_next(root, subcommand, &text) {
                 rest.next();
             }
         } else {
             if places.is_empty() {
-                let subcommand = command.find_subcommand(argument).cloned();
-                command = subcommand.unwrap_or(command);
+                subcommand = root.find_subcommand(argument);
             }
             places.push(place);
         }
     }
-    (places, command)
+    (places, subcommand)
 }
 
 /// Returns whether the value of a flag is the next argument.
-fn takes_the_next(command: &Command, text: &str) -> bool {
-    let takes_value = |flag: &Arg| flag.get_num_args().is_some_and(|values| values.min_values() > 0);
+fn takes_the_next(root: &Command, subcommand: Option<&Command>, text: &str) -> bool {
+    let takes_value = |flag: &Arg| match flag.get_num_args() {
+        Some(values) => values.min_values() > 0,
+        None => flag.get_action().takes_values(),
+    };
+    // A subcommand may have its own form of a flag of every command.
+    let of_root = || root.get_arguments().filter(|flag| subcommand.is_none() || flag.is_global_set());
+    let flags = || subcommand.into_iter().flat_map(Command::get_arguments).chain(of_root());
     if let Some(long) = text.strip_prefix("--") {
         let is_meant = |flag: &&Arg| {
             flag.get_long() == Some(long) || flag.get_all_aliases().is_some_and(|aliases| aliases.contains(&long))
         };
-        return command.get_arguments().find(is_meant).is_some_and(takes_value);
+        return flags().find(is_meant).is_some_and(takes_value);
     }
     let mut letters = text.chars().skip(1);
     while let Some(letter) = letters.next() {
-        if command.get_arguments().any(|flag| flag.get_short() == Some(letter) && takes_value(flag)) {
+        if flags().find(|flag| flag.get_short() == Some(letter)).is_some_and(takes_value) {
             return letters.next().is_none();
         }
     }

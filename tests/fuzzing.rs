@@ -18,9 +18,9 @@ use serde_json::{Map, Value, json};
 
 use crate::client::server::{Reply, Server};
 use crate::client::{cluster, node, options, pod, protobuf_list, read};
-use crate::oracle::random::Random;
 use crate::recorded;
 use crate::support::nasty_strings;
+use crate::support::random::{Random, times};
 
 /// Values that have been trouble somewhere.
 static NASTY: LazyLock<Vec<Value>> = LazyLock::new(|| {
@@ -64,11 +64,11 @@ impl Drop for Seed {
     }
 }
 
-/// Runs a test with so many seeds, unless the environment says how many.
-fn each_seed(number: u64, mut test: impl FnMut(&mut Random)) {
+/// Runs a test with so many seeds, fewer on a change, unless the environment says how many.
+fn each_seed(number: usize, mut test: impl FnMut(&mut Random)) {
     let from_environment = |name| env::var(name).ok().map(|value| value.parse().unwrap());
     let first = from_environment("KUBECTL_DS_SEED").unwrap_or(1);
-    for seed in first..first + from_environment("KUBECTL_DS_FUZZ").unwrap_or(number) {
+    for seed in first..first + from_environment("KUBECTL_DS_FUZZ").unwrap_or(times(number) as u64) {
         let seed = Seed(seed);
         test(&mut Random::new(seed.0));
     }

@@ -1,34 +1,31 @@
-//! The one test binary.
+//! The hermetic tests: Rust alone, no cluster, no network.
 
-#[cfg(feature = "e2e")]
-mod api;
 mod architecture;
 #[cfg(feature = "live")]
 mod client;
 #[cfg(feature = "live")]
 mod commands;
-#[cfg(feature = "e2e")]
-mod differential;
 #[cfg(feature = "live")]
 mod docs;
 mod dumps;
-#[cfg(feature = "e2e")]
-mod e2e;
 #[cfg(feature = "live")]
 mod fuzzing;
 #[cfg(unix)]
 mod interruption;
 #[cfg(feature = "live")]
 mod numbers;
-mod oracle;
 mod recorded;
+mod recorded_answers;
 #[cfg(feature = "live")]
 mod screens;
 mod shown_changes;
+#[expect(dead_code, reason = "the end-to-end tests use more of it")]
 mod support;
 mod templates;
 #[cfg(feature = "live")]
 mod terminal;
 mod unified_diff;
 mod upstream;
+#[cfg(unix)]
+mod workflows;
 mod written_yaml;

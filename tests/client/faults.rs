@@ -13,10 +13,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::server::{Asked, Reply, Server};
+use super::server::{Asked, JSON, Reply, Server, of_proxies};
 use super::writing::Store;
-use super::{JSON, cluster, json_list, refusal};
+use super::{cluster, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
+use crate::support::random::{all_is_tried, share};
 
 /// The command lines.
 const COMMANDS: &[&[&str]] = &[
@@ -98,23 +99,6 @@ pub(super) fn faults(answer: &Reply) -> Vec<(String, Fault)> {
     let huge = "x\u{1b}[31m".repeat(200_000);
     add("huge 500", Arc::new(move |_| Reply::of(500, "text/plain", huge.clone())));
     faults
-}
-
-/// Returns what answers in the place of an API server, which says nothing about what became of a request.
-pub(crate) fn of_proxies() -> [(&'static str, Reply); 7] {
-    let page = |code: u16, text: &str| Reply::of(code, "text/html", format!("<html><title>{text}</title></html>"));
-    [
-        ("302 of a proxy", Reply::of(302, "text/html", "").with("location", "/login")),
-        ("400 of a proxy", page(400, "Bad Request")),
-        ("401 of a proxy", page(401, "Sign in")),
-        ("403 of a proxy", page(403, "Forbidden")),
-        ("404 of a proxy", Reply::of(404, "text/plain; charset=utf-8", "404 page not found\n")),
-        (
-            "404 of a gateway",
-            Reply::of(404, JSON, r#"{"status":"Failure","code":404,"reason":"NotFound","message":"no route matched"}"#),
-        ),
-        ("499 of a proxy", Reply::of(499, "text/plain", "client closed request")),
-    ]
 }
 
 /// Returns the clocks of servers whose `Date` is wrong.
@@ -290,7 +274,10 @@ fn run(command: &'static [&str], cell: Option<&Cell>, store: &Arc<Store>) -> (En
         }
     });
     let address = format!("http://{}", server.address);
-    let mut arguments = command.to_vec();
+    // Without a fault, only a busy machine makes it slow.
+    let patient = |argument: &&'static str| if *argument == "--timeout=2s" { "--timeout=30s" } else { *argument };
+    let mut arguments: Vec<&str> =
+        if cell.is_some() { command.to_vec() } else { command.iter().map(patient).collect() };
     let timeout = if cell.is_some() { "--request-timeout=1s" } else { "--request-timeout=30s" };
     arguments.extend(["--server", &address, timeout]);
     let ended = end(kubectl_ds(&arguments), None);
@@ -468,6 +455,7 @@ fn no_fault_leads_to_a_wrong_answer() {
         }
         faultless.push(ended);
     }
+    let cells = share(cells);
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // They wait for timeouts and retries most of the time.
     thread::scope(|scope| {
@@ -501,5 +489,5 @@ fn no_fault_leads_to_a_wrong_answer() {
     problems.sort();
     let stale: Vec<_> = KNOWN.iter().filter(|known| !failed.iter().any(|(cell, ..)| is_known(cell, known))).collect();
     assert!(problems.is_empty(), "{} of {} cells:\n{}", problems.len(), cells.len(), problems.join("\n"));
-    assert!(stale.is_empty(), "these no longer fail; remove them from KNOWN: {stale:#?}");
+    assert!(stale.is_empty() || !all_is_tried(), "these no longer fail; remove them from KNOWN: {stale:#?}");
 }

@@ -50,8 +50,8 @@ fn serve(pods: usize, log: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'stat
     })
 }
 
-fn text(lines: impl Into<String>) -> Reply {
-    Reply::of(200, "text/plain", lines.into())
+fn text(lines: impl Into<Vec<u8>>) -> Reply {
+    Reply::of(200, "text/plain", lines)
 }
 
 fn arguments(server: &Server, arguments: &[&str]) -> Vec<String> {
@@ -333,17 +333,19 @@ fn peak(pid: u32) -> Option<usize> {
 #[test]
 fn forty_pods_that_log_much_take_less_than_60_mb() {
     // Every line is another one, and they are short, which takes most memory.
-    let word = |mut number: usize| {
-        let letters = std::iter::repeat_with(|| {
-            number /= 26;
-            char::from(b'a' + u8::try_from(number % 26).unwrap())
-        });
-        letters.take(6).collect::<String>()
-    };
+    let letters = |number: usize| [number / 26 % 26, number % 26].map(|letter| b'a' + u8::try_from(letter).unwrap());
     for width in [10, 300] {
+        let line = |at: usize| {
+            let mut line = vec![b' '; width];
+            line[width - 4..].copy_from_slice(&[letters(at / 676), letters(at)].concat());
+            line.push(b'\n');
+            line
+        };
+        let log: Vec<u8> = (0..4_000_000 / width).flat_map(line).collect();
         let server = serve(40, move |_, number| {
-            let line = |at: usize| format!("{:>width$}\n", word((number * 1_000_000 + at) * 26));
-            text((0..4_000_000 / width).map(line).collect::<String>())
+            let mut log = log.clone();
+            log.chunks_mut(width + 1).for_each(|line| line[width - 6..width - 4].copy_from_slice(&letters(number)));
+            text(log)
         });
         let mut command = kubectl_ds(&arguments(&server, &["--reason", "CrashLooping", "--tail", "-1"]));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

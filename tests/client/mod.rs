@@ -7,7 +7,7 @@ mod clusters;
 mod config_objects;
 mod connecting;
 mod equal_reports;
-pub(crate) mod faults;
+mod faults;
 mod lies;
 #[cfg(unix)]
 mod logs;
@@ -15,7 +15,6 @@ mod nonsense;
 mod reading;
 mod retry;
 mod rollbacks;
-pub(crate) mod server;
 mod staged_faults;
 #[cfg(unix)]
 mod staged_interrupts;
@@ -41,10 +40,11 @@ use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::{Pod, PodSpec};
 use kubectl_ds::model::snapshot::{Kind, Snapshot};
 use serde_json::{Value, json};
-use server::{Asked, Reply, Server};
+
+pub(crate) use crate::support::server;
+use server::{Asked, JSON, Reply, Server};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const JSON: &str = "application/json";
 
 /// Flags that lead to a server, in an empty environment.
 pub(crate) fn options(server: &Server) -> ConnectOptions {

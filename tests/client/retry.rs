@@ -9,11 +9,12 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::faults::{Extent, Fault, dated, faults, of_proxies, refuses, wrong_dates};
-use super::server::{Asked, Reply, Server};
+use super::faults::{Extent, Fault, dated, faults, refuses, wrong_dates};
+use super::server::{Asked, Reply, Server, of_proxies};
 use super::staged_faults::FAULTS;
 use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
+use crate::support::random::share;
 
 const RETRY: &[&str] = &["retry", "agent", "-n", "team", "-o", "json"];
 const ANNOTATION: &str = "kubectl-ds/retried-at";
@@ -578,7 +579,7 @@ fn wrong(cell: &Cell, cluster: &Cluster, ended: &Ended) -> Option<String> {
 
 #[test]
 fn no_fault_hides_what_became_of_a_pod() {
-    let cells = cells();
+    let cells = share(cells());
     assert!(cells.iter().any(|cell| cell.method == "DELETE"));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // They wait for timeouts and retries most of the time.

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::faults::{Extent, Fault, dated, faults, of_proxies, refuses, wrong_dates};
-use super::server::{Asked, Reply, Server};
+use super::faults::{Extent, Fault, dated, faults, refuses, wrong_dates};
+use super::server::{Asked, Reply, Server, of_proxies};
 use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
+use crate::support::random::share;
 
 const DELETING: &[&str] =
     &["partition", "agent", "0", "-n", "team", "-o", "json", "--image=agent=agent:2", "--progress-deadline=3s"];
@@ -422,7 +423,7 @@ fn cells(command: &'static [&'static str]) -> Vec<Cell> {
 
 #[test]
 fn no_fault_leads_a_staged_rollout_astray() {
-    let cells = [cells(DELETING), cells(EVICTING)].concat();
+    let cells = share([cells(DELETING), cells(EVICTING)].concat());
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // They wait for timeouts and retries most of the time.
     thread::scope(|scope| {

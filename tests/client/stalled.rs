@@ -12,6 +12,7 @@ use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
 use super::{JSON, json_list};
 use crate::screens::{Ended, end, kubectl_ds};
+use crate::support::in_process::{FastClock, run_fast};
 
 /// What is said after ten seconds.
 const STILL_WAITING: &str = "still waiting for the API server (10s)";
@@ -23,16 +24,30 @@ const REREAD: Duration = Duration::from_secs(30);
 /// A command, and which of its requests stall.
 type Run = (&'static [&'static str], fn(&Asked) -> bool);
 
-/// Runs a command on a server that is silent for a time before it answers some requests.
-fn run(arguments: &[&str], silence: Duration, stalls: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Ended {
-    let cluster = Cluster::new();
-    let server = Server::start(move |asked| {
-        if stalls(asked) {
-            thread::sleep(silence);
+/// Runs a command on a server that is silent for a time before it answers some requests, both on a fast clock; returns how long it took,
+/// too.
+fn run(
+    arguments: &[&str],
+    silence: Duration,
+    stalls: impl Fn(&Asked) -> bool + Send + Sync + 'static,
+) -> (Ended, Duration) {
+    let (cluster, clock) = (Cluster::new(), FastClock::default());
+    let server = Server::start({
+        let clock = clock.clone();
+        move |asked| {
+            if stalls(asked) {
+                clock.sleep(silence);
+            }
+            cluster.answer(asked)
         }
-        cluster.answer(asked)
     });
-    end(kubectl_ds(&[arguments, &["-n", "team", "--server", &format!("http://{}", server.address)]].concat()), None)
+    run_fast(&on(&server, arguments), &clock)
+}
+
+/// Returns arguments with those that lead to a server.
+fn on(server: &Server, arguments: &[&str]) -> Vec<String> {
+    let server = format!("http://{}", server.address);
+    [arguments, &["-n", "team", "--server", &server]].concat().into_iter().map(str::to_owned).collect()
 }
 
 fn is_change(asked: &Asked) -> bool {
@@ -55,12 +70,12 @@ fn a_long_wait_for_the_server_is_told() {
     thread::scope(|scope| {
         for (arguments, stalls) in runs {
             scope.spawn(move || {
-                let ended = run(arguments, Duration::from_secs(11), stalls);
+                let (ended, _) = run(arguments, Duration::from_secs(11), stalls);
                 assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
                 assert_eq!(ended.err.matches(STILL_WAITING).count(), 1, "{arguments:?}: {}", ended.err);
             });
         }
-        let quick = run(SET, Duration::ZERO, |_| false);
+        let (quick, _) = run(SET, Duration::ZERO, |_| false);
         assert!(!quick.err.contains("waiting"), "{}", quick.err);
     });
 }
@@ -93,8 +108,7 @@ fn pods_that_were_refused_are_asked_for_within_seconds_or_not_at_all() {
                     _ => cluster.answer(asked),
                 });
                 let start = Instant::now();
-                let server = format!("http://{}", server.address);
-                let ended = end(kubectl_ds(&[arguments, &["-n", "team", "--server", &server]].concat()), None);
+                let ended = end(kubectl_ds(&on(&server, arguments)), None);
                 assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
                 assert_eq!(is_asked.load(Ordering::SeqCst), asks, "{arguments:?}");
                 assert!(start.elapsed() < SILENCE / 3, "{arguments:?}: {:?}", start.elapsed());
@@ -133,8 +147,7 @@ fn all_pods_that_were_refused_are_asked_for_at_once() {
             _ => cluster.answer(asked),
         }
     });
-    let server = format!("http://{}", server.address);
-    let ended = end(kubectl_ds(&["coverage", "agent", "-n", "team", "--server", &server]), None);
+    let ended = end(kubectl_ds(&on(&server, &["coverage", "agent"])), None);
     assert_eq!((ended.code, *met.0.lock().unwrap()), (Some(0), 2), "{} {}", ended.out, ended.err);
 }
 
@@ -160,12 +173,11 @@ fn a_change_that_is_never_answered_ends_as_unknown() {
     thread::scope(|scope| {
         for (arguments, answers_reads) in commands.iter().flat_map(|command| [(*command, true), (*command, false)]) {
             scope.spawn(move || {
-                let (start, is_silent) = (Instant::now(), AtomicBool::new(false));
-                let ended = run(arguments, 3 * SILENCE, move |asked| {
+                let is_silent = AtomicBool::new(false);
+                let (ended, took) = run(arguments, 3 * SILENCE, move |asked| {
                     is_silent.fetch_or(is_change(asked), Ordering::SeqCst);
                     is_change(asked) || is_silent.load(Ordering::SeqCst) && !answers_reads
                 });
-                let took = start.elapsed();
                 assert_eq!(ended.code, Some(7), "{arguments:?}: {}", ended.err);
                 assert!(ended.err.contains("it is not known whether the change was applied"), "{}", ended.err);
                 assert!(ended.err.contains("still waiting for the API server (40s)"), "{}", ended.err);
@@ -182,36 +194,44 @@ fn a_change_that_is_not_answered_within_its_timeout_ends_as_unknown() {
         &["pause", "agent", "--timeout=2s"],
         &["restart", "agent", "--timeout=2s"],
     ];
-    for arguments in commands {
-        let start = Instant::now();
-        let ended = run(arguments, SILENCE, is_change);
-        assert_eq!(ended.code, Some(7), "{arguments:?}: {}", ended.err);
-        assert!(ended.err.contains("the API server has not answered the change within 2s"), "{}", ended.err);
-        assert!(ended.err.contains("it is not known whether the change was applied"), "{}", ended.err);
-        assert!(start.elapsed() < SILENCE / 2, "{arguments:?}: {:?}", start.elapsed());
-    }
+    thread::scope(|scope| {
+        for arguments in commands {
+            scope.spawn(move || {
+                let cluster = Cluster::new();
+                let server = Server::start(move |asked| {
+                    if is_change(asked) {
+                        thread::sleep(SILENCE);
+                    }
+                    cluster.answer(asked)
+                });
+                let start = Instant::now();
+                let ended = end(kubectl_ds(&on(&server, arguments)), None);
+                assert_eq!(ended.code, Some(7), "{arguments:?}: {}", ended.err);
+                assert!(ended.err.contains("the API server has not answered the change within 2s"), "{}", ended.err);
+                assert!(ended.err.contains("it is not known whether the change was applied"), "{}", ended.err);
+                assert!(start.elapsed() < SILENCE / 2, "{arguments:?}: {:?}", start.elapsed());
+            });
+        }
+    });
 }
 
 /// Whoever has to roll back by hand must learn that soon.
 #[test]
 fn a_rollback_does_not_wait_for_a_silent_server_for_ever() {
-    let cluster = Cluster::new();
+    let (cluster, clock) = (Cluster::new(), FastClock::default());
     let server = Server::start({
-        let (cluster, is_stopped) = (cluster.clone(), AtomicBool::new(false));
+        let (cluster, clock, is_stopped) = (cluster.clone(), clock.clone(), AtomicBool::new(false));
         move |asked| {
             let is_stop = asked.method == "POST" && String::from_utf8_lossy(&asked.body).contains("Stopped");
             is_stopped.fetch_or(is_stop, Ordering::SeqCst);
             if is_stopped.load(Ordering::SeqCst) && asked.path().ends_with("/daemonsets/agent") {
-                thread::sleep(Duration::from_secs(150));
+                clock.sleep(2 * SILENCE);
             }
             cluster.answer(asked)
         }
     });
-    let address = format!("http://{}", server.address);
-    let stage =
-        ["partition", "agent", "0", "-n", "team", "--image=agent=agent:2", "--verify=false", "--on-failure=undo"];
-    let began = Instant::now();
-    let ended = end(kubectl_ds(&[&stage[..], &["--server", &address]].concat()), None);
+    let stage = ["partition", "agent", "0", "--image=agent=agent:2", "--verify=false", "--on-failure=undo"];
+    let (ended, took) = run_fast(&on(&server, &stage), &clock);
     assert_eq!((ended.code, cluster.is_suspended()), (Some(3), true), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains(STILL_WAITING) && ended.err.contains("the API server does not answer"), "{}", ended.err);
     assert!(
@@ -219,5 +239,5 @@ fn a_rollback_does_not_wait_for_a_silent_server_for_ever() {
         "{}",
         ended.err
     );
-    assert!(began.elapsed() < SILENCE + REREAD, "{:?}", began.elapsed());
+    assert!(took < SILENCE + REREAD, "{took:?}");
 }

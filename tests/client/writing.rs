@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::faults::of_proxies;
-use super::server::{Reply, Server};
+use super::server::{Reply, Server, of_proxies};
 use super::{JSON, daemon_set, json_list, refusal};
 use crate::screens::{Ended, check};
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::run;
+use crate::support::has_program;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -123,7 +124,7 @@ fn the_scripts_in_the_repository_are_those_that_are_printed() {
     ] {
         let ended = run(&["completion", shell]);
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{shell}");
-        crate::docs::must_be(&format!("../completions/{file}"), &ended.out);
+        crate::support::documents::must_be(&format!("../completions/{file}"), &ended.out);
     }
 }
 
@@ -217,14 +218,16 @@ fn tab_completes_in_bash() {
 }
 
 #[test]
-#[cfg_attr(not(has_zsh), ignore = "needs zsh")]
 fn tab_completes_in_zsh() {
-    let setup = "autoload -U compinit && compinit -u -D; source <(kubectl-ds completion zsh)";
-    tab_completes(Shell::start("zsh -f -i", setup));
+    if has_program("zsh") {
+        let setup = "autoload -U compinit && compinit -u -D; source <(kubectl-ds completion zsh)";
+        tab_completes(Shell::start("zsh -f -i", setup));
+    }
 }
 
 #[test]
-#[cfg_attr(not(has_fish), ignore = "needs fish")]
 fn tab_completes_in_fish() {
-    tab_completes(Shell::start("fish --no-config -i", "kubectl-ds completion fish | source"));
+    if has_program("fish") {
+        tab_completes(Shell::start("fish --no-config -i", "kubectl-ds completion fish | source"));
+    }
 }

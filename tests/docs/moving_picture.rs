@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::must_be;
 use super::pictures::{THEMES, Theme};
-use crate::terminal::{Span, Terminal};
+use crate::support::terminal::{Span, Terminal};
 
 /// The font of the other pictures, and the room that it takes.
 const FONT: &str = "14px SFMono-Regular, Consolas, Liberation Mono, Menlo, monospace";

@@ -5,9 +5,9 @@ use kubectl_ds::model::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use super::{daemon_set, list};
-use crate::oracle::random::Random;
+use crate::support::random::Random;
 use crate::support::shown;
-use crate::templates::generator::{Taste, template};
+use crate::support::template_generator::{Taste, template};
 
 const MANIFEST: &str = "
 apiVersion: v1

@@ -5,9 +5,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::oracle::random::Random;
-use crate::screens::{end, kubectl_ds};
+use crate::support::binary::{end, kubectl_ds};
 use crate::support::control_plane::{ControlPlane, Options, Part};
+use crate::support::random::Random;
 use crate::support::say;
 
 /// How many pairs of a live object and a manifest there are.

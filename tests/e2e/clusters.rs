@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::screens::{end, kubectl_ds};
+use crate::support::binary::{end, kubectl_ds};
 use crate::support::control_plane::{ControlPlane, Options};
 
 #[test]

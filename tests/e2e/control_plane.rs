@@ -52,21 +52,12 @@ fn users_without_rights_are_refused() {
     assert!(!output.status.success() && complaint.contains("nodes is forbidden: User \"alice\""), "{complaint}");
 }
 
-/// Starts a control plane and says where; the test below kills it.
-#[test]
-#[ignore = "only a_killed_test_process_leaves_nothing_behind runs it, in a process of its own"]
-fn a_process_that_is_killed() {
-    let control_plane = ControlPlane::start(Options::api_server_only());
-    fs::write(std::env::var_os("SAY_WHERE").unwrap(), control_plane.kubeconfig().to_str().unwrap()).unwrap();
-    thread::sleep(Duration::from_secs(60));
-}
-
 #[test]
 fn a_killed_test_process_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let says_where = folder.path().join("where");
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "e2e::control_plane::a_process_that_is_killed"])
+        .args(["--ignored", "--exact", "tools::a_process_that_is_killed"])
         .env("SAY_WHERE", &says_where)
         .stdout(Stdio::null())
         .spawn()

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 
 use serde_json::json;
 
-use crate::client::server::fixture;
 use crate::support::control_plane::{ControlPlane, Options, free_ports};
+use crate::support::server::fixture;
 
 const NODES: [&str; 3] = ["node-a", "node-b", "node-c"];
 

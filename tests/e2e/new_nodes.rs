@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::rollouts::program::run_on;
-use crate::oracle::generator::Random;
 use crate::support::control_plane::{ControlPlane, Options};
+use crate::support::random::Random;
 use crate::support::say;
 
 /// How many nodes there are at a time.

@@ -1,7 +1,7 @@
 //! Records revisions of every sort from a real control plane, for the hermetic tests of `history`, `undo` and
 //! `restart`.
 //!
-//! `KUBECTL_DS_RECORD=1 cargo test --features e2e revisions_are_recorded` writes
+//! `KUBECTL_DS_RECORD=1 cargo test --test e2e revisions_are_recorded` writes
 //! `tests/fixtures/commands/revisions.json`. Otherwise the recording is held against what the control plane
 //! does now.
 
@@ -73,8 +73,7 @@ impl Shop {
         let control_plane = ControlPlane::start(Options::whole());
         control_plane.create(OBJECTS);
         control_plane.wait_until("the namespace has its account", || {
-            let account = ["get", "serviceaccount", "default", "-n", "shop"];
-            control_plane.try_kubectl(&account, None).status.success().then_some(())
+            control_plane.has(&["serviceaccount", "default", "-n", "shop"]).then_some(())
         });
         Shop { control_plane }
     }

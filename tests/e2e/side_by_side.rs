@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::client::server::{Asked, Reply, Server, fixture};
-use crate::docs::must_be;
 use crate::support::control_plane::{build, kubernetes};
+use crate::support::documents::must_be;
+use crate::support::server::{Asked, Reply, Server, fixture};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 const JSON: &str = "application/json";

@@ -1,15 +1,25 @@
 //! Previews of manifests: the dry run of a real API server, and the rules that stand in for it without one.
 
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::screens::{Ended, end};
+use crate::support::binary::{Ended, end};
 use crate::support::control_plane::{ControlPlane, Options};
 
-fn daemon_set() -> Value {
+/// The API server that these tests share, each in a namespace of its own.
+static API_SERVER: LazyLock<ControlPlane> = LazyLock::new(|| ControlPlane::start(Options::api_server_only()));
+
+/// Returns the API server after a namespace was created.
+fn with_namespace(name: &str) -> &'static ControlPlane {
+    API_SERVER.kubectl(&["create", "namespace", name]);
+    &API_SERVER
+}
+
+fn daemon_set(namespace: &str) -> Value {
     json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default"},
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": namespace},
         "spec": {
             "selector": {"matchLabels": {"app": "agent"}},
             "template": {
@@ -75,7 +85,7 @@ fn complaint(output: &Output) -> String {
 
 #[test]
 fn previews_accept_and_reject_what_the_api_server_does() {
-    let cluster = ControlPlane::start(Options::api_server_only());
+    let cluster = with_namespace("accepted");
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
         "status": {"nodeInfo": {"kubeletVersion": "v1.37.2"}}});
     cluster.create(&node.to_string());
@@ -87,7 +97,7 @@ fn previews_accept_and_reject_what_the_api_server_does() {
 
     let mut wrong = String::new();
     for (pointer, value, accepted) in cases() {
-        let mut object = daemon_set();
+        let mut object = daemon_set("accepted");
         let (parent, field) = pointer.rsplit_once('/').unwrap();
         object.pointer_mut(parent).unwrap()[field] = value.clone();
         let manifest = object.to_string();
@@ -113,8 +123,8 @@ fn previews_accept_and_reject_what_the_api_server_does() {
     assert!(wrong.is_empty(), "{wrong}");
 
     // The live object has another selector, which cannot be changed.
-    cluster.create(&daemon_set().to_string());
-    let mut changed = daemon_set();
+    cluster.create(&daemon_set("accepted").to_string());
+    let mut changed = daemon_set("accepted");
     changed["spec"]["selector"]["matchLabels"] = json!({"tier": "node"});
     changed["spec"]["template"]["metadata"]["labels"] = json!({"tier": "node"});
     let online = preview(&["--kubeconfig", kubeconfig.to_str().unwrap()], &changed.to_string());
@@ -128,12 +138,12 @@ fn previews_accept_and_reject_what_the_api_server_does() {
     let reader = cluster.kubeconfig_of("bob");
     let reader = ["--kubeconfig", reader.to_str().unwrap()];
     let allowed = cluster.wait_until("bob may read", || {
-        let ended = preview(&reader, &daemon_set().to_string());
+        let ended = preview(&reader, &daemon_set("accepted").to_string());
         (ended.code == Some(0)).then_some(ended)
     });
     assert!(allowed.err.starts_with("warning: no server-side dry run"), "{}", allowed.err);
     assert!(allowed.err.contains("cannot patch resource \"daemonsets\""), "{}", allowed.err);
-    let mut invalid = daemon_set();
+    let mut invalid = daemon_set("accepted");
     invalid["spec"]["template"]["metadata"]["labels"] = json!({"app": "other"});
     let rejected = preview(&reader, &invalid.to_string());
     let problem = "spec.template.metadata.labels: Invalid";
@@ -142,28 +152,32 @@ fn previews_accept_and_reject_what_the_api_server_does() {
 
 /// Returns a DaemonSet whose pod spec has these fields, too.
 fn with_pod(fields: Value) -> Value {
-    let mut object = daemon_set();
+    let mut object = daemon_set("started");
+    object["spec"]["template"]["spec"]["nodeSelector"] = json!({"pool": "started"});
     object["spec"]["template"]["spec"].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     object
 }
 
 #[test]
 fn pods_that_would_not_start_are_counted_unless_the_manifest_creates_what_they_lack() {
-    let cluster = ControlPlane::start(Options::api_server_only());
+    let cluster = with_namespace("started");
     let allocatable = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-s", "labels": {"pool": "started"}},
         "status": {"allocatable": allocatable, "nodeInfo": {"kubeletVersion": "v1.37.2"}}});
     cluster.create(&node.to_string());
     // Admission has added that it is not ready.
-    cluster.kubectl(&["patch", "node", "node-a", "--type=merge", "-p", r#"{"spec": {"taints": []}}"#]);
+    cluster.kubectl(&["patch", "node", "node-s", "--type=merge", "-p", r#"{"spec": {"taints": []}}"#]);
     cluster.kubectl(&["create", "namespace", "locked"]);
     cluster.kubectl(&["label", "namespace", "locked", "pod-security.kubernetes.io/enforce=baseline"]);
-    for namespace in ["default", "locked"] {
+    for namespace in ["started", "locked"] {
         cluster.kubectl(&["create", "serviceaccount", "default", "-n", namespace]);
     }
     let object = |version: &str, kind: &str, name: &str, fields: Value| {
         let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
         object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        if ["ServiceAccount", "PersistentVolumeClaim", "ConfigMap"].contains(&kind) {
+            object["metadata"]["namespace"] = json!("started");
+        }
         object
     };
     let volume = |source: Value| json!({"volumes": [{"name": "data", source["kind"].as_str().unwrap(): source["of"]}]});
@@ -240,13 +254,13 @@ fn pods_that_would_not_start_are_counted_unless_the_manifest_creates_what_they_l
 
 #[test]
 fn a_conflict_of_managers_fails_as_the_apply_does_unless_it_is_forced() {
-    let cluster = ControlPlane::start(Options::api_server_only());
-    cluster.create(r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}"#);
-    let manifest = daemon_set().to_string();
+    let cluster = with_namespace("conflicts");
+    cluster.create(r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-c"}}"#);
+    let manifest = daemon_set("conflicts").to_string();
     let apply = ["apply", "--server-side", "-f", "-"];
     assert!(cluster.try_kubectl(&apply, Some(&manifest)).status.success());
     let edit = r#"{"spec": {"template": {"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}}}"#;
-    cluster.kubectl(&["patch", "ds", "agent", "--field-manager=editor", "-p", edit]);
+    cluster.kubectl(&["patch", "ds", "agent", "-n", "conflicts", "--field-manager=editor", "-p", edit]);
     assert!(complaint(&cluster.try_kubectl(&apply, Some(&manifest))).contains("conflict"), "kubectl refuses, too");
     let kubeconfig = cluster.kubeconfig();
     let preview =

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::oracle::random::Random;
+use crate::support::random::Random;
 
 const NOW: &str = "2026-11-20T10:00:00Z";
 

@@ -4,40 +4,21 @@ mod generator;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubectl_ds::interrupt::Interrupt;
-use kubectl_ds::io::Io;
 use serde_json::Value;
 
-use crate::oracle::random::Random;
+use crate::support::in_process::run_at;
+use crate::support::random::Random;
 
 /// How many clusters are checked.
 const CLUSTERS: u64 = 120;
 
 /// Runs a command on a dump in standard input, within this process.
 fn run(dump: &str, arguments: &[&str]) -> String {
-    let (mut input, mut err, mut out) = (dump.as_bytes(), Vec::new(), Vec::new());
-    let mut io = Io {
-        input: &mut input,
-        err: &mut err,
-        input_is_terminal: false,
-        out_is_terminal: false,
-        err_is_terminal: false,
-        terminal_width: || None,
-        terminal_size: || None,
-        unicode: true,
-        environment: BTreeMap::new(),
-        clock: || "2026-11-20T10:00:00Z".parse().unwrap(),
-        interrupt: Interrupt::default(),
-        program: kubectl_ds::report::fix::PROGRAM,
-        server_warnings: 0,
-        tells_waits: true,
-    };
-    let fixed = ["kubectl-ds", "--from", "-", "--now", "2026-11-20T10:00:00Z"];
-    let command_line = fixed.into_iter().chain(arguments.iter().copied()).map(Into::into).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let exit = runtime.block_on(kubectl_ds::commands::run(command_line, &mut io, &mut out));
-    assert_eq!(exit as u8, 0, "{arguments:?}: {}", String::from_utf8_lossy(&err));
-    String::from_utf8(out).unwrap()
+    let fixed = ["--from", "-", "--now", "2026-11-20T10:00:00Z"];
+    let clock = || "2026-11-20T10:00:00Z".parse().unwrap();
+    let ended = run_at(&[&fixed[..], arguments].concat(), dump.as_bytes(), clock);
+    assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
+    ended.out
 }
 
 fn data(dump: &str, arguments: &[&str]) -> Value {

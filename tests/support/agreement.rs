@@ -51,7 +51,6 @@ impl World {
     }
 
     /// Returns what changes whenever an object that matters does.
-    #[cfg(feature = "e2e")]
     pub fn versions(&self) -> BTreeSet<String> {
         self.daemon_sets
             .values()
@@ -313,7 +312,6 @@ pub fn unmet<'a>(report: &Value, expectations: impl IntoIterator<Item = &'a Expe
 
 /// Returns where counters recomputed by a report differ from the status of DaemonSets that the
 /// controller has just synced.
-#[cfg(feature = "e2e")]
 pub fn status_disagreements(report: &Value, world: &World) -> Vec<String> {
     const FIELDS: [(&str, &str); 6] = [
         ("eligible", "desiredNumberScheduled"),
@@ -351,7 +349,6 @@ pub fn status_disagreements(report: &Value, world: &World) -> Vec<String> {
 
 /// Returns where the controller, having just synced, left a pod where by a report none may stay.
 /// Pods on nodes that are gone are not its business.
-#[cfg(feature = "e2e")]
 pub fn pods_left_behind(report: &Value, world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, coverage) in reported(report) {

@@ -50,7 +50,6 @@ const GPU: Nodes = Are(&["gpu-a1", "gpu-b1"]);
 const EDGE: Nodes = Are(&["edge-1", "edge-2", "edge-3"]);
 
 /// The problems of the demo.
-#[cfg(feature = "live")]
 pub const DEMO: &[Expectation] = &[
     expect("logging/fluent-bit", CrashLooping, Number(3), ""),
     expect(

@@ -1,28 +1,26 @@
-//! What tests of a whole cluster stand on, recorded or live.
+//! What several kinds of tests stand on.
 
-#[cfg(feature = "e2e")]
 use std::io::Write;
 
 use kubectl_ds::error::CommandError;
 use kubectl_ds::report::fix::Fix;
 
 pub mod agreement;
-#[cfg(feature = "e2e")]
-pub mod api;
-#[cfg(feature = "e2e")]
-pub mod control_plane;
-#[cfg(feature = "e2e")]
-pub mod demo_cluster;
+pub mod binary;
+pub mod documents;
 pub mod expectations;
-#[cfg(feature = "e2e")]
-pub mod faulty_cluster;
 pub mod hard_values;
-#[cfg(feature = "e2e")]
-pub mod interceptor;
-#[cfg(feature = "e2e")]
-pub mod kruise;
+#[cfg(feature = "live")]
+pub mod in_process;
 pub mod nasty_strings;
 pub mod objects;
+pub mod oracle;
+#[cfg(unix)]
+pub mod pty;
+pub mod random;
+pub mod server;
+pub mod template_generator;
+pub mod terminal;
 
 /// Returns an error and its hints as a person sees them in a pipe.
 pub fn shown(error: impl Into<CommandError>) -> String {
@@ -33,7 +31,21 @@ pub fn shown(error: impl Into<CommandError>) -> String {
 }
 
 /// Tells the person who runs the tests what goes on; unlike a test's own output it is never held back.
-#[cfg(feature = "e2e")]
 pub fn say(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+/// Tells why a test ends before it has shown anything.
+pub fn not_run(why: &str) {
+    say(&format!("{}: not run: {why}", std::thread::current().name().unwrap_or("a test")));
+}
+
+/// Tells whether there is a program of this name; if not, the test that asks is not run, which is told.
+pub fn has_program(name: &str) -> bool {
+    let has =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|path| path.join(name).is_file());
+    if !has {
+        not_run(&format!("needs {name}"));
+    }
+    has
 }

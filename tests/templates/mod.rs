@@ -1,7 +1,6 @@
 //! What holds for all pod templates, shown on templates made at random, and for those of a real cluster.
 
 mod apply;
-pub mod generator;
 mod properties;
 mod recorded;
 mod undoing;

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::apply::apply;
-use super::generator::{Taste, edited, moved, template};
-use crate::oracle::random::Random;
+use crate::support::random::Random;
+use crate::support::template_generator::{Taste, edited, moved, template};
 
 /// Two templates of which one is often an edited form of the other, as the seed decides.
 fn pair(seed: u64) -> (Value, Value) {

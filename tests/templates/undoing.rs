@@ -11,8 +11,8 @@ use kubectl_ds::rollout::undo::undo;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::generator::{Taste, edited, template};
-use crate::oracle::random::Random;
+use crate::support::random::Random;
+use crate::support::template_generator::{Taste, edited, template};
 
 /// A DaemonSet and its revisions, as the API keeps them.
 struct Kept {

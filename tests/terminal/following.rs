@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::pty::InTerminal;
 use crate::client::daemon_set;
 use crate::client::status::{DAEMON_SETS, Following, PODS, ready_pod};
+use crate::support::pty::InTerminal;
 
 /// Starts `status -w` in a terminal.
 fn start(following: &Following, flags: &[&str], environment: &[(&str, &str)], size: (u16, u16)) -> InTerminal {

@@ -4,7 +4,7 @@ use kubectl_ds::render::region::{Line, Region, Size};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::Terminal;
+use crate::support::terminal::Terminal;
 
 /// What happens to a region.
 #[derive(Debug, Clone)]

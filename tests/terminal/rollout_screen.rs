@@ -13,8 +13,8 @@ use kubectl_ds::report::reason::ReasonCode;
 use kubectl_ds::rollout::status::{Question, answer, rollout_status};
 use serde_json::{Value, json};
 
-use super::Terminal;
 use crate::screens::{Ended, check};
+use crate::support::terminal::Terminal;
 
 const NOW: &str = "2026-11-20T10:00:00Z";
 const ZONE: &str = "topology.kubernetes.io/zone";

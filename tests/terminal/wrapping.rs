@@ -3,9 +3,9 @@
 use anstream::adapter::strip_str;
 use unicode_width::UnicodeWidthStr;
 
-use super::pty::InTerminal;
 use crate::client::suggestions::suggested;
 use crate::screens::{end, folder, kubectl_ds, screens};
+use crate::support::pty::InTerminal;
 
 const COLUMNS: u16 = 80;
 

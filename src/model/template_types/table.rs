@@ -1,4 +1,4 @@
-//! The table of types, generated from the Go types: see `tests/differential.rs`.
+//! The table of types, generated from the Go types: see `tests/e2e/differential`.
 
 use super::{Field, FieldKind, Key, Type};
 

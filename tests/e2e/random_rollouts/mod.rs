@@ -11,7 +11,7 @@ mod state;
 
 use std::collections::BTreeMap;
 use std::env;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -20,7 +20,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::rollouts::Cluster;
-use crate::support::api::{Api, Patch};
+use crate::support::api::Patch;
 use crate::support::control_plane::{ControlPlane, Options};
 use crate::support::say;
 use audit::Audit;
@@ -53,7 +53,7 @@ impl Bed {
             controller_manager_flags: patience.map(str::to_owned).to_vec(),
             ..Options::whole()
         });
-        let api = Api::start(&control_plane);
+        let api = control_plane.api();
         let recorder = Recorder::start(api);
         Bed { cluster: Cluster { control_plane, api }, recorder, audit }
     }
@@ -101,7 +101,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[test]
-#[ignore = "takes minutes: KUBECTL_DS_ROLLOUTS=40 cargo test --features e2e random_rollouts -- --ignored"]
+#[ignore = "takes minutes: KUBECTL_DS_ROLLOUTS=40 cargo test --test e2e random_rollouts -- --ignored"]
 fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
     let count = number("KUBECTL_DS_ROLLOUTS").map_or(ROLLOUTS, |count| usize::try_from(count).unwrap());
     let first = number("KUBECTL_DS_FIRST").map_or(0, |first| usize::try_from(first).unwrap());
@@ -119,7 +119,7 @@ fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
                         break;
                     }
                     // The others go on, so that all that is wrong is known at the end.
-                    if let Ok(outcome) = catch_unwind(|| Rollout::new(bed, seed, at).run()) {
+                    if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| Rollout::new(bed, seed, at).run())) {
                         outcomes.lock().unwrap().push(outcome);
                     }
                 }

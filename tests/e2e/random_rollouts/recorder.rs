@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use kubectl_ds::model::node::Node;
 use kubectl_ds::model::pod::Pod;
 use serde_json::Value;
 
-use crate::support::api::Api;
+use crate::support::api::{Api, authorization};
 
 /// The label of nodes that names the rollout that they belong to.
 pub const ROLLOUT: &str = "rollout";
@@ -71,7 +70,7 @@ impl Recorder {
                 // A watch may end at any time, and goes on from the last version.
                 loop {
                     let from = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
-                    watch(api.port(), &from, |event| {
+                    watch(api, &from, |event| {
                         event["object"]["metadata"]["resourceVersion"]
                             .as_str()
                             .unwrap_or_else(|| panic!("{event}"))
@@ -130,13 +129,15 @@ impl Recorder {
 }
 
 /// Hands over every event of a watch until the connection ends.
-fn watch(port: u16, path: &str, mut take: impl FnMut(Value)) {
-    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+fn watch(api: Api, path: &str, mut take: impl FnMut(Value)) {
+    let Ok(mut stream) = api.connect() else {
         // The cluster has ended.
         thread::sleep(Duration::from_secs(1));
         return;
     };
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n").unwrap();
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n{}\r\n\r\n", authorization());
+    stream.write_all(head.as_bytes()).unwrap();
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     while line != "\r\n" {

@@ -14,11 +14,11 @@ use super::accepted::{may_still_start, waits_in_vain};
 use super::judge::{Compared, Judge, brief};
 use super::recorder::ROLLOUT;
 use super::state::State;
-use crate::e2e::rollouts::program::run_on;
-use crate::e2e::rollouts::workload::{Api, CRASHING, FATE, Workload};
-use crate::oracle::generator::Random;
+use crate::rollouts::program::run_on;
+use crate::rollouts::workload::{Api, CRASHING, FATE, Workload};
 use crate::support::api::Patch;
 use crate::support::objects::condition;
+use crate::support::random::Random;
 use crate::support::say;
 
 /// What the kubelet has rejected.
@@ -241,7 +241,7 @@ impl Rollout {
     }
 
     fn exists(&self, node: &str) -> bool {
-        self.bed.cluster.api.request("GET", &format!("/api/v1/nodes/{node}"), "application/json", "").status == 200
+        self.bed.cluster.api.has(&format!("/api/v1/nodes/{node}"))
     }
 
     fn template(&self, fate: Option<&str>) -> Value {

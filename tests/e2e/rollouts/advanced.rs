@@ -44,7 +44,7 @@ fn uids(workload: &Workload) -> Vec<String> {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn random_sequences_on_v1beta1_end_as_the_revisions_say() {
     let cluster = with_kruise();
     let done = sequence::run_many(cluster, Api::KruiseV1Beta1, 12, 6);
@@ -52,7 +52,7 @@ fn random_sequences_on_v1beta1_end_as_the_revisions_say() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn random_sequences_on_v1alpha1_end_as_the_revisions_say() {
     let cluster = with_kruise();
     let done = sequence::run_many(cluster, Api::KruiseV1Alpha1, 12, 6);
@@ -60,7 +60,7 @@ fn random_sequences_on_v1alpha1_end_as_the_revisions_say() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn a_bare_name_means_the_advanced_daemon_set_where_there_is_no_other() {
     let cluster = with_kruise();
     let advanced = with_three_images(cluster, Api::KruiseV1Beta1);
@@ -87,7 +87,7 @@ fn a_bare_name_means_the_advanced_daemon_set_where_there_is_no_other() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn undo_and_diff_know_the_revisions_of_both_versions() {
     let cluster = with_kruise();
     for api in [Api::KruiseV1Beta1, Api::KruiseV1Alpha1] {
@@ -110,7 +110,7 @@ fn undo_and_diff_know_the_revisions_of_both_versions() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn an_edit_of_an_advanced_daemon_set_between_read_and_write_is_refused() {
     let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
@@ -126,7 +126,7 @@ fn an_edit_of_an_advanced_daemon_set_between_read_and_write_is_refused() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn undo_of_a_paused_rollout_says_that_no_pod_will_change() {
     let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
@@ -140,7 +140,7 @@ fn undo_of_a_paused_rollout_says_that_no_pod_will_change() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn undo_under_a_partition_says_how_many_pods_stay() {
     let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
@@ -154,7 +154,7 @@ fn undo_under_a_partition_says_how_many_pods_stay() {
 
 /// What the real controller does is the point: pods that were made for it get the annotation, and nothing restarts.
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn a_restart_restarts_nothing_in_pods_that_were_made_to_be_changed_in_place() {
     let cluster = with_kruise();
     // All at once: KWOK does not make a pod ready again that was changed in place.
@@ -182,7 +182,7 @@ fn a_restart_restarts_nothing_in_pods_that_were_made_to_be_changed_in_place() {
 
 /// Pods that lack the readiness gate of updates in place are made anew.
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn a_restart_makes_pods_anew_that_were_made_before_updates_were_in_place() {
     let cluster = with_kruise();
     let workload = with_three_images(cluster, Api::KruiseV1Beta1);
@@ -227,7 +227,7 @@ fn old_pods_on(workload: &Workload) -> Vec<Value> {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn status_tells_what_a_partition_a_selector_and_a_pause_retain() {
     let cluster = with_kruise();
     for (rolling, retained) in [
@@ -261,7 +261,7 @@ fn status_tells_what_a_partition_a_selector_and_a_pause_retain() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn a_failing_revision_of_an_advanced_daemon_set_is_blocked_and_rolled_back() {
     let cluster = with_kruise();
     for rolling in [json!({"maxUnavailable": 1}), json!({"maxUnavailable": 0, "maxSurge": 1})] {
@@ -281,7 +281,7 @@ fn a_failing_revision_of_an_advanced_daemon_set_is_blocked_and_rolled_back() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn the_rollout_of_an_advanced_daemon_set_is_followed_to_its_end() {
     let cluster = with_kruise();
     for api in [Api::KruiseV1Beta1, Api::KruiseV1Alpha1] {
@@ -306,7 +306,7 @@ fn the_rollout_of_an_advanced_daemon_set_is_followed_to_its_end() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn status_tells_that_pods_are_updated_in_place() {
     let cluster = with_kruise();
     let rolling_update = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "100%"});

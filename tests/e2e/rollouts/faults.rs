@@ -14,7 +14,9 @@ use super::program::{Run, program};
 use super::workload::{Api, FATE, NEVER_READY, Workload, clean, hash_of_pod, template};
 use super::{NODES, cluster};
 use crate::support::api::Patch;
+use crate::support::control_plane::kubernetes_is_at_least;
 use crate::support::interceptor::{Interceptor, Moment};
+use crate::support::not_run;
 
 /// Makes a DaemonSet in a namespace of its own that has had these images one after the other.
 fn with_images(images: &[&str]) -> Workload {
@@ -400,8 +402,10 @@ fn a_server_dry_run_changes_nothing() {
 }
 
 #[test]
-#[cfg_attr(before_36, ignore = "mutating admission policies came with 1.36")]
 fn a_server_dry_run_shows_what_the_server_makes_of_it() {
+    if !kubernetes_is_at_least(36) {
+        return not_run("mutating admission policies came with 1.36");
+    }
     let workload = with_images(&["agent:1", "agent:2"]);
     let control_plane = &workload.cluster.control_plane;
     let policy = MUTATING_POLICY.replace("${NAMESPACE}", &workload.namespace);

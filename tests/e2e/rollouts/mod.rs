@@ -8,11 +8,10 @@ mod drills;
 mod faults;
 mod kept_strategy;
 mod meaning;
-mod partition;
+pub(super) mod partition;
 mod pipelines;
 mod prepull;
 pub(super) mod program;
-mod recording;
 mod retry;
 mod sequence;
 mod sequences;
@@ -61,15 +60,13 @@ impl Cluster {
     }
 
     /// Makes a namespace of this name in which pods can be made.
-    fn make_namespace(&self, name: &str) {
+    pub(super) fn make_namespace(&self, name: &str) {
         self.api.create(
             "/api/v1/namespaces",
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
         );
         let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-        self.control_plane.wait_until("the namespace has its account", || {
-            (self.api.request("GET", &account, "application/json", "").status == 200).then_some(())
-        });
+        self.control_plane.wait_until("the namespace has its account", || self.api.has(&account).then_some(()));
     }
 }
 
@@ -90,7 +87,7 @@ impl Shared {
             let message = "it did not start; the first test that failed says why";
             assert!(!self.tried.swap(true, Ordering::Relaxed), "{message}");
             let control_plane = ControlPlane::start(Options::whole());
-            let cluster = Cluster { api: Api::start(&control_plane), control_plane };
+            let cluster = Cluster { api: control_plane.api(), control_plane };
             (1..=nodes).for_each(|number| {
                 let zone = ["a", "b", "c"][number % 3];
                 cluster.add_node(&format!("node-{number}"), &json!({"topology.kubernetes.io/zone": zone}), &json!([]));

@@ -14,13 +14,13 @@ use super::{Cluster, Shared};
 use crate::support::api::Patch;
 use crate::support::interceptor::{Interceptor, Moment};
 use crate::support::kruise;
-use crate::terminal::pty::InTerminal;
+use crate::support::pty::InTerminal;
 
 /// How many nodes there are, in three zones.
 pub(super) const NODES: usize = 20;
 
 /// Returns a control plane of its own: others count on three nodes.
-pub(super) fn cluster() -> &'static Cluster {
+pub(crate) fn cluster() -> &'static Cluster {
     static SHARED: Shared = Shared::new();
     SHARED.with_nodes(NODES)
 }
@@ -40,7 +40,7 @@ fn create_on(nodes: usize, api: Api, spec: &Value) -> Workload {
     workload
 }
 
-pub(super) fn wait_until_available(workload: &Workload) {
+pub(crate) fn wait_until_available(workload: &Workload) {
     wait_until_available_on(NODES, workload);
 }
 
@@ -861,7 +861,7 @@ fn a_terminal_shows_how_far_a_stage_is() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn the_partition_of_an_advanced_daemon_set_is_set_and_followed() {
     let control_plane = &cluster().control_plane;
     kruise::start(control_plane, &kruise::folder());

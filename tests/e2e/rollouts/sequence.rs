@@ -14,7 +14,7 @@ use super::meaning::{meaning, newest_has_twin, newest_of_other_meaning};
 use super::steps::{Step, choose};
 use super::workload::{Api, RESTARTED_AT, Workload, hash, number, template, without_restart};
 use super::{Cluster, agreement};
-use crate::oracle::generator::Random;
+use crate::support::random::Random;
 use crate::support::say;
 
 /// More would only wait for each other on a small machine.

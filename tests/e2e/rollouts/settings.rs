@@ -128,7 +128,7 @@ fn set_changes_what_kubectl_patch_changes_and_can_be_undone() {
 }
 
 #[test]
-#[cfg_attr(not(has_kruise), ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder")]
+#[ignore = "needs OpenKruise: KUBECTL_DS_KRUISE names its folder"]
 fn set_of_an_advanced_daemon_set_changes_what_kubectl_patch_changes() {
     let cluster = with_kruise();
     set_is_what_kubectl_patch_is(cluster, Api::KruiseV1Beta1);

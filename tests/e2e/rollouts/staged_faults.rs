@@ -13,10 +13,9 @@ use super::partition::{annotations, pods, strategy, wait_until_available_on};
 use super::program::Run;
 use super::workload::{Api, Workload};
 use super::{Cluster, NODES, Shared};
-use crate::client::faults::of_proxies;
-use crate::client::server::Reply;
 use crate::support::interceptor::{Fault, Interceptor, Request};
 use crate::support::say;
+use crate::support::server::{Reply, of_proxies};
 
 /// The whole of it: partition 1, and then 0.
 const COMMANDS: [&[&str]; 2] = [&["partition", "--update=2", "--image=agent=agent:2"], &["partition", "--update=3"]];

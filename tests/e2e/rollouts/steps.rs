@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::workload::{Api, FATE, NEVER_READY, clean, number, template};
-use crate::oracle::generator::Random;
+use crate::support::random::Random;
 
 /// A step of a sequence.
 #[derive(Debug, Clone)]

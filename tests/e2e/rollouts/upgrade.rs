@@ -33,7 +33,7 @@ fn settle(control_plane: &ControlPlane, name: &str) {
 }
 
 #[test]
-#[cfg_attr(not(before_34), ignore = "upgrades from 1.33 or older: KUBECTL_DS_KUBERNETES=1.33")]
+#[ignore = "upgrades from 1.33 or older: KUBECTL_DS_KUBERNETES=1.33"]
 fn after_an_upgrade_undo_goes_to_another_template_where_kubectl_stays() {
     let mut control_plane = ControlPlane::start(Options::whole());
     for name in ["node-1", "node-2"] {

@@ -13,7 +13,7 @@ use jiff::SignedDuration;
 use jiff::fmt::rfc2822;
 use serde_json::json;
 
-use super::api::{Api, split_head};
+use super::api::{Api, authorization, split_head};
 
 /// A request as it came.
 #[derive(Debug, Clone)]
@@ -191,13 +191,14 @@ fn pass_on(
         _ => {}
     }
     action.lock().unwrap()(Moment::Before, &request);
-    let mut server = TcpStream::connect(("127.0.0.1", api.port())).unwrap();
+    let mut server = api.connect().unwrap();
     // One request a connection, so that the answer's end is the connection's.
     let kept = head.split("\r\n").filter(|line| {
         let line = line.to_ascii_lowercase();
         !line.starts_with("connection:") && !line.starts_with("host:")
     });
-    let head = kept.chain(["Host: 127.0.0.1", "Connection: close"]).collect::<Vec<_>>().join("\r\n");
+    let authorization = authorization();
+    let head = kept.chain(["Host: 127.0.0.1", "Connection: close", &authorization]).collect::<Vec<_>>().join("\r\n");
     server.write_all(format!("{head}\r\n\r\n{}", request.body).as_bytes()).unwrap();
     if let Some(fault @ (Fault::LostAfter | Fault::Truncated | Fault::OtherAnswer(_))) = fault {
         let mut answer = Vec::new();

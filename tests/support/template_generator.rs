@@ -4,7 +4,7 @@ use kubectl_ds::model::template_keys::Key;
 use kubectl_ds::model::template_types::{Field, FieldKind, PodTemplateSpec, Type};
 use serde_json::{Map, Value, json};
 
-use crate::oracle::random::Random;
+use super::random::Random;
 
 /// What a template may have in it that the API server would refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -273,8 +273,8 @@ pub fn logs(items: &[Value]) -> String {
         let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
         for status in statuses.filter(|status| status["state"]["waiting"]["reason"] == "CrashLoopBackOff") {
             let log = match status["name"].as_str().unwrap() {
-                "falco" => include_str!("../fixtures/demo/falco.log"),
-                "fluent-bit" => include_str!("../fixtures/demo/fluent-bit.log"),
+                "falco" => include_str!("../../fixtures/demo/falco.log"),
+                "fluent-bit" => include_str!("../../fixtures/demo/fluent-bit.log"),
                 other => panic!("no log of {other}"),
             };
             let time = status["lastState"]["terminated"]["startedAt"].as_str().unwrap();

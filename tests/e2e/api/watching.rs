@@ -51,7 +51,7 @@ fn query() -> Query {
 
 fn start() -> (ControlPlane, Api) {
     let control_plane = ControlPlane::start(Options::api_server_only());
-    let api = Api::start(&control_plane);
+    let api = control_plane.api();
     api.create("/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "default"}}));
     let template =
         json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
@@ -180,9 +180,7 @@ fn a_restart_of_the_api_server_is_survived() {
         until(&mut watch, "the failure is reported", async |watch| watch.failure().is_some()).await;
         assert_eq!(watch.snapshot().await.pods.len(), 1, "what is known stays known");
         control_plane.start_part(Part::ApiServer);
-        control_plane.wait_until("the API server is ready", || {
-            (api.request("GET", "/readyz", "application/json", "").status == 200).then_some(())
-        });
+        control_plane.wait_until("the API server is ready", || api.has("/readyz").then_some(()));
         api.create("/api/v1/namespaces/default/pods", &pod("agent-2", "n1"));
         api.patch(DAEMON_SET, Patch::Merge, &json!({"spec": {"minReadySeconds": 7}}));
         until(&mut watch, "the changes are seen", async |watch| {
@@ -198,9 +196,7 @@ fn a_restart_of_the_api_server_is_survived() {
 fn start_parts(control_plane: &ControlPlane, api: Api) {
     control_plane.start_part(Part::Etcd);
     control_plane.start_part(Part::ApiServer);
-    control_plane.wait_until("the API server is ready", || {
-        (api.request("GET", "/readyz", "application/json", "").status == 200).then_some(())
-    });
+    control_plane.wait_until("the API server is ready", || api.has("/readyz").then_some(()));
 }
 
 /// Versions begin again at that of the backup, and a watch from a later one shows nothing until they reach it.

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::partition::{cluster, wait_until_available};
-use super::workload::{Api, Workload};
-use crate::terminal::pty::InTerminal;
+use crate::rollouts::partition::{cluster, wait_until_available};
+use crate::rollouts::workload::{Api, Workload};
+use crate::support::pty::InTerminal;
 
 const SIZE: (u16, u16) = (100, 30);
 
 /// Only `KUBECTL_DS_RECORD=1` replaces the recording.
 #[test]
-#[ignore = "takes a minute and an idle machine; run it to record again: --ignored a_rollout_that_is_undone_is_recorded"]
+#[ignore = "a tool, which needs an idle machine"]
 fn a_rollout_that_is_undone_is_recorded() {
     let cluster = cluster();
     cluster.make_namespace("monitoring");

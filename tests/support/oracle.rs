@@ -1,17 +1,11 @@
 //! What Kubernetes' own functions decide, beside what the rules here decide.
 //!
 //! A case is a line of JSON that tests/controlplane/oracle reads too; an answer is what it writes.
-//! [`recorded`] holds the rules against answers that are checked in, and the differential test
+//! `tests/recorded_answers.rs` holds the rules against answers that are checked in, and the differential test
 //! against fresh ones.
 
-#[cfg(feature = "e2e")]
-pub mod generator;
-pub mod random;
-pub mod recorded;
-#[cfg(feature = "e2e")]
-pub mod shrink;
-
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use kubectl_ds::model::daemon_set::{DaemonSet, UpdateStrategy};
@@ -201,6 +195,21 @@ impl Actions {
         };
         counts && created.len() == expected(true) && deleted.len() == expected(false)
     }
+}
+
+/// A line of the recording: the nodes that cases name first, then the cases.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// The nodes that cases name by their index.
+    Nodes { nodes: Vec<Value> },
+    /// A case, and what Kubernetes answered.
+    Answered { case: Value, answer: Box<Answer> },
+}
+
+/// Returns the path of the recording.
+pub fn recording() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/oracle/1.37.2.jsonl.gz"))
 }
 
 /// The numbers of nodes that counts are asked for; the oracle has the same ones.

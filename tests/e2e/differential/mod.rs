@@ -3,6 +3,9 @@
 //! `KUBECTL_DS_SEED` repeats a run, and `KUBECTL_DS_RECORD=1` writes some of its answers to
 //! tests/fixtures/oracle for the tests that run without Go.
 
+mod generator;
+mod shrink;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
@@ -19,12 +22,12 @@ use kubectl_ds::model::template_types::{FieldKind, TYPES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::oracle::generator::{self, Random};
-use crate::oracle::recorded::{self, Line};
-use crate::oracle::shrink::reductions;
-use crate::oracle::{Answer, Mix, answer};
-use crate::templates;
-use crate::templates::generator::Taste;
+use crate::support::control_plane::build_of;
+use crate::support::oracle::{Answer, Line, Mix, answer, recording};
+use crate::support::random::{Random, all_is_tried, times};
+use crate::support::say;
+use crate::support::template_generator::{Taste, template};
+use shrink::reductions;
 
 /// How much is compared.
 struct Size {
@@ -38,16 +41,20 @@ struct Size {
     templates: usize,
 }
 
-const FRESH: Size = Size {
-    nodes: 3_000,
-    daemon_sets: 5_000,
-    nodes_per_daemon_set: 45,
-    rooms: 20_000,
-    preemptions: 8_000,
-    upkeeps: 10_000,
-    rollouts: 15_000,
-    templates: 6_000,
-};
+/// Returns how much is compared in each run.
+fn fresh() -> Size {
+    Size {
+        nodes: 3_000,
+        daemon_sets: times(5_000),
+        nodes_per_daemon_set: 45,
+        rooms: times(20_000),
+        preemptions: times(8_000),
+        upkeeps: times(10_000),
+        rollouts: times(15_000),
+        templates: times(6_000),
+    }
+}
+
 const RECORDED: Size = Size {
     nodes: 150,
     daemon_sets: 500,
@@ -64,14 +71,17 @@ fn rules_decide_as_kubernetes_does() {
     let oracle = oracle();
     let seed = env::var("KUBECTL_DS_SEED").ok().map_or_else(seed_of_the_clock, |seed| seed.parse().unwrap());
     let mut random = Random::new(seed);
-    let (pool, cases) = generate(&mut random, &FRESH);
+    let (pool, cases) = generate(&mut random, &fresh());
     let answers = compare(&oracle, &pool, &cases, seed);
     let mut mix = Mix::default();
     answers.iter().for_each(|answer| mix.add(answer));
     say(&format!("KUBECTL_DS_SEED={seed} agrees with Kubernetes 1.37.2 on\n{mix}"));
-    mix.assert_healthy();
-    assert!(mix.total("eligibility") >= 200_000 && mix.total("room") + mix.total("upkeep") >= 20_000);
-    assert!(mix.total("templates") >= 5_000 && mix.total("preemption") >= 5_000);
+    assert!(mix.total("eligibility") >= times(200_000) && mix.total("room") + mix.total("upkeep") >= times(20_000));
+    assert!(mix.total("templates") >= times(5_000) && mix.total("preemption") >= times(5_000));
+    // A tenth of it is too little for what is rare.
+    if all_is_tried() {
+        mix.assert_healthy();
+    }
 
     if env::var_os("KUBECTL_DS_RECORD").is_some() {
         let (pool, cases) = generate(&mut random, &RECORDED);
@@ -167,10 +177,7 @@ fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {
     cases.extend((0..size.preemptions).map(|_| generator::preemption(random)));
     cases.extend((0..size.upkeeps).map(|_| generator::manage(random)));
     cases.extend((0..size.rollouts).map(|_| generator::rollout(random)));
-    cases.extend((0..size.templates).map(|_| {
-        let template = templates::generator::template(random, Taste::Readable);
-        json!({"template": {"podTemplate": template}})
-    }));
+    cases.extend((0..size.templates).map(|_| json!({"template": {"podTemplate": template(random, Taste::Readable)}})));
     (pool, cases)
 }
 
@@ -245,26 +252,18 @@ fn run(oracle: &str, lines: &[Value]) -> Vec<u8> {
     output.stdout
 }
 
-/// Builds the oracle, or finds the one that is built already, and returns its path.
+/// Returns the path of the oracle.
 fn oracle() -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/controlplane/build.sh");
-    let output = Command::new(script).arg("oracle").output().expect("tests/controlplane/build.sh cannot be run");
-    assert!(output.status.success(), "the oracle cannot be built: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    build_of("oracle", "1.37").display().to_string()
 }
 
 fn seed_of_the_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Tells the reader of a passing test too, which `cargo test` does not do with what is printed.
-fn say(text: &str) {
-    std::io::stderr().write_all(text.as_bytes()).unwrap();
-}
-
 fn record(pool: Vec<Value>, cases: Vec<Value>, answers: Vec<Answer>) {
-    std::fs::create_dir_all(recorded::path().parent().unwrap()).unwrap();
-    let mut file = GzEncoder::new(File::create(recorded::path()).unwrap(), Compression::best());
+    std::fs::create_dir_all(recording().parent().unwrap()).unwrap();
+    let mut file = GzEncoder::new(File::create(recording()).unwrap(), Compression::best());
     let lines = cases.into_iter().zip(answers).map(|(case, answer)| Line::Answered { case, answer: Box::new(answer) });
     for line in std::iter::once(Line::Nodes { nodes: pool }).chain(lines) {
         writeln!(file, "{}", serde_json::to_string(&line).unwrap()).unwrap();

@@ -1,35 +1,19 @@
 //! Answers of Kubernetes 1.37.2 that are checked in, so that the rules are held against them without Go.
 //!
-//! `KUBECTL_DS_RECORD=1 cargo test --features e2e differential` records them afresh.
+//! `KUBECTL_DS_RECORD=1 cargo test --test e2e differential` records them afresh.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
 use kubectl_ds::model::node::Node;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::{Answer, Mix, answer};
-
-/// A line of the recording: the nodes that cases name first, then the cases.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Line {
-    /// The nodes that cases name by their index.
-    Nodes { nodes: Vec<Value> },
-    /// A case, and what Kubernetes answered.
-    Answered { case: Value, answer: Box<Answer> },
-}
-
-pub fn path() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/oracle/1.37.2.jsonl.gz"))
-}
+use crate::support::oracle::{Line, Mix, answer, recording};
 
 #[test]
 fn recorded_answers_of_kubernetes_hold() {
-    let file = File::open(path()).expect("the recording is missing: record it as tests/oracle/recorded.rs says");
+    let file = File::open(recording()).expect("the recording is missing: record it as tests/recorded_answers.rs says");
     let mut pool = Vec::new();
     let mut mix = Mix::default();
     for line in BufReader::new(GzDecoder::new(file)).lines() {

@@ -1,22 +1,25 @@
-//! End-to-end tests against a real control plane.
+//! The tests on a real control plane, and those that ask the real functions; both need Go.
 
 mod agreement;
+mod api;
 mod apply;
 mod changes;
 mod clusters;
 mod completion;
 mod control_plane;
+mod differential;
 mod json_path;
 mod logs;
 mod losing_nodes;
 mod new_nodes;
 mod preemption;
 mod random_rollouts;
-mod recordings;
 mod refused_pods;
 mod revisions;
 mod rollouts;
 mod side_by_side;
 mod stopped_parts;
+mod support;
+mod tools;
 mod what_if;
 mod yaml;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::Terminal;
+use super::terminal::Terminal;
 
 /// How long a test may wait for something that normally takes a second.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -27,7 +27,6 @@ pub struct InTerminal {
     /// All that was written.
     written: Vec<u8>,
     /// When each part of it was written, for a recording.
-    #[cfg(feature = "e2e")]
     parts: Vec<(Instant, Vec<u8>)>,
 }
 
@@ -58,15 +57,7 @@ impl InTerminal {
         // An emulator cannot be without rows.
         let mut terminal = Terminal::new(usize::from(columns).max(80), usize::from(rows).max(10));
         (0..ABOVE).for_each(|line| terminal.write(format!("above {line}\r\n").as_bytes()));
-        InTerminal {
-            child,
-            terminal,
-            pty,
-            output,
-            written: Vec::new(),
-            #[cfg(feature = "e2e")]
-            parts: Vec::new(),
-        }
+        InTerminal { child, terminal, pty, output, written: Vec::new(), parts: Vec::new() }
     }
 
     pub fn resize(&mut self, columns: u16, rows: u16) {
@@ -88,12 +79,10 @@ impl InTerminal {
     fn take(&mut self, bytes: Vec<u8>) {
         self.terminal.write(&bytes);
         self.written.extend(&bytes);
-        #[cfg(feature = "e2e")]
         self.parts.push((Instant::now(), bytes));
     }
 
     /// Lets the command go on for a while.
-    #[cfg(feature = "e2e")]
     pub fn go_on(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while let Ok(bytes) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -102,7 +91,6 @@ impl InTerminal {
     }
 
     /// Waits for the end, and returns what was written, with the seconds after which.
-    #[cfg(feature = "e2e")]
     pub fn record(mut self) -> Vec<(f64, String)> {
         while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
             self.take(bytes);

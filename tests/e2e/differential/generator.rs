@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-pub use super::random::Random;
+use crate::support::random::Random;
 
 const LABEL_KEYS: &[&str] = &[
     "zone",

@@ -14,6 +14,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 
+/// The type of an answer in JSON.
+pub const JSON: &str = "application/json";
+
 /// What a client asked for.
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -153,6 +156,23 @@ impl Server {
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
+}
+
+/// Returns what answers in the place of an API server, which says nothing about what became of a request.
+pub fn of_proxies() -> [(&'static str, Reply); 7] {
+    let page = |code: u16, text: &str| Reply::of(code, "text/html", format!("<html><title>{text}</title></html>"));
+    [
+        ("302 of a proxy", Reply::of(302, "text/html", "").with("location", "/login")),
+        ("400 of a proxy", page(400, "Bad Request")),
+        ("401 of a proxy", page(401, "Sign in")),
+        ("403 of a proxy", page(403, "Forbidden")),
+        ("404 of a proxy", Reply::of(404, "text/plain; charset=utf-8", "404 page not found\n")),
+        (
+            "404 of a gateway",
+            Reply::of(404, JSON, r#"{"status":"Failure","code":404,"reason":"NotFound","message":"no route matched"}"#),
+        ),
+        ("499 of a proxy", Reply::of(499, "text/plain", "client closed request")),
+    ]
 }
 
 /// Returns the path of a certificate or key.

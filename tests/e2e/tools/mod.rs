@@ -1,4 +1,7 @@
-//! The recordings of clusters in `tests/fixtures`: the faulty cluster, and the demo. The faulty one can be kept running.
+//! Tools that run as tests: they are ignored, and assert little. They record what is in `tests/fixtures`, keep a cluster
+//! running, or are started by another test.
+
+mod moving_picture;
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -12,6 +15,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::support::agreement::unmet;
+use crate::support::control_plane::{ControlPlane, Options};
 use crate::support::demo_cluster;
 use crate::support::expectations::DEMO;
 use crate::support::faulty_cluster::{coverage_with, faulty_cluster};
@@ -42,13 +46,14 @@ fn write(file: &mut tempfile::NamedTempFile, items: &[Value], logs: &str) {
 }
 
 #[test]
+#[ignore = "a tool"]
 fn the_faulty_cluster_is_recorded() {
     record("faulty-cluster.json.gz", &faulty_cluster().settled.items, "");
 }
 
 /// Only `KUBECTL_DS_RECORD=1` replaces the recording.
 #[test]
-#[ignore = "takes minutes and an idle machine; run it to record the demo again: --ignored the_demo_is_recorded"]
+#[ignore = "a tool, which takes minutes and needs an idle machine"]
 fn the_demo_is_recorded() {
     let items = demo_cluster::record();
     let mut file = tempfile::Builder::new().suffix(".json.gz").tempfile().unwrap();
@@ -60,10 +65,19 @@ fn the_demo_is_recorded() {
 }
 
 #[test]
-#[ignore = "keeps a cluster to look at until interrupted: --ignored --nocapture keep_the_faulty_cluster"]
+#[ignore = "a tool, which keeps a cluster to look at until interrupted"]
 fn keep_the_faulty_cluster() {
     let cluster = faulty_cluster();
     say(&format!("export KUBECONFIG={}", cluster.kubeconfig().display()));
     say("interrupt to end it");
     thread::sleep(Duration::from_secs(3600));
+}
+
+/// Starts a control plane and says where; a test of the harness kills it.
+#[test]
+#[ignore = "a tool, which a_killed_test_process_leaves_nothing_behind runs in a process of its own"]
+fn a_process_that_is_killed() {
+    let control_plane = ControlPlane::start(Options::api_server_only());
+    fs::write(std::env::var_os("SAY_WHERE").unwrap(), control_plane.kubeconfig().to_str().unwrap()).unwrap();
+    thread::sleep(Duration::from_secs(60));
 }

@@ -18,10 +18,20 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
+
+use super::api::{Api, asked};
 
 /// How long anything may take that normally takes seconds; machines differ.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often a condition is looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Where the API server puts the certificate that it makes.
+const CERTIFICATE: &str = "certificates/apiserver.crt";
 
 /// The users the API server knows, by token; the first may do everything, the others nothing
 /// until a test binds roles to them.
@@ -96,6 +106,7 @@ pub struct ControlPlane {
     folder: PathBuf,
     etcd_ports: [u16; 2],
     port: u16,
+    api: Api,
     webhook_port: u16,
     running: Mutex<Vec<(&'static str, Child)>>,
     watchdog: Mutex<(Child, Option<ChildStdin>)>,
@@ -117,7 +128,7 @@ pub fn build(program: &str) -> PathBuf {
 }
 
 /// Builds a program for a Kubernetes minor release unless that was done before, and returns the binary.
-fn build_of(program: &str, minor: &str) -> PathBuf {
+pub fn build_of(program: &str, minor: &str) -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/controlplane/build.sh");
     let output = Command::new(script)
         .args([program, minor])
@@ -148,6 +159,7 @@ impl ControlPlane {
         let control_plane = ControlPlane {
             binary: build("parts"),
             kwok: if options.parts.contains(&Part::Kwok) { build("kwok") } else { PathBuf::new() },
+            api: Api::new(port, folder.join(CERTIFICATE)),
             options,
             folder,
             etcd_ports: [etcd, etcd_peer],
@@ -165,19 +177,15 @@ impl ControlPlane {
         }
         if control_plane.options.parts.contains(&Part::ControllerManager) {
             // Pods cannot be made in a namespace before it has this account.
-            control_plane.wait_until("the controllers work", || {
-                let args = ["get", "serviceaccount", "default", "-n", "default"];
-                control_plane.try_kubectl(&args, None).status.success().then_some(())
-            });
+            control_plane
+                .wait_until("the controllers work", || control_plane.has(&["serviceaccount", "default"]).then_some(()));
         }
         control_plane
     }
 
     fn start_api_server(&self) {
         self.start_part(Part::ApiServer);
-        self.wait_until("the API server is ready", || {
-            self.try_kubectl(&["get", "--raw", "/readyz"], None).status.success().then_some(())
-        });
+        self.wait_until("the API server is ready", || self.api.has("/readyz").then_some(()));
     }
 
     /// Replaces the API server, the controllers and the scheduler by those of another minor release, such as `1.37`.
@@ -237,14 +245,14 @@ impl ControlPlane {
 
     /// Returns the certificate (PEM) that the API server's own is checked with.
     pub fn certificate_authority(&self) -> PathBuf {
-        self.folder.join("certificates/apiserver.crt")
+        self.folder.join(CERTIFICATE)
     }
 
     /// Returns the webhook's URL, and the certificate that it is checked with in base64, as a
     /// webhook configuration needs them.
     pub fn webhook(&self) -> (String, String) {
         let certificate = fs::read(self.certificate_authority()).unwrap();
-        (format!("https://127.0.0.1:{}", self.webhook_port), base64(&certificate))
+        (format!("https://127.0.0.1:{}", self.webhook_port), BASE64_STANDARD.encode(certificate))
     }
 
     /// Starts a part that does not run.
@@ -348,7 +356,7 @@ impl ControlPlane {
                 "--kube-api-burst=1000".to_owned(),
             ],
             Part::Webhook => {
-                vec![format!("127.0.0.1:{}", self.webhook_port), path("certificates/apiserver.crt"), key]
+                vec![format!("127.0.0.1:{}", self.webhook_port), path(CERTIFICATE), key]
             }
             Part::Kwok => {
                 let stages = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/controlplane/stages");
@@ -421,18 +429,30 @@ impl ControlPlane {
         succeeded(args, self.try_kubectl(args, None))
     }
 
-    /// Returns an answer of `kubectl … -o json`.
-    pub fn get(&self, args: &[&str]) -> Value {
-        let args = [&["get", "-o", "json"], args].concat();
-        serde_json::from_str(&self.kubectl(&args)).unwrap()
+    /// Returns the way to the API server as the user who may do everything.
+    pub fn api(&self) -> Api {
+        self.api
     }
 
-    /// Returns the items of the list that `kubectl get … -o json` answers with.
+    /// Returns the object that `kubectl get` with these arguments shows, without starting it, which takes 50 times the work.
+    pub fn get(&self, args: &[&str]) -> Value {
+        let asked = asked(args);
+        let mut object = self.api.get(&asked.paths[0]);
+        shorten(&mut object, asked.shows_managed_fields);
+        object
+    }
+
+    /// Tells whether there is the object that `kubectl get` with these arguments shows.
+    pub fn has(&self, args: &[&str]) -> bool {
+        self.api.has(&asked(args).paths[0])
+    }
+
+    /// Returns the objects that `kubectl get` with these arguments lists.
     pub fn items(&self, args: &[&str]) -> Vec<Value> {
-        match self.get(args)["items"].take() {
-            Value::Array(items) => items,
-            other => panic!("kubectl get {} gives no list but {other}", args.join(" ")),
-        }
+        let asked = asked(args);
+        let mut items: Vec<Value> = asked.paths.iter().flat_map(|path| self.api.items(path)).collect();
+        items.iter_mut().for_each(|item| shorten(item, asked.shows_managed_fields));
+        items
     }
 
     /// Makes the objects of YAML documents; a node's status is taken with it.
@@ -455,7 +475,7 @@ impl ControlPlane {
                 }
             }
             assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain until {what}{}", self.logs());
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(INTERVAL);
         }
     }
 }
@@ -506,16 +526,9 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
     })
 }
 
-/// Encodes bytes in base64.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let number = (0..3).fold(0, |number, at| number << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
-        for at in 0..4 {
-            let digit = DIGITS[(number >> (18 - 6 * at)) as usize & 63];
-            text.push(if at <= chunk.len() { char::from(digit) } else { '=' });
-        }
+/// Leaves out what `kubectl get` does not show.
+fn shorten(object: &mut Value, shows_managed_fields: bool) {
+    if let Some(metadata) = object["metadata"].as_object_mut().filter(|_| !shows_managed_fields) {
+        metadata.remove("managedFields");
     }
-    text
 }

@@ -1,6 +1,7 @@
 // The screens with command lines. `just accept` writes this list.
 screens! {
     changes:
+        odd_times
         table;
     completion:
         candidates
@@ -12,6 +13,7 @@ screens! {
         clusters
         daemon_set_deleting
         details
+        equal_selectors
         exit_code
         faulty_cluster
         filters
@@ -70,6 +72,7 @@ screens! {
     list:
         choices
         clusters
+        critical
         data
         exit_code
         faulty_cluster
@@ -128,6 +131,7 @@ screens! {
     status:
         accept
         advanced
+        advanced_without_pods
         bad_revision_on_delete
         blocked_by_lost_nodes
         blocked_by_the_revision
@@ -141,6 +145,7 @@ screens! {
         held
         manifest
         map
+        namespace_terminating
         narrow
         not_observed
         nothing_found
@@ -150,6 +155,7 @@ screens! {
         progressing
         revision
         stale_config
+        surge_without_revisions
         watch_usage;
     undo:
         advanced_daemon_set

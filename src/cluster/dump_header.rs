@@ -131,7 +131,8 @@ fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
                 Kind::PodDisruptionBudgets => snapshot.pod_disruption_budgets.len(),
                 Kind::ConfigMaps => snapshot.config_maps.len(),
                 Kind::Secrets => snapshot.secrets.len(),
-                Kind::ResourceQuotas | Kind::Namespaces => 0,
+                Kind::Namespaces => snapshot.namespaces.len(),
+                Kind::ResourceQuotas => 0,
             };
             (kind, count)
         })

@@ -1,5 +1,6 @@
 //! Errors of reading and writing a cluster, and of reading a dump or a manifest.
 
+use super::suggestions::OFFERED;
 #[cfg(feature = "live")]
 use crate::connection::error::{ConnectionError, FailureKind};
 use crate::error::CommandError;
@@ -176,7 +177,14 @@ impl ClusterError {
         match self {
             ClusterError::NotFound { elsewhere, .. } if !elsewhere.is_empty() => match elsewhere.as_slice() {
                 [namespace] => vec![format!("found in namespace {namespace}: add -n {namespace}").into()],
-                namespaces => vec![format!("found in namespaces {}: add -n NAMESPACE", namespaces.join(", ")).into()],
+                namespaces => {
+                    let shown = namespaces.iter().take(OFFERED).map(String::as_str).collect::<Vec<_>>().join(", ");
+                    let more = match namespaces.len().saturating_sub(OFFERED) {
+                        0 => String::new(),
+                        more => format!(" and {more} more"),
+                    };
+                    vec![format!("found in namespaces {shown}{more}: add -n NAMESPACE").into()]
+                }
             },
             ClusterError::NotFound { instead: Some(instead), .. } => vec![Fix::clone(instead)],
             ClusterError::NotFound { resource, namespace, near, .. } => {

@@ -228,14 +228,13 @@ impl Dump {
         if has_gap {
             warnings.push(format!("{}: has no DaemonSet of apps/v1, only {found}", self.name()));
         }
-        snapshot.unknown_names =
-            query.choose(&mut snapshot.daemon_sets, &mut snapshot.advanced_daemon_sets).map_err(|error| {
-                let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
-                self.not_found(match &error {
-                    ClusterError::NotFound { name, .. } if is_node(name) => suggestions::is_a_node(error),
-                    _ => error,
-                })
-            })?;
+        query.choose(&mut snapshot).map_err(|error| {
+            let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
+            self.not_found(match &error {
+                ClusterError::NotFound { name, .. } if is_node(name) => suggestions::is_a_node(error),
+                _ => error,
+            })
+        })?;
         if let Some(warning) = self.mistyped_namespace(query, &snapshot, &existing) {
             warnings.push(warning);
         }
@@ -244,6 +243,7 @@ impl Dump {
             snapshot.controller_revisions.retain(|revision| revision.metadata.namespace == *namespace);
             snapshot.events.retain(|event| event.metadata.namespace == *namespace);
             snapshot.limit_ranges.retain(|range| range.metadata.namespace == *namespace);
+            snapshot.namespaces.retain(|it| it.metadata.name == *namespace);
             snapshot.config_maps.retain(|object| object.metadata.namespace == *namespace);
             snapshot.secrets.retain(|object| object.metadata.namespace == *namespace);
         }
@@ -344,7 +344,8 @@ impl Dump {
         let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
-        let newest = taken_at.max(objects.newest_time);
+        let newest_time = objects.newest_times.newest();
+        let newest = taken_at.max(newest_time);
         if let (Some(given), Some(newest)) = (self.now, newest)
             && given < newest
         {
@@ -353,7 +354,7 @@ impl Dump {
         let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
             // Without any time there is no age to count either.
-            now: self.now.or(taken_at).or(objects.newest_time).unwrap_or_default(),
+            now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
             pods_complete,
             budgets_complete,
             gaps,

@@ -49,7 +49,9 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass, UnknownName};
+use crate::model::snapshot::{
+    Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
+};
 #[cfg(feature = "live")]
 use crate::model::written::{WrittenNode, WrittenObject};
 use error::ClusterError;
@@ -194,17 +196,14 @@ impl Query {
             && self.selector.matches(&metadata.labels)
     }
 
-    /// Retains the DaemonSets that the query means, and returns the names that none has. A name means Kubernetes' own
-    /// DaemonSet before OpenKruise's.
+    /// Retains the DaemonSets of a snapshot that the query means, and notes the others of their namespaces, and the names that
+    /// none has. A name means Kubernetes' own DaemonSet before OpenKruise's.
     ///
     /// # Errors
     ///
     /// Fails if no DaemonSet has the only name of the query.
-    fn choose(
-        &self,
-        daemon_sets: &mut Vec<DaemonSet>,
-        advanced_daemon_sets: &mut Vec<DaemonSet>,
-    ) -> Result<Vec<UnknownName>, ClusterError> {
+    fn choose(&self, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
+        let Snapshot { daemon_sets, advanced_daemon_sets, .. } = snapshot;
         let unknown = match self.names.as_slice() {
             [name] if self.wanted.suggests_advanced() => {
                 let existing = || daemon_sets.iter().chain(advanced_daemon_sets.iter());
@@ -222,6 +221,9 @@ impl Query {
                 suggestions::unknown_names(self, existing.filter(|existing| self.flavors.include(existing.flavor())))?
             }
         };
+        snapshot.unknown_names = unknown;
+        let neighbors: Vec<Neighbor> =
+            daemon_sets.iter().filter(|one| !self.wants(&one.metadata)).map(neighbor).collect();
         let flavors = if self.wanted == Wanted::Everything { Flavors::Any } else { self.flavors };
         for daemon_sets in [&mut *daemon_sets, &mut *advanced_daemon_sets] {
             daemon_sets.retain(|daemon_set| flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata));
@@ -230,8 +232,17 @@ impl Query {
             let own: BTreeSet<_> = daemon_sets.iter().map(Object::key).collect();
             advanced_daemon_sets.retain(|advanced| !own.contains(&advanced.key()));
         }
-        Ok(unknown)
+        let namespaces: BTreeSet<_> = daemon_sets.iter().map(|one| one.metadata.namespace.clone()).collect();
+        snapshot.neighbors = neighbors.into_iter().filter(|one| namespaces.contains(&one.namespace)).collect();
+        Ok(())
     }
+}
+
+/// Returns what matters of a DaemonSet that was not requested.
+fn neighbor(daemon_set: &DaemonSet) -> Neighbor {
+    let DaemonSet { metadata, spec, .. } = daemon_set;
+    let pod_labels = spec.template.metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    Neighbor { namespace: metadata.namespace.clone(), name: metadata.name.clone(), pod_labels }
 }
 
 /// An object of a kind that a snapshot holds.
@@ -254,7 +265,7 @@ macro_rules! objects {
     )+ };
 }
 
-objects!(DaemonSet ControllerRevision Node Pod Event LimitRange RuntimeClass PriorityClass Lease PodDisruptionBudget ConfigObject);
+objects!(DaemonSet ControllerRevision Node Pod Event Namespace LimitRange RuntimeClass PriorityClass Lease PodDisruptionBudget ConfigObject);
 
 #[cfg(feature = "live")]
 objects!(WrittenObject);

@@ -1,5 +1,9 @@
-//! The newest time at which anything happened to an object. The newest of a dump that does not say when it was made
-//! is its "now".
+//! The newest time at which anything happened. That of a dump that does not say when it was made is its "now".
+//!
+//! The API server's own times and those of the DaemonSet controller are believed. What others write into an object may be any
+//! time: it counts unless it is far later than those, and than what most kubelets say.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,70 +18,153 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::server_side_apply::{managed_fields, time_of};
-use crate::model::snapshot::{Lease, LimitRange, PriorityClass, RuntimeClass};
+use crate::model::snapshot::{Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
+
+/// By how many seconds a time may be later than those that are believed: a dump takes a while, and so does a cluster in which little
+/// happens.
+const TOLERANCE: i64 = 6 * 3600;
+
+/// By how many seconds what kubelets say may be later than what a server has noted: something is created in every cluster within a year.
+const MOST_IDLE: i64 = 366 * 24 * 3600;
+
+/// By how many seconds the time of one object may be later than that of every other one.
+const MOST_ALONE: i64 = 30 * 24 * 3600;
+
+/// How many kubelets may be wrong about the time, if they are fewer than half of them: of a cluster whose nodes are mostly down, few say
+/// what time it is.
+const MOST_WRONG: usize = 1;
+
+/// The newest times of a dump.
+#[derive(Debug, Default)]
+pub(super) struct NewestTimes {
+    /// By the API server or the DaemonSet controller: that of the object with the newest one, and that of the next object.
+    believed: [Option<Timestamp>; 2],
+    /// By others, the newest of each hour.
+    claimed: BTreeMap<i64, Timestamp>,
+    /// What each kubelet says.
+    kubelets: Vec<Timestamp>,
+}
+
+impl NewestTimes {
+    /// Notes when something last happened to an object.
+    pub(super) fn note(&mut self, object: &impl NewestTime) {
+        let Times { believed, claimed, of_kubelet } = object.newest_times();
+        let [first, second] = self.believed;
+        self.believed = [first.max(believed), second.max(first.min(believed))];
+        for claimed in claimed.into_iter().chain(of_kubelet) {
+            let newest = self.claimed.entry(hour(claimed)).or_insert(claimed);
+            *newest = claimed.max(*newest);
+        }
+        self.kubelets.extend(of_kubelet);
+    }
+
+    /// Returns the newest time that is plausible.
+    pub(super) fn newest(mut self) -> Option<Timestamp> {
+        let wrong = (self.kubelets.len().saturating_sub(1) / 2).min(MOST_WRONG);
+        self.kubelets.sort_unstable_by(|one, other| other.cmp(one));
+        let most = |since: Timestamp, seconds: i64| since.as_second().saturating_add(seconds);
+        let of_kubelets = self.kubelets.get(wrong).map(|at| most(*at, TOLERANCE));
+        // In a dump, whatever it says may be forged.
+        let [first, second] = self.believed;
+        let others = second.map(|at| most(at, MOST_ALONE)).max(of_kubelets);
+        let is_alone = |first: &Timestamp| others.is_some_and(|others| first.as_second() > others);
+        let believed = first.filter(|first| !is_alone(first)).or(second);
+        let limit = match (believed, of_kubelets) {
+            (Some(believed), Some(of_kubelets)) => {
+                of_kubelets.min(most(believed, MOST_IDLE)).max(most(believed, TOLERANCE))
+            }
+            (Some(believed), None) => most(believed, TOLERANCE),
+            (None, Some(of_kubelets)) => of_kubelets,
+            // There are only events and the like: most of them are right.
+            (None, None) => most(*self.claimed.values().nth(self.claimed.len() / 2)?, TOLERANCE),
+        };
+        let claimed = self.claimed.range(..=limit.div_euclid(3600)).next_back().map(|(_, newest)| *newest);
+        believed.max(claimed)
+    }
+}
+
+fn hour(at: Timestamp) -> i64 {
+    at.as_second().div_euclid(3600)
+}
+
+/// When something last happened to an object, by whom it was written.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    /// By the API server or the DaemonSet controller.
+    believed: Option<Timestamp>,
+    /// By whoever may write the object.
+    claimed: Option<Timestamp>,
+    /// By the kubelet that has the object as its node.
+    of_kubelet: Option<Timestamp>,
+}
 
 /// An object to which something happened.
 pub(super) trait NewestTime: Object {
-    /// Returns the newest time at which anything happened to it. Objects that are made once and seldom change say nothing about
-    /// when a dump was made.
-    fn newest_time(&self) -> Option<Timestamp> {
-        None
+    /// Returns when something last happened to it. Objects that are made once and seldom change say nothing about when a dump was made.
+    fn newest_times(&self) -> Times {
+        Times::default()
     }
 }
 
 impl NewestTime for LimitRange {}
+impl NewestTime for Namespace {}
 impl NewestTime for RuntimeClass {}
 impl NewestTime for PriorityClass {}
 impl NewestTime for PodDisruptionBudget {}
 impl NewestTime for ConfigObject {}
 
 impl NewestTime for DaemonSet {
-    fn newest_time(&self) -> Option<Timestamp> {
-        metadata_time(&self.metadata).max(managed_fields_time(&self.object))
+    fn newest_times(&self) -> Times {
+        let of_status = managed_fields(&self.object).iter().filter(|entry| entry["subresource"] == "status");
+        let times = times(&self.metadata, managed_fields_time(&self.object));
+        Times { believed: times.believed.max(of_status.filter_map(time_of).max()), ..times }
     }
 }
 
 impl NewestTime for ControllerRevision {
-    fn newest_time(&self) -> Option<Timestamp> {
-        metadata_time(&self.metadata).max(managed_fields_time(&self.object))
+    fn newest_times(&self) -> Times {
+        times(&self.metadata, managed_fields_time(&self.object))
     }
 }
 
 impl NewestTime for Node {
-    fn newest_time(&self) -> Option<Timestamp> {
+    fn newest_times(&self) -> Times {
         let conditions = self.status.conditions.iter();
-        let times = conditions
+        let times_of = conditions
             .flat_map(|condition| [condition.last_heartbeat_time.get(), condition.last_transition_time.get()]);
         let taints = self.spec.taints.iter().map(|taint| taint.time_added.get());
-        times.chain(taints).fold(metadata_time(&self.metadata), Option::max)
+        Times { of_kubelet: times_of.max().flatten(), ..times(&self.metadata, taints.max().flatten()) }
     }
 }
 
 impl NewestTime for Pod {
-    fn newest_time(&self) -> Option<Timestamp> {
+    fn newest_times(&self) -> Times {
         let status = &self.status;
         let conditions = status.conditions.iter().map(|condition| condition.last_transition_time.get());
         let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
         let states = containers.map(|container| state_time(&container.state).max(state_time(&container.last_state)));
-        conditions.chain(states).fold(metadata_time(&self.metadata).max(status.start_time.get()), Option::max)
+        times(&self.metadata, conditions.chain(states).fold(status.start_time.get(), Option::max))
     }
 }
 
 impl NewestTime for Event {
-    fn newest_time(&self) -> Option<Timestamp> {
-        self.last_seen().max(metadata_time(&self.metadata))
+    fn newest_times(&self) -> Times {
+        // Anyone may create events, with any times.
+        Times { claimed: self.last_seen().max(self.metadata.creation_timestamp.get()), ..Times::default() }
     }
 }
 
 impl NewestTime for Lease {
-    fn newest_time(&self) -> Option<Timestamp> {
-        self.spec.renew_time.get().max(metadata_time(&self.metadata))
+    fn newest_times(&self) -> Times {
+        times(&self.metadata, self.spec.renew_time.get())
     }
 }
 
-/// A deletion's time lies ahead by its grace period.
-fn metadata_time(metadata: &ObjectMeta) -> Option<Timestamp> {
-    metadata.creation_timestamp.get().max(metadata.deleted_at())
+/// Returns the times of an object: when the API server created it or began to delete it, and what others have written. A deletion's
+/// time lies ahead by its grace period.
+fn times(metadata: &ObjectMeta, claimed: Option<Timestamp>) -> Times {
+    let believed = metadata.creation_timestamp.get().max(metadata.deleted_at());
+    Times { believed, claimed, of_kubelet: None }
 }
 
 fn managed_fields_time(object: &Value) -> Option<Timestamp> {
@@ -89,4 +176,80 @@ fn state_time(state: &ContainerState) -> Option<Timestamp> {
     let terminated = state.terminated.as_ref();
     let finished = terminated.and_then(|terminated| terminated.finished_at.get().max(terminated.started_at.get()));
     running.max(finished)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::NewestTimes;
+    use crate::model::event::Event;
+    use crate::model::node::Node;
+    use crate::model::pod::Pod;
+
+    fn node(heartbeat: &str) -> Node {
+        let conditions = json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}]);
+        from_value(json!({"metadata": {"name": "n", "creationTimestamp": "2026-02-01T00:00:00Z"},
+            "status": {"conditions": conditions}}))
+        .unwrap()
+    }
+
+    fn event(created: Value, last: &str) -> Event {
+        from_value(json!({"metadata": {"name": "e", "creationTimestamp": created}, "lastTimestamp": last})).unwrap()
+    }
+
+    fn newest(nodes: &[&str], events: &[(&str, &str)]) -> String {
+        let mut times = NewestTimes::default();
+        nodes.iter().for_each(|heartbeat| times.note(&node(heartbeat)));
+        for (created, last) in events {
+            let created = if created.is_empty() { Value::Null } else { json!(created) };
+            times.note(&event(created, last));
+        }
+        times.newest().map(|newest| newest.to_string()).unwrap_or_default()
+    }
+
+    const NOON: &str = "2026-03-01T12:00:00Z";
+    const BEFORE: &str = "2026-03-01T11:56:00Z";
+
+    #[test]
+    fn a_forged_creation_does_not_set_now() {
+        let created = |times: &[&str]| {
+            let mut newest = NewestTimes::default();
+            for time in times {
+                let pod = json!({"metadata": {"name": "p", "creationTimestamp": time}});
+                newest.note(&from_value::<Pod>(pod).unwrap());
+            }
+            newest.newest().map(|newest| newest.to_string()).unwrap_or_default()
+        };
+        assert_eq!(created(&[NOON, "9999-12-01T00:00:00Z", BEFORE]), NOON);
+        assert_eq!(created(&[NOON, BEFORE, "2026-02-01T00:00:00Z"]), NOON);
+        assert_eq!(created(&[NOON, "2026-02-10T00:00:00Z"]), NOON);
+        assert_eq!(created(&[NOON]), NOON);
+    }
+
+    #[test]
+    fn a_forged_time_does_not_set_now() {
+        let far = "9999-12-01T00:00:00Z";
+        for (situation, nodes, events, expected) in [
+            ("nothing is forged", &[NOON, BEFORE, BEFORE][..], &[][..], NOON),
+            (
+                "most nodes are down",
+                &[NOON, NOON, "2026-02-20T00:00:00Z", "2026-02-20T00:00:00Z", "2026-02-20T00:00:00Z"],
+                &[],
+                NOON,
+            ),
+            ("an event", &[NOON, BEFORE], &[(BEFORE, far)], NOON),
+            ("an event that was created in that year", &[NOON, BEFORE], &[(far, far)], NOON),
+            ("several events", &[NOON, BEFORE], &[(BEFORE, far), (BEFORE, far), (BEFORE, far)], NOON),
+            ("an event of next week", &[NOON, BEFORE], &[(BEFORE, "2026-03-08T12:00:00Z")], NOON),
+            ("a node of three", &[far, NOON, BEFORE], &[], NOON),
+            ("the only node, years ahead", &[far], &[(BEFORE, NOON)], NOON),
+            ("events alone", &[], &[("", NOON), ("", BEFORE), ("", far)], NOON),
+            ("an event that was counted for hours", &[NOON], &[("2026-03-01T03:00:00Z", NOON)], NOON),
+            ("a cluster in which nothing was created for a month", &[NOON], &[], NOON),
+        ] {
+            assert_eq!(newest(nodes, events), expected, "{situation}");
+        }
+        assert_eq!(newest(&[], &[]), "");
+    }
 }

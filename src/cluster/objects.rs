@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use prost::Message as _;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -11,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Object;
 use super::dump_header::Header;
-use super::newest_time::NewestTime;
+use super::newest_time::{NewestTime, NewestTimes};
 use super::projection::{SharedKeys, SharedParts, foreign_pod, keep_node, own_pod, takes_room};
 use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
@@ -21,7 +20,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass, Snapshot};
+use crate::model::snapshot::{Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass, Snapshot};
 use crate::model::time::Time;
 use crate::model::written::{WrittenNode, WrittenObject};
 
@@ -113,8 +112,8 @@ pub(super) struct Objects {
     pub(super) lists_all_namespaces: bool,
     /// The namespaces of which pods were listed.
     pub(super) pod_namespaces: BTreeSet<String>,
-    /// The newest time at which anything happened, dropped objects included.
-    pub(super) newest_time: Option<Timestamp>,
+    /// The newest times at which anything happened, dropped objects included.
+    pub(super) newest_times: NewestTimes,
     /// The objects of an unexpected shape.
     pub(super) unreadable: Vec<Unreadable>,
     /// How many objects are kept. Large ones count as several.
@@ -208,7 +207,6 @@ impl Objects {
                     }
                     _ => Node::deserialize(deserializer)?,
                 };
-                self.newest_time = self.newest_time.max(node.newest_time());
                 let is_complete = self.complete.includes(&node.metadata.name);
                 self.keep(keep_node(node, is_complete), |kept| &mut kept.nodes)
             }
@@ -222,9 +220,9 @@ impl Objects {
             }
             Kind::Events => {
                 let event = Event::deserialize(deserializer)?;
-                self.newest_time = self.newest_time.max(event.newest_time());
                 let concerns = matches!(event.involved_object.kind.as_str(), "DaemonSet" | "Pod" | "Node");
                 if self.complete != Complete::All && !concerns {
+                    self.newest_times.note(&event);
                     self.kinds.insert(kind);
                     note(&mut reach.namespaces, &event.metadata.namespace);
                     return Ok(());
@@ -257,7 +255,8 @@ impl Objects {
                     self.keep(object, |kept| &mut kept.config_maps)
                 }
             }
-            Kind::ResourceQuotas | Kind::Namespaces => Err("is not kept"),
+            Kind::Namespaces => self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.namespaces),
+            Kind::ResourceQuotas => Err("is not kept"),
         };
         self.kinds.insert(kind);
         note(&mut reach.namespaces, &noted.map_err(D::Error::custom)?);
@@ -271,7 +270,7 @@ impl Objects {
         objects: impl Fn(&mut Snapshot) -> &mut Vec<T>,
     ) -> Result<String, &'static str> {
         let namespace = self.admit(object.metadata())?;
-        self.newest_time = self.newest_time.max(object.newest_time());
+        self.newest_times.note(&object);
         objects(&mut self.snapshot).push(object);
         Ok(namespace)
     }
@@ -299,13 +298,15 @@ impl Objects {
         if self.complete == Complete::All {
             return self.keep(pod, |kept| &mut kept.pods);
         }
-        self.newest_time = self.newest_time.max(pod.newest_time());
+        self.newest_times.note(&pod);
         // A pod without a controller may be adopted by a DaemonSet.
         if pod.metadata.controller().is_none_or(|owner| owner.kind == "DaemonSet") {
             let is_complete = self.complete.includes(&pod.spec.node_name);
             let mut pod = own_pod(pod, is_complete);
             self.shared.share(&mut pod);
-            return self.keep(pod, |kept| &mut kept.pods);
+            let namespace = self.admit(&pod.metadata)?;
+            self.snapshot.pods.push(pod);
+            return Ok(namespace);
         }
         if !takes_room(&pod) {
             return Ok(pod.metadata.namespace);
@@ -408,6 +409,7 @@ impl Objects {
         newest(&mut snapshot.nodes);
         newest(&mut snapshot.pods);
         newest(&mut snapshot.events);
+        newest(&mut snapshot.namespaces);
         newest(&mut snapshot.limit_ranges);
         newest(&mut snapshot.runtime_classes);
         newest(&mut snapshot.priority_classes);
@@ -461,11 +463,13 @@ pub(super) fn problem(kind: Kind, object: &Value) -> Option<String> {
         Kind::Leases => problem_of::<Lease>(object),
         Kind::PodDisruptionBudgets => problem_of::<PodDisruptionBudget>(object),
         Kind::ConfigMaps | Kind::Secrets => problem_of::<ConfigObject>(object),
-        Kind::ResourceQuotas | Kind::Namespaces => None,
+        Kind::Namespaces => problem_of::<Namespace>(object),
+        Kind::ResourceQuotas => None,
     }
 }
 
-fn newest<T: Object>(objects: &mut Vec<T>) {
+/// Sorts objects by namespace and name, and keeps the newest version of each.
+pub(super) fn newest<T: Object>(objects: &mut Vec<T>) {
     let version = |object: &T| Reverse(object.metadata().resource_version.parse::<u64>().unwrap_or(0));
     objects.sort_by(|one, other| (one.key(), version(one)).cmp(&(other.key(), version(other))));
     objects.dedup_by(|one, other| one.key() == other.key());

@@ -11,7 +11,7 @@ use crate::model::snapshot::UnknownName;
 use crate::report::fix::{Command, Fix};
 
 /// The most names that are offered.
-const OFFERED: usize = 5;
+pub(super) const OFFERED: usize = 5;
 
 /// Returns what may have been meant by the name of a DaemonSet that does not exist in a namespace.
 pub fn unknown_name<'a>(

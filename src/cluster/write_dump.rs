@@ -50,7 +50,8 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
             Kind::PodDisruptionBudgets => dump.slim(kind, &snapshot.pod_disruption_budgets)?,
             Kind::ConfigMaps => dump.slim(kind, &snapshot.config_maps)?,
             Kind::Secrets => dump.slim(kind, &snapshot.secrets)?,
-            Kind::ResourceQuotas | Kind::Namespaces => {}
+            Kind::Namespaces => dump.slim(kind, &snapshot.namespaces)?,
+            Kind::ResourceQuotas => {}
         }
     }
     dump.end()

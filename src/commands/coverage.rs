@@ -32,6 +32,7 @@ use crate::render;
 use crate::render::page::Page;
 use crate::report::coverage::CoverageReport;
 use crate::report::node_map::ZONE;
+use crate::rollout::fleet::note_rollouts;
 use crate::rollout::history::changes_between;
 
 /// Show which nodes lack an available pod, why, and what to do
@@ -276,6 +277,7 @@ impl CoverageQuestion {
         if let Some(node) = report.node.as_mut().filter(|_| names.is_empty()) {
             node.namespace = session.namespace.clone();
         }
+        note_rollouts(&mut report.incidents, &snapshot);
         tell_changes(&mut report, &snapshot);
         let counts = report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
         let gate = gate::all_available(counts, &report.incomplete, session);

@@ -47,7 +47,7 @@ pub struct ListArgs {
     /// Only DaemonSets with nodes that have this primary reason, such as CrashLooping; may be repeated
     #[arg(long, value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
     reason: Vec<ReasonCode>,
-    /// Sort by status (the most severe first, and of those alike node-critical DaemonSets and those of kube-system),
+    /// Sort by status (the most severe first, and of those alike critical DaemonSets and those of kube-system),
     /// name or age
     #[arg(long, value_name = "KEY", value_enum, default_value_t, hide_default_value = true)]
     sort_by: SortBy,

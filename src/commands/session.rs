@@ -25,7 +25,7 @@ use crate::connection::{ConnectOptions, contexts_matching};
 use crate::coverage::filter::CoverageFilter;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
-use crate::facts::index::nodes_with_held_pods;
+use crate::facts::index::{namespaces_lacking_pods, nodes_with_held_pods};
 use crate::io::Io;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
@@ -408,14 +408,18 @@ impl Session {
                 let nodes = nodes_with_held_pods(&snapshot);
                 live.read_held_pods(&mut snapshot, &nodes).await;
             }
+            if matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change) {
+                let namespaces = namespaces_lacking_pods(&snapshot);
+                live.read_namespaces(&mut snapshot, &namespaces).await;
+            }
             Ok::<_, ClusterError>(snapshot)
         };
         let read = show_progress(work, &self.progress, io).await;
-        if let Err(ClusterError::NotFound { namespace: Some(namespace), elsewhere, .. }) = &read
-            && elsewhere.is_empty()
+        if let Err(unknown @ ClusterError::NotFound { namespace: Some(namespace), elsewhere, .. }) = &read
             && let Some(error) = no_namespace(live, namespace).await
         {
-            return Err(error.into());
+            let hints = unknown.hints().into_iter().filter(|_| !elsewhere.is_empty());
+            return Err(hints.fold(error, CommandError::hint).into());
         }
         let snapshot = read?;
         self.print_warnings(io)?;

@@ -31,8 +31,9 @@ use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
 use crate::render::view::View;
 use crate::report::acceptance::{Accept, Acceptance};
+use crate::report::fix::Fix;
 use crate::report::node_map::ZONE;
-use crate::report::rollout_status::{BlockedBy, RolloutStatus, Verdict};
+use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::events::NodeEvents;
 use crate::rollout::new_pods::trials;
 use crate::rollout::recent_changes::add_to_blocked;
@@ -402,10 +403,10 @@ pub(super) async fn run(
         End::Done => Ok(Exit::Success),
         End::Blocked => Ok(Exit::No),
         End::TimedOut if unconfirmed.is_some() => {
-            Err(timed_out("that every rollout is done could not be confirmed").into())
+            Err(timed_out("that every rollout is done could not be confirmed").hint(afterwards(&report)).into())
         }
-        End::TimedOut => Err(timed_out("not every rollout is done").into()),
-        End::Interrupted => Err(interrupted().hint(CONTINUE).into()),
+        End::TimedOut => Err(timed_out("not every rollout is done").hint(afterwards(&report)).into()),
+        End::Interrupted => Err(interrupted().hint(afterwards(&report)).into()),
     }
 }
 
@@ -440,13 +441,33 @@ async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<Output = T>)
     match deadline {
         None => Ok(reading.await),
         Some(deadline) => {
-            timeout_at(deadline, reading).await.map_err(|_| timed_out("the server has not answered in time"))
+            let read = timeout_at(deadline, reading).await;
+            read.map_err(|_| timed_out("the server has not answered in time").hint(CONTINUE))
         }
     }
 }
 
 fn timed_out(why: &str) -> CommandError {
-    CommandError { exit: Exit::TimedOut, ..CommandError::new(format!("timed out: {why}")) }.hint(CONTINUE)
+    CommandError { exit: Exit::TimedOut, ..CommandError::new(format!("timed out: {why}")) }
+}
+
+/// Returns what becomes of the rollouts once nobody watches them: those that are paused or blocked do not go on.
+fn afterwards(report: &RolloutStatusReport) -> Fix {
+    let stays =
+        |rollout: &&RolloutStatus| matches!(rollout.verdict, Verdict::Paused | Verdict::Blocked | Verdict::Degraded);
+    let mut unfinished = report.daemon_sets.iter().filter(|rollout| !rollout.counts_as_complete()).peekable();
+    let Some(first) = unfinished.peek().copied().filter(|_| unfinished.all(|rollout| stays(&rollout))) else {
+        return CONTINUE.into();
+    };
+    let name = format!("{}/{}", first.namespace, first.name);
+    match first.way_out.iter().find(|fix| fix.command.is_some()) {
+        Some(Fix { advice, command }) => {
+            let advice =
+                format!("{name} is {} and does not go on by itself; {advice}", first.verdict.name().to_lowercase());
+            Fix { advice, command: command.clone() }
+        }
+        None => format!("{name} is {} and does not go on by itself", first.verdict.name().to_lowercase()).into(),
+    }
 }
 
 /// Checks that the requested revision exists, unless the controller has yet to create it.

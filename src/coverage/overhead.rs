@@ -28,15 +28,13 @@ use crate::report::overhead::{
     Amount, AmountRange, DaemonSetRequests, NotEligible, OtherPods, OverheadGroup, OverheadReport, OverheadShape,
     Range, ResourceOverhead, SingleNode, StartupTaintReport, Unprotected,
 };
+use crate::scheduling::critical::is_critical;
 use crate::scheduling::empty_node::{Candidate, Lack, Place, Taken, settle};
 use crate::scheduling::preemption::{NEVER, priority};
 use crate::scheduling::resources::{
     Amounts, NodeUsage, amount, format_amount, is_counted, pod_requests, template_requests,
 };
 use crate::scheduling::should_run::DaemonPod;
-
-/// The priority from which on a pod is one of the system: `SystemCriticalPriority`, pkg/apis/scheduling/types.go, release 1.37.2.
-const SYSTEM_PRIORITY: i32 = 2_000_000_000;
 
 /// The name of a node that does not exist yet.
 const NEW: &str = "(new)";
@@ -532,7 +530,7 @@ fn unprotected<'a>(
         !pod.is_terminal()
             && !is_of_daemon_set(pod)
             && !is_static(pod)
-            && priority(pod) < SYSTEM_PRIORITY
+            && !is_critical(&pod.spec)
             && alone.is_none_or(|node| pod.spec.node_name == *node)
     };
     let priorities: Vec<i32> = snapshot.pods.iter().filter(is_workload).map(priority).collect();

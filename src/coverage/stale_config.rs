@@ -73,7 +73,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
                 template.map(|template| &*of_revisions.entry(revision.number()).or_insert_with(|| uses(template)))
             }
             Some(_) => Some(&of_live),
-            None => (facts.current.is_none() && facts.counts_as_updated(pod)).then_some(&of_live),
+            None => (facts.current.known().is_none() && facts.is_updated(pod) == Some(true)).then_some(&of_live),
         };
         let Some(used) = used else {
             unknown_pods += usize::from(!of_live.is_empty());
@@ -176,10 +176,10 @@ fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, fail
     if !matches!(daemon_set.spec.update_strategy, UpdateStrategy::RollingUpdate(_)) {
         return "the update strategy replaces no pods: delete a pod to replace it".into();
     }
-    if facts.current.is_none() || !facts.pods_known {
+    if facts.current.known().is_none() || !facts.pods_known {
         return "whether a rollout is in progress is not known: restart the pods when none is".into();
     }
-    let is_old = |pod: &&Pod| !pod.metadata.is_terminating() && !facts.counts_as_updated(pod);
+    let is_old = |pod: &&Pod| !pod.metadata.is_terminating() && facts.is_updated(pod) == Some(false);
     let old = facts.pods().filter(is_old).count();
     if old > 0 {
         let old = count(old, "pod");

@@ -57,15 +57,14 @@ impl Tally {
         self.ready += usize::from(first.is_ready());
         self.available += usize::from(is_available);
         self.available_to_controller += usize::from(subject.is_available(first));
-        let Some(updated) = subject.is_updated(first) else {
+        let Some((updated, pods)) = subject.is_updated(first).zip(subject.by_revision(&node.pods)) else {
             self.revision_unknown += 1;
             return;
         };
         self.updated_to_controller += usize::from(updated);
-        let pods = subject.by_revision(&node.pods);
         self.updated += usize::from(pods.updated.is_some());
         self.updated_available += usize::from(pods.updated_is_available);
-        self.outdated += usize::from(pods.old.is_some_and(|old| subject.is_updated(old) == Some(false)));
+        self.outdated += usize::from(pods.old.is_some());
     }
 
     /// Returns the numbers if nodes and pods were read.

@@ -11,14 +11,15 @@ use std::collections::{BTreeMap, HashMap};
 use super::common_cause::{self, Observation};
 use super::gaps;
 use super::group::{FindingGroups, Mistake, collect_mistakes, mistake_warnings, summarize};
-use super::incidents::{Incidents, replaces_pods};
+use super::incidents::Incidents;
+use super::lost_pods::lost_pods;
 use super::node_class::NodeClasses;
 use super::node_map::node_map;
 use super::options::{Detail, Options};
 use super::removed_nodes::removed_nodes;
 use super::tally::{Tally, check_status, counts_of_status, rows_by_value, unchecked_status};
 use super::verdict::daemon_set_context::{Subject, strategy};
-use super::verdict::daemon_set_findings::selector_overlap;
+use super::verdict::daemon_set_findings::oddities;
 use super::verdict::explain;
 use super::verdict::finding::Finding;
 use super::verdict::missing_pod;
@@ -34,7 +35,6 @@ use crate::report::coverage::{
     Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState, PodSummary,
 };
 use crate::report::reason::ReasonCode;
-use crate::report::strategy::Strategy;
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Decision;
 
@@ -48,11 +48,8 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
             let coverage = daemon_set_coverage(&facts, options);
-            // A rollout may wait for nodes that have no pod of the old revision left, which its verdict decides.
-            let Counts { eligible, updated, .. } = coverage.counts;
-            let is_decided = updated == eligible || !matches!(coverage.strategy, Strategy::RollingUpdate(_));
-            let in_rollout = replaces_pods(&coverage).filter(|replaces| *replaces || is_decided);
-            incidents.add(&facts, &coverage, options, in_rollout);
+            // Whether it is in a rollout is decided by the verdict on that.
+            incidents.add(&facts, &coverage, options, None);
             coverage
         })
         .collect();
@@ -289,7 +286,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         // Some nodes may be known while others are not.
         let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
         let status = if every {
-            check_status(&daemon_set.status, &tally, subject.current.is_some())
+            check_status(&daemon_set.status, &tally, subject.current.known().is_some())
         } else {
             unchecked_status(&daemon_set.status)
         };
@@ -321,18 +318,19 @@ impl<'s, 'a> Walk<'s, 'a> {
             concerns: subject
                 .concerns
                 .iter()
-                .chain(&selector_overlap(subject.index, daemon_set))
-                .map(Finding::reason)
+                .cloned()
+                .chain(oddities(subject))
+                .map(|finding| finding.reason())
                 .chain(warnings)
                 .collect(),
             removed_nodes: options.is_every_node().then(|| removed_nodes(subject)).flatten(),
+            lost_pods: options.is_every_node().then(|| lost_pods(subject)).flatten(),
             common_causes: common_cause::of(subject, &observations),
             groups: groups.into_report(),
             not_eligible_groups,
             by,
             nodes,
-            is_critical: daemon_set.spec.template.spec.priority_class_name == "system-node-critical"
-                || daemon_set.metadata.namespace == "kube-system",
+            is_critical: subject.is_critical(),
         }
     }
 }

@@ -193,6 +193,25 @@ fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     stuck.map(|node| node.metadata.name.clone())
 }
 
+/// The most namespaces that are read because a DaemonSet lacks pods.
+const MOST_NAMESPACES: usize = 8;
+
+/// Returns the namespaces of the DaemonSets that have fewer pods than their status wants, if they are few: whether pods can be created
+/// there.
+pub fn namespaces_lacking_pods(snapshot: &Snapshot) -> BTreeSet<String> {
+    let mut pods: HashMap<&str, i64> = HashMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
+        *pods.entry(pod.metadata.controller().map_or("", |owner| owner.uid.as_str())).or_default() += 1;
+    }
+    let lacks = |daemon_set: &&DaemonSet| {
+        let has = pods.get(daemon_set.metadata.uid.as_str()).copied().unwrap_or_default();
+        has < daemon_set.status.desired_number_scheduled
+    };
+    let lacking = snapshot.daemon_sets_of_any_flavor().filter(lacks);
+    let names: BTreeSet<String> = lacking.map(|daemon_set| daemon_set.metadata.namespace.clone()).collect();
+    names.into_iter().take(MOST_NAMESPACES).collect()
+}
+
 /// For how many seconds a pod may be starting before it counts as one that fails.
 pub(crate) const STARTUP: i64 = 60;
 

@@ -2,8 +2,9 @@
 //!
 //! An [`index`] looks a snapshot up. From it, [`Facts`] has the nodes with the controller's decisions and the pods in its
 //! order, what is available and what is updated, the [`revisions`] with the one that is current, whether the API server
-//! refuses new pods, and whether the controller is down.
+//! refuses new pods, and which [`controller`] acts on it.
 
+pub mod controller;
 pub mod index;
 pub mod node_removal;
 pub mod ready_clock;
@@ -17,19 +18,18 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::age::seconds_between;
+use crate::model::snapshot::{Kind, Namespace};
+use crate::scheduling::critical::is_critical;
 use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
+use controller::Controller;
 use index::Index;
 use ready_clock::ready_clock;
 use revisions::Revisions;
-
-/// How many seconds past its duration a lease may be before its holder counts as down.
-const LEASE_SLACK: i64 = 45;
 
 /// What is known of one DaemonSet.
 pub struct Facts<'a> {
@@ -41,8 +41,10 @@ pub struct Facts<'a> {
     pub daemon_pod: DaemonPod,
     /// Its revisions.
     pub revisions: Revisions<'a>,
-    /// The revision of the live template; `None` if it is not known, or if the controller has not created it yet.
-    pub current: Option<&'a ControllerRevision>,
+    /// The controller that acts on it.
+    pub controller: Controller,
+    /// The revision of the live template.
+    pub current: Current<'a>,
     /// Every node as the rules of a rolling update take it: the nodes of the snapshot, by name, and then those that do not
     /// exist but have pods.
     pub node_pods: Vec<NodePods<'a>>,
@@ -54,8 +56,29 @@ pub struct Facts<'a> {
     creation_is_refused: OnceCell<bool>,
 }
 
-/// The pods of a node by revision. Those that are being deleted count as neither.
+/// The revision of the live template, as far as it is known.
 #[derive(Debug, Clone, Copy)]
+pub enum Current<'a> {
+    /// It is this one.
+    Known(&'a ControllerRevision),
+    /// The revisions were read, and the controller has not created it yet.
+    NotCreatedYet,
+    /// The revisions were not read.
+    Unread,
+}
+
+impl<'a> Current<'a> {
+    /// Returns the revision, if it is known.
+    pub fn known(self) -> Option<&'a ControllerRevision> {
+        match self {
+            Current::Known(revision) => Some(revision),
+            Current::NotCreatedYet | Current::Unread => None,
+        }
+    }
+}
+
+/// The pods of a node by revision. Those that are being deleted count as neither.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct ByRevision<'a> {
     /// A pod of the current revision, an available one if there is one.
     pub updated: Option<&'a Pod>,
@@ -80,10 +103,19 @@ impl<'a> Facts<'a> {
         BUILT.set(BUILT.get() + 1);
         let daemon_pod = DaemonPod::new(&daemon_set.spec.template);
         let revisions = index.revisions(daemon_set);
+        // An observed template has a revision: if there is none at all, they were not read.
+        let were_read = index.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace)
+            && !(daemon_set.is_observed() && revisions.all.is_empty());
+        let current = match revisions.current() {
+            Some(revision) => Current::Known(revision.object),
+            None if were_read => Current::NotCreatedYet,
+            None => Current::Unread,
+        };
         Facts {
             index,
             daemon_set,
-            current: revisions.current().map(|revision| revision.object),
+            controller: Controller::of(daemon_set),
+            current,
             revisions,
             node_pods: node_pods(index, daemon_set, &daemon_pod),
             daemon_pod,
@@ -100,6 +132,14 @@ impl<'a> Facts<'a> {
         objects.zip(&self.node_pods)
     }
 
+    /// Returns whether the cluster does not work without it: its pods are critical, or it is in kube-system.
+    pub fn is_critical(&self) -> bool {
+        let DaemonSet { metadata, spec, .. } = self.daemon_set;
+        metadata.namespace == "kube-system"
+            || is_critical(&spec.template.spec)
+            || self.pods().any(|pod| is_critical(&pod.spec))
+    }
+
     /// Returns the pods that the controller counts as the DaemonSet's.
     pub fn pods(&self) -> impl Iterator<Item = &'a Pod> {
         self.node_pods.iter().flat_map(|node| node.pods.iter().copied())
@@ -107,7 +147,22 @@ impl<'a> Facts<'a> {
 
     /// Returns the hash of the current revision, if it is known.
     pub fn current_hash(&self) -> Option<&'a str> {
-        self.current.map(ControllerRevision::hash)
+        self.current.known().map(ControllerRevision::hash)
+    }
+
+    /// Returns the hash that the rules of the controller take for that of the current revision; `None` if it was not read and they
+    /// need it. It is empty, as that of no pod is, if the revision is yet to be created, or if every pod is known to be updated.
+    pub fn hash_for_rules(&self) -> Option<&'a str> {
+        let is_alone = |node: &NodePods<'_>| node.pods.len() < 2 || !allows_surge(self.daemon_set);
+        match self.current {
+            Current::Known(revision) => Some(revision.hash()),
+            Current::NotCreatedYet => Some(""),
+            Current::Unread => {
+                let is_needed =
+                    |node: &NodePods<'_>| !is_alone(node) || node.pods.iter().any(|pod| self.is_updated(pod).is_none());
+                (!self.node_pods.iter().any(is_needed)).then_some("")
+            }
+        }
     }
 
     /// Returns the time of the snapshot.
@@ -125,31 +180,27 @@ impl<'a> Facts<'a> {
         daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.ready_clock)
     }
 
-    /// Returns whether the controller counts a pod as updated, as far as the revisions are known.
-    pub fn counts_as_updated(&self, pod: &Pod) -> bool {
-        daemon_pods::is_updated(self.daemon_set, self.current_hash(), pod)
-    }
-
-    /// Returns whether a pod counts as updated; `None` if the revisions are not known.
+    /// Returns whether the controller counts a pod as updated; `None` if the revisions that would tell were not read.
     pub fn is_updated(&self, pod: &Pod) -> Option<bool> {
-        let updated = self.counts_as_updated(pod);
-        let not_observed = || !self.daemon_set.is_observed() && self.knows(Kind::ControllerRevisions);
-        let not_created_yet = || not_observed() || self.awaits_revision();
+        let updated = daemon_pods::is_updated(self.daemon_set, self.current_hash(), pod);
         // Without the current hash, the template generation of a pod can only show that it is updated.
-        (updated || self.current.is_some() || not_created_yet()).then_some(updated)
+        (updated || !matches!(self.current, Current::Unread)).then_some(updated)
     }
 
-    /// Sorts the pods of a node by revision.
-    pub fn by_revision<'p>(&self, pods: &[&'p Pod]) -> ByRevision<'p> {
-        let of = |updated: bool| {
-            let live = || pods.iter().copied().filter(|pod| !pod.metadata.is_terminating());
-            let mut of_revision = live().filter(|pod| self.counts_as_updated(pod) == updated);
-            let first = of_revision.next();
-            let available = first.into_iter().chain(of_revision).find(|pod| self.is_available(pod));
-            (available.or(first), available.is_some())
-        };
-        let ((updated, updated_is_available), (old, old_is_available)) = (of(true), of(false));
-        ByRevision { updated, old, updated_is_available, old_is_available }
+    /// Sorts the pods of a node by revision; `None` if the revisions that would tell were not read.
+    pub fn by_revision<'p>(&self, pods: &[&'p Pod]) -> Option<ByRevision<'p>> {
+        let mut sorted = ByRevision::default();
+        for pod in pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()) {
+            let (kept, kept_is_available) = match self.is_updated(pod)? {
+                true => (&mut sorted.updated, &mut sorted.updated_is_available),
+                false => (&mut sorted.old, &mut sorted.old_is_available),
+            };
+            let is_available = self.is_available(pod);
+            if kept.is_none() || (is_available && !*kept_is_available) {
+                (*kept, *kept_is_available) = (Some(pod), is_available);
+            }
+        }
+        Some(sorted)
     }
 
     /// Returns whether a kind of object could be read in the namespace of the DaemonSet.
@@ -159,22 +210,42 @@ impl<'a> Facts<'a> {
 
     /// Returns whether the controller has observed a template whose revision is not among those that were read.
     pub fn awaits_revision(&self) -> bool {
-        self.daemon_set.is_observed()
-            && !self.revisions.all.is_empty()
-            && self.knows(Kind::ControllerRevisions)
-            && self.current.is_none()
+        self.daemon_set.is_observed() && matches!(self.current, Current::NotCreatedYet)
     }
 
-    /// Returns whether the API server refuses new pods: it refused one after the last one was created and after the
+    /// Returns its namespace, if that is known to be being deleted.
+    pub fn terminating_namespace(&self) -> Option<&'a Namespace> {
+        let mut namespaces = self.index.snapshot.namespaces.iter();
+        namespaces.find(|it| it.metadata.name == self.daemon_set.metadata.namespace && it.metadata.is_terminating())
+    }
+
+    /// Returns the pods of eligible nodes that the controller counts as updated by their template generation, with their nodes, although
+    /// their hash is that of another template: they were created for a DaemonSet of the same name that was deleted without its pods.
+    pub fn counted_by_generation(&self) -> Vec<(&'a str, &'a Pod)> {
+        let Some(current) = self.current_hash() else { return Vec::new() };
+        let is_of_template = |pod: &Pod| {
+            let template = self.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
+            pod.revision_hash() == current
+                || template.is_some_and(|template| template.same_meaning(&self.revisions.live))
+        };
+        let eligible = self.node_pods.iter().filter(|node| node.should_run());
+        let updated = eligible.filter_map(|node| Some((node.node, self.by_revision(&node.pods)?.updated?)));
+        updated.filter(|(_, pod)| !is_of_template(pod)).collect()
+    }
+
+    /// Returns whether the API server refuses new pods: their namespace is being deleted, or it refused one after the last one was created and after the
     /// revision was rolled out.
     ///
     /// On many nodes client-go's spam filter drops events about created pods, so the pods count, too.
     pub fn creation_is_refused(&self) -> bool {
         *self.creation_is_refused.get_or_init(|| {
+            if self.terminating_namespace().is_some() {
+                return true;
+            }
             let Some(refused) = self.last_event("FailedCreate") else { return false };
             let newest_pod = self.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
             let created = self.last_event("SuccessfulCreate").max(newest_pod);
-            let began = self.current.and_then(|current| current.rollout_began_at(self.daemon_set));
+            let began = self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
             Some(refused) > created && Some(refused) >= began
         })
     }
@@ -187,7 +258,7 @@ impl<'a> Facts<'a> {
 
     /// Returns whether the API server would create a pod of the current revision now; `None` if it was not asked.
     pub fn is_accepted(&self) -> Option<bool> {
-        self.index.snapshot.is_admitted(self.daemon_set, self.current?.hash())
+        self.index.snapshot.is_admitted(self.daemon_set, self.current_hash()?)
     }
 
     /// Returns whether the API server would create a pod of the revision to return to, and none of the current one.
@@ -204,8 +275,7 @@ impl<'a> Facts<'a> {
 
     /// Returns since when the controller has not renewed its lease, if that is too long.
     pub fn controller_silent_since(&self) -> Option<Timestamp> {
-        // The lease is not that of OpenKruise's controller.
-        expired_lease(self.index.snapshot).filter(|_| self.daemon_set.flavor() == Flavor::Apps)
+        self.controller.silent_since(self.index.snapshot)
     }
 }
 
@@ -234,38 +304,111 @@ fn node_pods<'a>(index: &Index<'a>, daemon_set: &DaemonSet, daemon_pod: &DaemonP
     nodes
 }
 
-/// Returns when the controller manager last renewed its lease, if that is too long ago.
-pub fn expired_lease(snapshot: &Snapshot) -> Option<Timestamp> {
-    let lease = snapshot
-        .leases
-        .iter()
-        .find(|lease| lease.metadata.namespace == "kube-system" && lease.metadata.name == "kube-controller-manager")?;
-    let renewed = lease.spec.renew_time.get()?;
-    let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-    (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{from_value, json};
+    use serde_json::{Value, json};
 
-    use super::expired_lease;
-    use super::test_support::{at, world};
+    use super::Facts;
+    use super::index::Index;
+    use super::test_support::{World, world};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+
+    /// Whether the revisions could be read.
+    #[derive(Clone, Copy)]
+    enum Read {
+        Yes,
+        None,
+        Forbidden,
+    }
+
+    fn with_revisions(mut world: World, read: Read) -> World {
+        if !matches!(read, Read::Yes) {
+            world.snapshot.controller_revisions.clear();
+        }
+        if matches!(read, Read::Forbidden) {
+            let cause = GapCause::Forbidden("list controllerrevisions.apps".to_owned());
+            world.snapshot.gaps.push(Gap { kind: Kind::ControllerRevisions, namespace: None, cause });
+        }
+        world
+    }
+
+    fn of(hash: &str, generation: Option<&str>) -> Value {
+        json!({"metadata": {"labels": {"controller-revision-hash": hash, "pod-template-generation": generation}}})
+    }
 
     #[test]
-    fn a_lease_has_expired_a_while_after_its_duration() {
-        let expired = |renewed: &str| {
-            let mut snapshot = world().finish();
-            // That of the scheduler does not count.
-            for (name, renewed) in [("kube-scheduler", "11:00:00"), ("kube-controller-manager", renewed)] {
-                let lease = json!({
-                    "metadata": {"name": name, "namespace": "kube-system"},
-                    "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15},
-                });
-                snapshot.leases.push(from_value(lease).unwrap());
+    fn whether_a_pod_is_updated_is_unknown_unless_what_tells_it_was_read() {
+        let (none, surge) =
+            (json!({}), json!({"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}));
+        for (situation, read, spec, pods, updated, has_step) in [
+            ("read", Read::Yes, &none, vec![of("hash2", Some("2"))], vec![Some(true)], true),
+            ("read, old", Read::Yes, &none, vec![of("hash1", Some("1"))], vec![Some(false)], true),
+            ("rolled back: the hash counts", Read::Yes, &none, vec![of("hash2", Some("1"))], vec![Some(true)], true),
+            (
+                "forbidden, of the generation",
+                Read::Forbidden,
+                &none,
+                vec![of("hash2", Some("2"))],
+                vec![Some(true)],
+                true,
+            ),
+            (
+                "forbidden, of another generation",
+                Read::Forbidden,
+                &none,
+                vec![of("hash1", Some("1"))],
+                vec![None],
+                false,
+            ),
+            ("none of them returned", Read::None, &none, vec![of("hash1", Some("1"))], vec![None], false),
+            ("forbidden, without a generation", Read::Forbidden, &none, vec![of("hash1", None)], vec![None], false),
+            (
+                "a surge whose pods may be of either",
+                Read::Forbidden,
+                &surge,
+                vec![of("hash1", Some("1")), of("hash2", Some("2"))],
+                vec![None, Some(true)],
+                false,
+            ),
+            (
+                "two pods of the generation: which hash is current decides",
+                Read::Forbidden,
+                &surge,
+                vec![of("hash1", Some("2")), of("hash2", Some("2"))],
+                vec![Some(true), Some(true)],
+                false,
+            ),
+            ("a surge that is over", Read::Forbidden, &surge, vec![of("hash2", Some("2"))], vec![Some(true)], true),
+            ("no pods", Read::Forbidden, &surge, vec![], vec![], true),
+        ] {
+            let mut world = with_revisions(world().daemon_set(json!({"spec": spec})).node("a", json!({})), read);
+            for (number, pod) in pods.into_iter().enumerate() {
+                world = world.pod(&format!("agent-{number}"), "a", pod);
             }
-            expired_lease(&snapshot).is_some()
-        };
-        assert_eq!((expired("11:59:00"), expired("11:58:59")), (false, true));
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let facts = Facts::new(&index, &snapshot.daemon_sets[0]);
+            let found: Vec<Option<bool>> = facts.pods().map(|pod| facts.is_updated(pod)).collect();
+            assert_eq!((found, facts.hash_for_rules().is_some()), (updated, has_step), "{situation}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_set_is_critical_by_its_class_the_priority_of_its_pods_or_its_namespace() {
+        let pod = |priority: i64| json!({"spec": {"priority": priority}});
+        for (class, pod, is_critical) in [
+            ("", pod(0), false),
+            ("high", pod(1_000_000_000), false),
+            ("system-cluster-critical", pod(0), true),
+            ("system-node-critical", pod(2_000_001_000), true),
+            // A class of another name has the value, or admission has set it.
+            ("", pod(2_000_000_000), true),
+            ("own", pod(2_000_001_000), true),
+        ] {
+            let world = world().template(json!({"priorityClassName": class})).node("a", json!({}));
+            let snapshot = world.pod("agent-a", "a", pod).finish();
+            let index = Index::new(&snapshot);
+            assert_eq!(Facts::new(&index, &snapshot.daemon_sets[0]).is_critical(), is_critical, "{class}");
+        }
     }
 }

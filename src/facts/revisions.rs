@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use jiff::Timestamp;
 
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::metadata::{OwnerReference, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::{ContainerStateWaiting, ContainerStatus, Pod};
 use crate::model::snapshot::Snapshot;
@@ -364,14 +364,6 @@ pub fn name_of(daemon_set: &DaemonSet) -> DaemonSetName {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
         name: daemon_set.metadata.name.clone(),
-    }
-}
-
-/// Returns the name of the controller that creates the DaemonSet's revisions, for messages.
-pub fn controller_of(daemon_set: &DaemonSet) -> &'static str {
-    match daemon_set.flavor() {
-        Flavor::Apps => "the DaemonSet controller",
-        Flavor::Advanced => "the OpenKruise controller",
     }
 }
 

@@ -75,6 +75,6 @@ impl ObjectMeta {
 
     /// Returns whether deletion has begun.
     pub fn is_terminating(&self) -> bool {
-        self.deletion_timestamp.get().is_some()
+        self.deletion_timestamp.is_set()
     }
 }

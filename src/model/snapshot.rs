@@ -44,6 +44,10 @@ pub struct Snapshot {
     pub pods_complete: PodsComplete,
     /// Events about DaemonSets, pods and nodes.
     pub events: Vec<Event>,
+    /// The namespaces: from a live server those of DaemonSets that lack pods.
+    pub namespaces: Vec<Namespace>,
+    /// DaemonSets that were not requested, in the namespaces of those that were.
+    pub neighbors: Vec<Neighbor>,
     /// Defaults and limits for pods of a namespace.
     pub limit_ranges: Vec<LimitRange>,
     /// Runtime classes.
@@ -97,6 +101,17 @@ pub struct UnknownName {
     pub elsewhere: Vec<String>,
 }
 
+/// A DaemonSet that was not requested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbor {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The labels of its pods.
+    pub pod_labels: BTreeMap<String, String>,
+}
+
 /// The nodes for which a snapshot has all pods, so that free resources can be computed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -147,7 +162,7 @@ pub enum Kind {
     Secrets,
     /// ResourceQuotas. Only what has changed is read of them.
     ResourceQuotas,
-    /// Namespaces. Only what has changed is read of them.
+    /// Namespaces. Only those in which pods are missing matter, so a dump without them is complete.
     Namespaces,
 }
 
@@ -169,7 +184,8 @@ impl Kind {
     ];
 
     /// The kinds that a dump may lack.
-    const OPTIONAL: [Kind; 4] = [Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets, Kind::ConfigMaps, Kind::Secrets];
+    const OPTIONAL: [Kind; 5] =
+        [Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets, Kind::ConfigMaps, Kind::Secrets, Kind::Namespaces];
 
     /// Returns every kind, in the order in which a snapshot is written.
     pub fn every() -> impl Iterator<Item = Kind> {
@@ -302,6 +318,39 @@ impl Snapshot {
             PodsComplete::On(nodes) => nodes.contains(node),
         }
     }
+}
+
+/// A namespace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    /// The name, and when it is to be deleted.
+    pub metadata: ObjectMeta,
+    /// What keeps it, once it is being deleted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: NamespaceStatus,
+}
+
+/// A namespace's status.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceStatus {
+    /// What the namespace controller says about the deletion.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<NamespaceCondition>,
+}
+
+/// A condition of a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NamespaceCondition {
+    /// Such as `NamespaceFinalizersRemaining`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// The words of the namespace controller.
+    pub message: String,
 }
 
 /// Defaults and limits for the pods of a namespace.

@@ -61,7 +61,7 @@ impl ChangeLines {
 pub(crate) fn of_list(report: &ListReport) -> Sentences {
     let rows = report.daemon_sets.iter().map(|row| {
         let counts = &row.counts;
-        let problem = match list::problem(row, usize::MAX) {
+        let problem = match list::problem(row, None, usize::MAX) {
             problem if problem.is_empty() => problem,
             problem => format!("; {problem}"),
         };

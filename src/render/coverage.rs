@@ -76,6 +76,7 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
         && daemon_set.groups.is_empty()
         && daemon_set.concerns.is_empty()
         && daemon_set.removed_nodes.is_none()
+        && daemon_set.lost_pods.is_none()
         && daemon_set.by.is_none()
         && daemon_set.status.agrees != Some(false)
 }
@@ -157,6 +158,7 @@ fn daemon_set_groups(
         removed_nodes::write(removed, now, page);
     }
     sentence(daemon_set, style::answer, page);
+    daemon_set.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     common_cause::causes(&daemon_set.common_causes, page);
     for concern in &daemon_set.concerns {
         page.advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "");

@@ -18,8 +18,8 @@ const HEADING_WIDTH: usize = 14;
 /// Writes the explanations: the answer, what to do, and then what was checked. Checks that had nothing to check are
 /// shown if `wide` is set.
 pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
-    let nodes = report.daemon_sets.iter().flat_map(|daemon_set| &daemon_set.nodes);
-    for (index, node) in nodes.enumerate() {
+    let nodes = report.daemon_sets.iter().flat_map(|of| of.nodes.iter().map(|node| (node, &of.concerns)));
+    for (index, (node, concerns)) in nodes.enumerate() {
         if index > 0 {
             writeln!(page);
         }
@@ -28,6 +28,10 @@ pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
             Some(explanation) => story.node(node, explanation),
             // The node is gone, or could not be read: its pods alone are known.
             None => story.pods_without_node(node),
+        }
+        let is_told = |concern: &Reason| node.reasons.iter().any(|reason| reason.code == concern.code);
+        for concern in concerns.iter().filter(|concern| !is_told(concern)) {
+            page.advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "");
         }
     }
     incomplete(&report.incomplete, page)
@@ -54,6 +58,10 @@ impl Story<'_, '_> {
             let fits = if fits { style::well("fits") } else { style::trouble("does not fit") };
             writeln!(self.page, "{:<HEADING_WIDTH$}{fits}", "Scheduling:");
             self.checks(&explanation.scheduling);
+        }
+        if let Some(check) = &explanation.not_ready {
+            writeln!(self.page, "{:<HEADING_WIDTH$}{}", "Node:", style::trouble("not ready"));
+            self.checks(std::slice::from_ref(check));
         }
         if let Some(verdict) = &explanation.scheduler_says {
             let agrees = match verdict.agrees {

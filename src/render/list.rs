@@ -9,7 +9,7 @@ use super::clusters::{InCluster, Reports, name_in};
 use super::coverage::troubles;
 use super::overview::named;
 use super::page::Page;
-use super::removed_nodes::in_short;
+use super::removed_nodes::{in_short, lost_in_short};
 use super::status::held_in_short;
 use super::style;
 use super::table::{Column, Heading};
@@ -59,7 +59,7 @@ fn write(reports: &Reports<'_, ListReport>, shown: ListParts, page: &mut Page<'_
     if reports.are_several() {
         all.sort_by(|(_, (a, _)), (_, (b, _))| (shown.order)(a, b));
     }
-    let is_healthy = |row: &ListRow| row.status == FleetStatus::Healthy;
+    let is_healthy = |row: &ListRow| row.status == FleetStatus::Healthy && row.lost_pods.is_none();
     let others = all.iter().filter(|(_, (row, _))| !is_healthy(row)).count();
     let is_cut = view.limit.is_some() && !shown.all && !shown.wide;
     let mut healthy_left = if is_cut { MOST_ROWS.saturating_sub(others) } else { usize::MAX };
@@ -151,7 +151,7 @@ fn columns<'a>(shown: ListParts, view: &'a View) -> Vec<Column<'a, Row<'a>>> {
         ]);
     }
     columns.push(Column::text("STATUS", |(row, _): &Row<'_>| status(row.status)));
-    columns.push(Column::fitted("PROBLEM", |(row, _): &Row<'_>, width| problem(row, width)));
+    columns.push(Column::fitted("PROBLEM", |(row, now): &Row<'_>, width| problem(row, Some(*now), width)));
     columns
 }
 
@@ -168,9 +168,11 @@ pub(super) fn status(status: FleetStatus) -> String {
     }
 }
 
-pub(super) fn problem(row: &ListRow, width: usize) -> String {
+/// Returns what is wrong with a DaemonSet, with ages unless `now` is `None`.
+pub(super) fn problem(row: &ListRow, now: Option<Timestamp>, width: usize) -> String {
     let removed = row.removed_nodes.as_ref().map(in_short);
-    let beside: Vec<String> = removed.into_iter().chain(row.hold.as_ref().map(held_in_short)).collect();
+    let lost = row.lost_pods.as_ref().map(|lost| lost_in_short(lost, now));
+    let beside: Vec<String> = removed.into_iter().chain(lost).chain(row.hold.as_ref().map(held_in_short)).collect();
     let beside = beside.join(", ");
     match trouble(row, width.saturating_sub(beside.len() + 2)) {
         trouble if trouble.is_empty() => beside,

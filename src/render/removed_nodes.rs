@@ -1,11 +1,12 @@
-//! Nodes that a revision has removed.
+//! Nodes that a revision has removed, and those that have lost their pods otherwise.
 
 use jiff::Timestamp;
 
 use super::page::Page;
 use super::style;
-use super::text::{some_of, time_since};
-use crate::report::coverage::RemovedNodes;
+use super::text::{count, some_of, time_since};
+use crate::report::coverage::{LostPods, RemovedNodes};
+use crate::report::fix::Fix;
 
 /// Writes which revision has removed nodes, which ones, and what gives them their pods back.
 pub(super) fn write(removed: &RemovedNodes, now: Timestamp, page: &mut Page<'_>) {
@@ -34,4 +35,18 @@ pub(super) fn in_short(removed: &RemovedNodes) -> String {
         (nodes, before) => format!("{nodes} of {before} nodes"),
     };
     format!("revision {} removed {nodes}", removed.revision)
+}
+
+/// Writes how many nodes have lost their pod without a revision, and where the reason is.
+pub(super) fn write_lost(lost: &LostPods, now: Timestamp, page: &mut Page<'_>) {
+    let advice = format!("{}; {}", lost_in_short(lost, Some(now)), lost.fix.advice);
+    page.remark(&Fix { advice, command: lost.fix.command.clone() }, style::moving);
+}
+
+/// Returns how many nodes have lost their pod without a revision.
+pub(super) fn lost_in_short(lost: &LostPods, now: Option<Timestamp>) -> String {
+    let (are, their) = if lost.nodes == 1 { ("is", "its pod") } else { ("are", "their pods") };
+    let nodes = count(lost.nodes, "node");
+    let ago = now.map(|now| format!(" {} ago", time_since(lost.at, now))).unwrap_or_default();
+    format!("{nodes} {are} no longer eligible and lost {their}{ago}")
 }

@@ -128,6 +128,7 @@ fn is_not_accepted(rollout: &RolloutStatus) -> bool {
 /// Returns the problems of a rollout in short, or the time left.
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let mut words: Vec<String> = rollout.removed_nodes.iter().map(removed_nodes::in_short).collect();
+    words.extend(rollout.lost_pods.iter().map(|lost| removed_nodes::lost_in_short(lost, Some(now))));
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
     words.extend(accepted.map(|accepted| format!("{} down", count(accepted.not_accepted.len(), "node"))));
     words.extend(rollout.concerns.iter().map(|concern| concern.code.name().to_owned()));
@@ -211,6 +212,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     let is_well =
         rollout.counts_as_complete() && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
     page.paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer });
+    rollout.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {
         page.paragraph(&not_accepted(accepted, rollout.faults.map_or(0, |faults| faults.waiting)), style::plain);
     }
@@ -242,7 +244,6 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         texts.extend(outdated(rollout, view));
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
-    remarks.extend(by_generation(rollout, view));
     remarks.extend(older_than_config(rollout, now));
     // The headline has them if nothing else is known.
     remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
@@ -347,6 +348,10 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 Some(updated) if updated == desired => count(desired, "node"),
                 updated => format!("{} of {}", or_unknown(updated), count(desired, "node")),
             };
+            if let adopted @ 1.. = rollout.counted_by_generation.len() {
+                let own = desired.saturating_sub(adopted);
+                return format!("{name} is degraded: {own} of {} run this template", count(desired, "pod"));
+            }
             let refused = if rollout.creation_refused { "; the API server refuses new pods" } else { "" };
             format!("{name} is degraded: {revision} is rolled out to {nodes}{not_available}{refused}")
         }
@@ -577,24 +582,6 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
             "Warning: {pods} will be replaced at once: unavailable old pods do not wait for the budget{allowed}."
         ),
     }
-}
-
-/// Returns the warning about pods that count as updated and are not. A restart would replace them, unless new pods fail or are
-/// refused.
-fn by_generation(rollout: &RolloutStatus, view: &View) -> Option<Fix> {
-    let nodes = &rollout.counted_by_generation;
-    let (pods, verb, them) = if nodes.len() == 1 { ("the pod", "was", "it") } else { ("the pods", "were", "them") };
-    let warning = format!(
-        "Warning: {pods} on {} {verb} created from another template and may run another image; the controller counts {them} \
-         as updated because the label pod-template-generation matches.",
-        view.names(nodes, 20),
-    );
-    let restart = Command::kubectl(&["ds", "restart"]).namespace(&rollout.namespace).name(&rollout.name);
-    let works = rollout.suspect.is_none() && !rollout.creation_refused;
-    (!nodes.is_empty()).then(|| match works {
-        true => Fix::new(format!("{warning} To replace {them}"), restart),
-        false => warning.into(),
-    })
 }
 
 /// Returns how many pods have something that is older than the last change of a ConfigMap and is not refreshed, and what to do.

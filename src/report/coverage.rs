@@ -41,9 +41,17 @@ impl super::Report for CoverageReport {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
         for daemon_set in &mut self.daemon_sets {
             let DaemonSetCoverage {
-                concerns, removed_nodes, nodes, groups, not_eligible_groups, common_causes, ..
+                concerns,
+                removed_nodes,
+                lost_pods,
+                nodes,
+                groups,
+                not_eligible_groups,
+                common_causes,
+                ..
             } = daemon_set;
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
+            lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
             let reasons = concerns.iter_mut().chain(nodes.iter_mut().flat_map(|node| &mut node.reasons));
             reasons.for_each(|reason| visit(&mut reason.fix));
             groups.iter_mut().chain(not_eligible_groups).for_each(|group| visit(&mut group.fix));
@@ -144,6 +152,10 @@ pub struct DaemonSetCoverage {
     /// The nodes that a revision has removed within the last day; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
+    /// The nodes that have lost their pod within the last hour because they are no longer eligible, unless a revision was rolled out;
+    /// absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_pods: Option<LostPods>,
     /// What failing nodes have in common and available ones lack; usually empty.
     pub common_causes: Vec<CommonCause>,
     /// The primary reasons of nodes that have no available pod, run one they should not, or whose
@@ -203,6 +215,19 @@ pub struct RemovedNodes {
     pub fix: Fix,
     /// Whether `--accept fewer-nodes` accepts that.
     pub accepted: bool,
+}
+
+/// Nodes that have lost their pod because they are no longer eligible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LostPods {
+    /// How many they are, as far as events tell.
+    pub nodes: usize,
+    /// When the controller deleted the last of the pods.
+    pub at: Timestamp,
+    /// What shows what has changed.
+    pub fix: Fix,
 }
 
 impl RemovedNodes {
@@ -533,6 +558,9 @@ pub struct Explanation {
     pub eligibility: Vec<Check>,
     /// The rules of scheduling, in the scheduler's order.
     pub scheduling: Vec<Check>,
+    /// That the node is not ready, which no rule of scheduling depends on; absent if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<Check>,
     /// The scheduler's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler_says: Option<SchedulerVerdict>,

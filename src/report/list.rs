@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::coverage::{Affected, Counts, Incomplete, RemovedNodes};
+use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes};
 use super::fix::Fix;
 use super::incident::Incident;
 use super::rollout_status::RolloutHold;
@@ -41,6 +41,8 @@ impl super::Report for ListReport {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
         let removed = self.daemon_sets.iter_mut().filter_map(|row| row.removed_nodes.as_mut());
         removed.for_each(|removed| visit(&mut removed.fix));
+        let lost = self.daemon_sets.iter_mut().filter_map(|row| row.lost_pods.as_mut());
+        lost.for_each(|lost| visit(&mut lost.fix));
     }
 }
 
@@ -119,6 +121,9 @@ pub struct ListRow {
     /// The nodes that a revision has removed within the last day; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
+    /// The nodes that have lost their pod within the last hour because they are no longer eligible; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_pods: Option<LostPods>,
     /// The primary reasons of its unhealthy nodes: what takes time and what is about other nodes than the eligible ones last,
     /// then most nodes first.
     pub troubles: Vec<Affected>,

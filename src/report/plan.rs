@@ -327,6 +327,10 @@ pub enum WarningCode {
     OtherRun,
     /// A revision has removed most of the nodes within the last day, and they stay removed.
     NodesRemoved,
+    /// Nodes that `partition` skips because of the label `kubectl-ds/skip` get new pods, too.
+    SkippedNodes,
+    /// Pods that were adopted count as updated, and are of another template.
+    AdoptedPods,
 }
 
 /// The outcome of a change.

@@ -130,6 +130,12 @@ reason_codes! {
     /// The DaemonSet is being deleted.
     /// Wait. If it does not end, check the controller that owns the finalizer.
     DaemonSetDeleting: Cluster, Never;
+    /// Pods that were adopted from a DaemonSet of the same name count as updated, and are of another template.
+    /// Restart the pods to replace them: the controller does not, because their label `pod-template-generation` matches.
+    AdoptedPods: Cluster, Never;
+    /// The namespace is being deleted, or is gone, so that no pod is created in it.
+    /// The template is right. Find what keeps the namespace: the conditions of its status name it.
+    NamespaceTerminating: Cluster, Never;
     /// A resource quota denied the pod.
     /// Raise the quota, or free some of it.
     QuotaExceeded: Cluster, Never;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::acceptance::Acceptance;
-use super::coverage::{Affected, Counts, Incomplete, RemovedNodes, StatusDifference};
+use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes, StatusDifference};
 use super::fix::Fix;
 use super::incident::Incident;
 use super::list::Severity;
@@ -37,9 +37,12 @@ impl super::Report for RolloutStatusReport {
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
-        for RolloutStatus { removed_nodes, causes, concerns, way_out, stale_config, .. } in &mut self.daemon_sets {
+        for RolloutStatus { removed_nodes, lost_pods, causes, concerns, way_out, stale_config, .. } in
+            &mut self.daemon_sets
+        {
             stale_config.iter_mut().filter_map(|stale| stale.fix.as_mut()).for_each(&mut *visit);
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
+            lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
             causes.iter_mut().for_each(|cause| visit(&mut cause.fix));
             concerns.iter_mut().for_each(|concern| visit(&mut concern.fix));
             way_out.iter_mut().for_each(&mut *visit);
@@ -221,6 +224,9 @@ pub struct RolloutStatus {
     /// The nodes that a revision has removed within the last day; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
+    /// The nodes that have lost their pod within the last hour because they are no longer eligible; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_pods: Option<LostPods>,
     /// Node counts.
     pub counts: Counts,
     /// How many nodes may be replaced at a time, and what uses that up; absent if nothing is replaced: under OnDelete, or

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::coverage::strategy;
-use crate::facts::revisions::controller_of;
+use crate::facts::controller::Controller;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
@@ -172,7 +172,7 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
 
 /// Warns if the DaemonSet is being deleted.
 pub(super) fn deleting(daemon_set: &DaemonSet) -> Option<Warning> {
-    let message = format!("it is being deleted: {} no longer reconciles it", controller_of(daemon_set));
+    let message = format!("it is being deleted: {} no longer reconciles it", Controller::of(daemon_set).name());
     daemon_set.metadata.is_terminating().then(|| Warning::new(WarningCode::Deleting, message))
 }
 
@@ -217,7 +217,7 @@ pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
     let message = format!(
         "revisionHistoryLimit is 0: {} deletes the present revision once no pod is left on it, and it cannot be \
          rolled back to",
-        controller_of(daemon_set)
+        Controller::of(daemon_set).name()
     );
     (daemon_set.spec.revision_history_limit == Some(0)).then(|| Warning::new(WarningCode::NoHistory, message))
 }

@@ -1,10 +1,12 @@
 //! The fleet: a row per DaemonSet, from the same walk as coverage and from the verdict on its rollout.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::situation::Situation;
 use super::situation::fault::Faults;
 use super::situation::severity::severity;
 use super::situation::suspect::suspect;
-use super::situation::verdict::verdict;
+use super::situation::verdict::{verdict, verdict_of};
 use super::status::held;
 use crate::coverage::gaps;
 use crate::coverage::incidents::Incidents;
@@ -12,9 +14,11 @@ use crate::coverage::options::Options;
 use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::Facts;
 use crate::facts::index::Index;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{Affected, Counts, DaemonSetCoverage};
+use crate::report::incident::Incident;
 use crate::report::list::{ListReport, ListRow};
 use crate::report::rollout_status::Verdict;
 
@@ -42,6 +46,31 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         nodes_not_ready: nodes_known.then(not_ready),
         incidents: incidents.finish(),
         daemon_sets: rows,
+    }
+}
+
+/// Notes which DaemonSets of incidents are in a rollout, by the same verdict as in the other reports.
+pub fn note_rollouts(incidents: &mut [Incident], snapshot: &Snapshot) {
+    let named: BTreeSet<String> = incidents.iter().flat_map(|incident| incident.daemon_sets.iter().cloned()).collect();
+    if named.is_empty() {
+        return;
+    }
+    let index = Index::new(snapshot);
+    let full_name =
+        |daemon_set: &'_ DaemonSet| format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name);
+    let daemon_sets = index.daemon_sets().into_iter().map(|daemon_set| (full_name(daemon_set), daemon_set));
+    let daemon_sets = daemon_sets.filter(|(name, _)| named.contains(name));
+    let in_rollout: BTreeMap<String, Option<bool>> = daemon_sets
+        .map(|(name, daemon_set)| {
+            let situation = Situation::new(&index, daemon_set);
+            (name, situation.is_in_rollout(verdict_of(&situation)))
+        })
+        .collect();
+    for incident in incidents {
+        let of = |name: &String| Some((name.clone(), (*in_rollout.get(name)?)?));
+        let known: Option<Vec<(String, bool)>> = incident.daemon_sets.iter().map(of).collect();
+        incident.in_rollout =
+            known.map(|known| known.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect());
     }
 }
 
@@ -90,6 +119,7 @@ fn row_of(facts: Facts<'_>, coverage: DaemonSetCoverage, incidents: Option<&mut 
         node_selector: template.node_selector.iter().map(|(key, value)| format!("{key}={value}")).collect(),
         status_agrees: coverage.status.agrees,
         removed_nodes: coverage.removed_nodes,
+        lost_pods: coverage.lost_pods,
         troubles,
         not_eligible_reasons: Affected::count(
             coverage.not_eligible_groups.iter().map(|group| (group.code, group.count)),
@@ -111,7 +141,7 @@ fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::fleet;
+    use super::{fleet, note_rollouts};
     use crate::coverage::options::Options;
     use crate::coverage::test_support::{World, at, world};
     use crate::coverage::walk::coverage;
@@ -383,6 +413,9 @@ mod tests {
             assert_eq!((blocked, in_rollout), (2, Some(2)), "{incidents:?}");
         }
         assert_eq!(rollout_status(&snapshot, None).incidents, fleet(&snapshot).incidents);
+        let mut of_coverage = coverage(&snapshot, &Options::default()).incidents;
+        note_rollouts(&mut of_coverage, &snapshot);
+        assert_eq!(of_coverage, fleet(&snapshot).incidents);
     }
 
     /// Returns the commands in a report after each was completed.

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
-use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, controller_of, name_of};
+use crate::facts::controller::Controller;
+use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
@@ -87,7 +88,7 @@ fn images(template: &Template) -> Vec<String> {
 
 fn notes(revisions: &Revisions<'_>, knows_pods: bool, snapshot: &Snapshot) -> Vec<String> {
     let daemon_set = revisions.daemon_set;
-    let controller = controller_of(daemon_set);
+    let controller = Controller::of(daemon_set).name();
     let mut notes = Vec::new();
     let known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();
     match revisions.current() {

@@ -2,15 +2,17 @@
 
 use super::change_warnings::{self, holder, lost_original, who_puts_back};
 use super::effect::SurgePods;
+use super::partition::is_skipped;
 use super::partition::way_out::Continued;
 use super::proposal::{Planned, Proposal};
-use super::situation::Situation;
+use super::situation::{RolloutNode, Situation};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::plan::Plan;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
+use crate::report::partition::SKIP_LABEL;
 use crate::report::plan::{PlanKind, Warning, WarningCode};
 
 /// Why a pause is refused.
@@ -58,6 +60,7 @@ pub(crate) fn resume(before: &Situation<'_>) -> Planned {
     let mut planned = planned(before, Plan::resume(daemon_set), PlanKind::ResumePlan);
     let report = &mut planned.report;
     report.warnings.extend(lost_original(daemon_set));
+    report.warnings.extend(replaces_skipped(before).filter(|_| report.needed));
     report.warnings.splice(0..0, not_rolled_back(before));
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     report.why = match Hold::of(daemon_set) {
@@ -73,10 +76,23 @@ pub(crate) fn resume(before: &Situation<'_>) -> Planned {
     planned
 }
 
+/// Warns that the controller replaces the pods of nodes that `partition` skips: it does not know their label.
+fn replaces_skipped(before: &Situation<'_>) -> Option<Warning> {
+    let hold = Hold::in_force(before.daemon_set).filter(|hold| hold.original_strategy() != UpdateStrategy::OnDelete)?;
+    let is_replaced = |node: &&RolloutNode<'_>| node.old.is_some() && is_skipped(node);
+    let skipped: Vec<&str> = before.nodes.iter().filter(is_replaced).map(|node| node.name).collect();
+    let since = if hold.partition.is_some() { "`partition` has skipped" } else { "`partition` skips" };
+    let message = format!(
+        "{since} {} because of the label {SKIP_LABEL}: the controller replaces the pod there, too",
+        skipped.join(", ")
+    );
+    (!skipped.is_empty()).then(|| Warning::new(WarningCode::SkippedNodes, message))
+}
+
 /// Warns that the template is the one that an undo was to leave: admission has kept it, or somebody has put it back.
 fn not_rolled_back(before: &Situation<'_>) -> Option<Warning> {
     let hold = Hold::in_force(before.daemon_set).filter(|hold| hold.lacks_template(before.current_hash()))?;
-    let number = before.current.filter(|_| hold.flags.as_ref().is_some_and(|flags| flags.is_undo))?.revision;
+    let number = before.current.known().filter(|_| hold.flags.as_ref().is_some_and(|flags| flags.is_undo))?.revision;
     let rolls_out = match hold.original_strategy() {
         UpdateStrategy::OnDelete => "pods that are deleted get it",
         _ => "this rolls it out to all nodes",

@@ -19,6 +19,7 @@ use crate::plan::{Plan, Step};
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Effect, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 
 /// A plan, and the report of it.
@@ -153,6 +154,9 @@ pub(super) fn propose_template(
     warnings.extend(change_warnings::managers(daemon_set, written));
     warnings.extend(to.and_then(|_| change_warnings::last_applied(daemon_set, &template)));
     warnings.extend(change_warnings::obstacles(daemon_set, to.is_none()));
+    let adopted = before.coverage.concerns.iter().find(|concern| concern.code == ReasonCode::AdoptedPods);
+    let adopted = adopted.map(|concern| Warning::new(WarningCode::AdoptedPods, concern.message.clone()));
+    warnings.extend(adopted.filter(|_| to.is_none()));
     report.pods_left = left_on_delete(before, to.map(|_| &template));
     if to.is_some() && report.pods_left.is_empty() && before.knows(Kind::Pods) {
         // Every pod is on the target already, so nothing has to be deleted.

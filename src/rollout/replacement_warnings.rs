@@ -46,7 +46,7 @@ impl<'a> Replacement<'a> {
     /// Describes what another update strategy replaces, if the controller replaces pods under it.
     pub(crate) fn of_strategy(after: &'a DaemonSet, before: &Facts<'a>) -> Option<Self> {
         let replaces = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-        let hash = before.current_hash().unwrap_or("");
+        let hash = before.hash_for_rules()?;
         replaces.then_some(Replacement {
             after,
             hash,
@@ -120,8 +120,10 @@ fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec
 /// Warns that the pods of the present template fail where older ones work, and how to roll back. It is certain if they are
 /// available nowhere.
 pub(super) fn failing_revision(situation: &Situation<'_>, failing: &Suspect, so: &str) -> Warning {
-    let number =
-        situation.current.map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
+    let number = situation
+        .current
+        .known()
+        .map_or_else(|| "the current revision".to_owned(), |it| format!("revision {}", it.revision));
     let available = if failing.available == 0 { "none".to_owned() } else { failing.available.to_string() };
     let message = format!(
         "{number} fails on {} and is available on {available}, while older pods are available on {}; {so}",

@@ -10,7 +10,7 @@ use super::replacement_warnings::failing_revision;
 use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
 use crate::coverage::gaps::unread_events;
-use crate::coverage::{controller_lease, creation_refusal, refusal_reason};
+use crate::coverage::{creation_refusal, refusal_reason};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, ContainerStatus, Pod};
@@ -19,7 +19,6 @@ use crate::plan::retry::RETRIED_ANNOTATION;
 use crate::plan::{Plan, PodRef};
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::Incomplete;
-use crate::report::fix::Fix;
 use crate::report::plan::{Attempt, Backoff, LeftBecause, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::SuspectKind;
@@ -122,10 +121,10 @@ fn in_vain(before: &Situation<'_>, deletes: bool) -> Vec<Warning> {
     let down = before.controller_silent_since().map(|since| {
         let ago = format_age(seconds_between(since, before.now()));
         let message = format!(
-            "kube-controller-manager seems to be down (it renewed its lease {ago} ago): until it runs, nothing is tried again"
+            "{} seems to be down (it renewed its lease {ago} ago): until it runs, nothing is tried again",
+            before.controller.program()
         );
-        let fix = Fix::new("check kube-controller-manager", controller_lease());
-        Warning { fix: Some(fix), ..Warning::new(WarningCode::ControllerDown, message) }
+        Warning { fix: Some(before.controller.check()), ..Warning::new(WarningCode::ControllerDown, message) }
     });
     let asked = before.current_hash().and_then(|hash| snapshot.admission(daemon_set, hash));
     let refusal = match asked {
@@ -157,7 +156,8 @@ fn unread_lease(before: &Situation<'_>) -> Option<Incomplete> {
         GapCause::Unreadable { problem, .. } | GapCause::Failed(problem) => Some(problem),
         _ => None,
     })?;
-    let message = format!("whether kube-controller-manager runs is unknown: its lease could not be read ({problem})");
+    let message =
+        format!("whether {} runs is unknown: its lease could not be read ({problem})", before.controller.program());
     Some(unknown(Kind::Leases, message))
 }
 

@@ -9,6 +9,7 @@
 
 pub mod advanced_update;
 pub mod affinity;
+pub mod critical;
 pub mod daemon_pods;
 pub mod empty_node;
 mod orders;

@@ -158,8 +158,15 @@ fn api_groups(groups: &[(&str, &[&str])]) -> Reply {
 }
 
 /// The resources of which [`cluster`] has no object.
-const EMPTY: [&str; 6] =
-    ["controllerrevisions", "limitranges", "runtimeclasses", "priorityclasses", "poddisruptionbudgets", "leases"];
+const EMPTY: [&str; 7] = [
+    "controllerrevisions",
+    "namespaces",
+    "limitranges",
+    "runtimeclasses",
+    "priorityclasses",
+    "poddisruptionbudgets",
+    "leases",
+];
 
 /// A cluster with one DaemonSet `agent` in `team`, two nodes, and a pod of its own and one of another's
 /// on the first.

@@ -43,6 +43,8 @@ fn one_daemon_set_is_asked_for_with_no_more_than_belongs_to_it() {
         "/api/v1/namespaces/team/pods?&labelSelector=app%3Dagent",
         "/api/v1/nodes?",
         "/apis/apps/v1/namespaces/team/controllerrevisions?&labelSelector=app%3Dagent",
+        // Its selector may overlap with that of another one.
+        "/apis/apps/v1/namespaces/team/daemonsets?",
         "/apis/apps/v1/namespaces/team/daemonsets/agent",
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager",
     ];

@@ -341,6 +341,8 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             held_pods_unread: None,
             written_objects: Default::default(),
             gaps,
+            namespaces: Vec::new(),
+            neighbors: Vec::new(),
             unknown_names: Vec::new(),
         })
         .boxed()

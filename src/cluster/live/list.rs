@@ -13,7 +13,7 @@ use super::request::{JSON, PROTOBUF_OR_JSON, Response, Transport};
 use crate::cluster::Object;
 use crate::cluster::dump_reader::TOO_MANY_OBJECTS;
 use crate::cluster::error::ClusterError;
-use crate::cluster::objects::{MAX_OBJECTS, weight};
+use crate::cluster::objects::{MAX_OBJECTS, newest, weight};
 use crate::connection::error::ConnectionError;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
@@ -23,7 +23,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::snapshot::{Kind, Lease, LimitRange, PriorityClass, RuntimeClass};
+use crate::model::snapshot::{Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 use crate::model::written::{WrittenNode, WrittenObject};
 
 /// The most bytes a list in JSON may have: lists that can be larger come in protobuf.
@@ -93,6 +93,7 @@ impl Item for WrittenNode {
 items_in_json!(
     Lease: |_, text| decode_json(text),
     PodDisruptionBudget: |_, text| decode_json(text),
+    Namespace: |_, text| decode_json(text),
     LimitRange: |_, text| decode_json(text),
     RuntimeClass: |_, text| decode_json(text),
     HeldPod: |_, text| HeldPod::from_object(decode_json(text)?),
@@ -353,6 +354,10 @@ impl Opened<'_> {
         let ListMeta { resource_version, continue_ } = read_items(&mut self.answer, &keep, &mut items).await?;
         if !continue_.is_empty() {
             return Err(self.answer.broken("it is only the first page of the list, and no limit was requested"));
+        }
+        // API servers list no object twice, and what stands in front of several may.
+        if !items.kept.is_sorted_by(|one, other| one.key() < other.key()) {
+            newest(&mut items.kept);
         }
         items.kept.shrink_to_fit();
         Ok(Listed { items: items.kept, resource_version })

@@ -185,6 +185,11 @@ impl Live {
         read::pods_on(self, snapshot, nodes).await
     }
 
+    /// Adds these namespaces. What cannot be read is noted in the snapshot.
+    pub async fn read_namespaces(&self, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
+        read::namespaces(self, snapshot, names).await;
+    }
+
     /// Adds the pods on these nodes with what may keep them from being evicted. What cannot be read is noted in the snapshot.
     pub async fn read_held_pods(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
         read::held_pods(self, snapshot, nodes).await;

@@ -20,7 +20,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{
-    Gap, GapCause, Kind, Lease, LimitRange, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
+    Gap, GapCause, Kind, Lease, LimitRange, Namespace, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
 
 /// The most nodes to read, or to read the pods of, one by one; beyond that a whole list costs less.
@@ -62,6 +62,7 @@ impl Reader<'_> {
             self.classes::<PriorityClass>(Kind::PriorityClasses, scope),
         )?;
         if self.everything() {
+            snapshot.namespaces = self.namespaces().await?;
             self.live.read_budgets(&mut snapshot).await;
             snapshot.gaps.drain(..).for_each(|gap| self.note_gap(gap.kind, gap.namespace, gap.cause));
         }
@@ -73,7 +74,7 @@ impl Reader<'_> {
         (snapshot.nodes, snapshot.leases, snapshot.limit_ranges) = (nodes, leases, limit_ranges);
         (snapshot.runtime_classes, snapshot.priority_classes) = (runtime_classes, priority_classes);
         snapshot.gaps = self.take_gaps();
-        snapshot.unknown_names = self.unknown_names.take();
+        (snapshot.unknown_names, snapshot.neighbors) = (self.unknown_names.take(), self.neighbors.take());
         self.check_node(&snapshot, scope).await?;
         if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);
@@ -194,6 +195,12 @@ impl Reader<'_> {
             return Ok(Vec::new());
         }
         self.list_scope(List::of(Kind::LimitRanges), matcher, Some).await
+    }
+
+    /// Reads the namespaces of a dump.
+    async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError> {
+        let field_selector = self.query.namespace.as_deref().map(by_name).unwrap_or_default();
+        self.list_or_gap(List { field_selector, ..List::of(Kind::Namespaces) }, Some).await
     }
 
     /// Reads a kind of class, if admission is simulated.
@@ -327,6 +334,25 @@ pub(super) async fn held_pods(live: &Live, snapshot: &mut Snapshot, nodes: &BTre
     snapshot.gaps.extend(cause.map(|cause| Gap { kind, namespace: None, cause }));
     snapshot.budgets_complete = budgets.is_ok();
     (snapshot.held_pods, snapshot.pod_disruption_budgets) = (pods.unwrap_or_default(), budgets.unwrap_or_default());
+}
+
+/// Adds the namespaces with these names. That one cannot be read becomes a gap, one that does not exist is left out.
+pub(super) async fn namespaces(live: &Live, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
+    let kind = Kind::Namespaces;
+    let list = List::of(kind);
+    let read = futures::stream::iter(names).map(|name| live.get::<Namespace>(&list, name)).buffered(AT_ONCE);
+    for (name, read) in names.iter().zip(read.collect::<Vec<_>>().await) {
+        match read {
+            Ok(found) => snapshot.namespaces.extend(found),
+            Err(error) => {
+                let cause = match is_forbidden(&error) {
+                    true => GapCause::Forbidden(permission("get", kind)),
+                    false => GapCause::Failed(error.to_string()),
+                };
+                snapshot.gaps.push(Gap { kind, namespace: Some(name.clone()), cause });
+            }
+        }
+    }
 }
 
 /// Returns why a kind of object could not be listed.

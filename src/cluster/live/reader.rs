@@ -11,13 +11,13 @@ use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::request::JSON;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
-use crate::cluster::{Flavors, Object, Query, Wanted, suggestions};
+use crate::cluster::{Flavors, Object, Query, Wanted, neighbor, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Gap, GapCause, Kind, UnknownName};
+use crate::model::snapshot::{Gap, GapCause, Kind, Neighbor, Snapshot, UnknownName};
 
 /// The most objects to read one by one; beyond that a whole list costs less.
 pub(super) const ONE_BY_ONE: usize = 8;
@@ -31,11 +31,13 @@ pub(super) struct Reader<'a> {
     pub(super) query: &'a Query,
     gaps: RefCell<Vec<Gap>>,
     pub(super) unknown_names: RefCell<Vec<UnknownName>>,
+    pub(super) neighbors: RefCell<Vec<Neighbor>>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live, query: &'a Query) -> Self {
-        Reader { live, query, gaps: RefCell::default(), unknown_names: RefCell::default() }
+        let (gaps, unknown_names, neighbors) = Default::default();
+        Reader { live, query, gaps, unknown_names, neighbors }
     }
 
     /// Returns whether the query wants every object of every kind, complete.
@@ -56,7 +58,7 @@ impl<'a> Reader<'a> {
         gaps
     }
 
-    /// Reads the DaemonSets, Kubernetes' own and OpenKruise's: by name if few are named.
+    /// Reads the DaemonSets, Kubernetes' own and OpenKruise's, and notes others of their namespace: by name if few are named.
     pub(super) async fn daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
         let Query { namespace, names, .. } = self.query;
         let (mut own, mut advanced) = match namespace {
@@ -64,7 +66,8 @@ impl<'a> Reader<'a> {
                 let unique: BTreeSet<&String> = names.iter().collect();
                 let is_one = unique.len() == 1;
                 let mut daemon_sets = Vec::new();
-                for found in join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name))).await {
+                let named = join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name)));
+                for found in futures::join!(named, self.note_neighbors(namespace)).0 {
                     match found {
                         Ok(daemon_set) => daemon_sets.push(daemon_set),
                         Err(ClusterError::NotFound { name, near, elsewhere, .. }) if !is_one => {
@@ -76,12 +79,14 @@ impl<'a> Reader<'a> {
                 daemon_sets.into_iter().partition(|daemon_set| daemon_set.flavor() == Flavor::Apps)
             }
             _ => {
-                let (mut own, mut advanced) = self.list_daemon_sets().await?;
-                match self.query.choose(&mut own, &mut advanced) {
-                    Ok(unknown) => self.unknown_names.borrow_mut().extend(unknown),
-                    Err(error) => return Err(self.or_a_node(error).await),
+                let (daemon_sets, advanced_daemon_sets) = self.list_daemon_sets().await?;
+                let mut listed = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::default() };
+                if let Err(error) = self.query.choose(&mut listed) {
+                    return Err(self.or_a_node(error).await);
                 }
-                (own, advanced)
+                self.unknown_names.replace(listed.unknown_names);
+                self.neighbors.replace(listed.neighbors);
+                (listed.daemon_sets, listed.advanced_daemon_sets)
             }
         };
         for daemon_sets in [&mut own, &mut advanced] {
@@ -89,6 +94,18 @@ impl<'a> Reader<'a> {
             daemon_sets.sort_by(|one, other| one.key().cmp(&other.key()));
         }
         Ok((own, advanced))
+    }
+
+    /// Notes the other DaemonSets of a namespace, if what is found about one depends on them. That they cannot be listed is no reason
+    /// to say nothing about one that can be read.
+    async fn note_neighbors(&self, namespace: &str) {
+        if !matches!(self.query.wanted, Wanted::Coverage(_)) || !self.query.flavors.include(Flavor::Apps) {
+            return;
+        }
+        let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
+        let others: Vec<DaemonSet> = self.live.list(list, Some).await.unwrap_or_default();
+        let others = others.iter().filter(|other| !self.query.names.contains(&other.metadata.name));
+        self.neighbors.replace(others.map(neighbor).collect());
     }
 
     /// Adds to the error for a DaemonSet that does not exist that a node has its name, if one does.

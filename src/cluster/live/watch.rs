@@ -117,7 +117,7 @@ impl Live {
         let is_advanced = query.flavors == Flavors::Advanced || !advanced_daemon_sets.is_empty();
         let advanced = if is_advanced { advanced::kind(&reader).await? } else { None };
         let mut snapshot = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::empty(self.now()) };
-        snapshot.unknown_names = reader.unknown_names.take();
+        (snapshot.unknown_names, snapshot.neighbors) = (reader.unknown_names.take(), reader.neighbors.take());
         let mut watch = Watch {
             live: self,
             query,

@@ -1,9 +1,9 @@
 //! Cases of eligible nodes without a pod.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Case, case, plain};
-use crate::coverage::test_support::{World, at, world};
+use crate::coverage::test_support::{World, at, merge, world};
 use crate::model::snapshot::{Gap, GapCause, Kind};
 use crate::report::coverage::NodeState::{Missing, Terminating};
 use crate::report::reason::ReasonCode as R;
@@ -21,6 +21,13 @@ fn with_classes(mut world: World) -> World {
     let class = |name: &str| json!({"metadata": {"name": name}});
     world.snapshot.priority_classes.push(serde_json::from_value(class("system-node-critical")).unwrap());
     world.snapshot.runtime_classes.push(serde_json::from_value(class("gvisor")).unwrap());
+    world
+}
+
+fn terminating(mut world: World, patch: Value) -> World {
+    let mut namespace = json!({"metadata": {"name": "default", "deletionTimestamp": at("11:58:53")}});
+    merge(&mut namespace, patch);
+    world.snapshot.namespaces.push(serde_json::from_value(namespace).unwrap());
     world
 }
 
@@ -211,6 +218,54 @@ pub(super) fn cases() -> Vec<Case> {
             (Missing, R::ControllerNotObserved),
             &["12m"],
             "kubectl get lease -o yaml -n kube-system kube-controller-manager",
+        ),
+        case(
+            "namespace_that_is_being_deleted",
+            terminating(plain(), json!({})),
+            (Missing, R::NamespaceTerminating),
+            &["default", "67s"],
+            "kubectl get namespace -o yaml default",
+        ),
+        case(
+            "namespace_that_is_being_deleted_explains_a_young_node",
+            terminating(world().node("n", json!({"metadata": {"creationTimestamp": at("11:59:30")}})), json!({})),
+            (Missing, R::NamespaceTerminating),
+            &["67s"],
+            "kubectl get namespace -o yaml default",
+        ),
+        case(
+            "namespace_that_a_finalizer_holds",
+            terminating(plain(), json!({"status": {"conditions": [
+                {"type": "NamespaceDeletionDiscoveryFailure", "status": "False", "message": "All resources successfully discovered"},
+                {"type": "NamespaceFinalizersRemaining", "status": "True",
+                    "message": "Some content in the namespace has finalizers remaining: a.example.com/b in 1 resource instances"}]}})),
+            (Missing, R::NamespaceTerminating),
+            &["a.example.com/b"],
+            "kubectl get namespace -o yaml default",
+        ),
+        case(
+            "namespace_that_is_deleted_and_refuses_pods",
+            terminating(
+                refused("pods \"agent-x\" is forbidden: unable to create new content in namespace default because it is being terminated"),
+                json!({}),
+            ),
+            (Missing, R::NamespaceTerminating),
+            &["67s"],
+            "kubectl get namespace -o yaml default",
+        ),
+        case(
+            "namespace_that_is_not_being_deleted",
+            terminating(plain(), json!({"metadata": {"deletionTimestamp": null}})),
+            (Missing, R::Unexplained),
+            &[],
+            "kubectl describe ds -n default agent",
+        ),
+        case(
+            "another_namespace_that_is_being_deleted",
+            terminating(plain(), json!({"metadata": {"name": "other"}})),
+            (Missing, R::Unexplained),
+            &[],
+            "kubectl describe ds -n default agent",
         ),
         case(
             "selector_that_selects_everything_is_refused",

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::preemption::system_priority;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::{LimitRange, PriorityClass, RuntimeClass, Snapshot};
+use crate::scheduling::critical::system_priority;
 
 /// Returns the pod that a DaemonSet would get, as far as is known, without a name and a node.
 pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {

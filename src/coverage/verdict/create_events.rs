@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::create_failure::{self, have_same_cause};
+use super::daemon_set_findings::namespace_terminating;
 use super::finding::Finding;
 use super::sentence::Sentence;
 use crate::facts::Facts;
@@ -28,13 +29,16 @@ pub struct Creations {
     pub created: Option<Timestamp>,
     /// When the controller last deleted a pod.
     pub deleted: Option<Timestamp>,
+    /// How many nodes are to get a pod.
+    pub missing: usize,
 }
 
 impl Creations {
     /// Reads the events about a DaemonSet.
     pub fn new(facts: &Facts<'_>) -> Self {
         let (created, deleted) = (facts.last_event("SuccessfulCreate"), facts.last_event("SuccessfulDelete"));
-        Creations { refusals: refusals(facts, created), created, deleted }
+        let missing = facts.node_pods.iter().filter(|node| node.should_run() && node.pods.is_empty()).count();
+        Creations { refusals: refusals(facts, created), created, deleted, missing }
     }
 }
 
@@ -60,8 +64,8 @@ pub(crate) fn refusal_reason(snapshot: &Snapshot, daemon_set: &DaemonSet, messag
 /// Finds why the API server refused pods, newest refusal first.
 fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
     let Facts { index, daemon_set, .. } = *facts;
-    let changed = facts.current.and_then(|revision| revision.metadata.creation_timestamp.get());
-    let mut findings: Vec<Finding> = Vec::new();
+    let changed = facts.current.known().and_then(|revision| revision.metadata.creation_timestamp.get());
+    let mut findings: Vec<Finding> = namespace_terminating(facts).into_iter().collect();
     let events = index.events_about("DaemonSet", &daemon_set.metadata);
     for event in events.iter().filter(|event| event.reason == "FailedCreate") {
         let mut finding = create_failure::classify(index.snapshot, daemon_set, &event.message);

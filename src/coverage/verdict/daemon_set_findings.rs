@@ -1,32 +1,48 @@
 //! Findings about a DaemonSet as a whole: what keeps the controller from acting on it.
 
+use std::collections::BTreeSet;
+
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
+use crate::difference::change_summary::in_a_few_words;
+use crate::difference::difference;
+use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::facts::{Facts, expired_lease};
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::snapshot::Snapshot;
+use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
+use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
 
-/// Creates the finding that the controller does not act.
-fn not_observed(message: Sentence) -> Finding {
-    Finding::new(ReasonCode::ControllerNotObserved, message, "check kube-controller-manager")
-        .with_command(controller_lease())
+/// How many pods, nodes and other DaemonSets are named.
+const NAMED: usize = 3;
+
+/// Returns the first of some names, and how many more there are.
+fn named(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMED)].join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
-/// Returns the command that shows when the controller last renewed its lease.
-pub(crate) fn controller_lease() -> Command {
-    Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name("kube-controller-manager")
+/// Creates the finding that the controller does not act.
+fn not_observed(facts: &Facts<'_>, message: Sentence) -> Finding {
+    let Fix { advice, command } = facts.controller.check();
+    Finding { command, ..Finding::new(ReasonCode::ControllerNotObserved, message, advice) }
 }
 
 /// Finds what keeps the controller from acting on a DaemonSet.
 pub fn concerns(facts: &Facts<'_>) -> Vec<Finding> {
-    [daemon_set_deleting(facts), selecting_all(facts.daemon_set), controller_not_observed(facts)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let found = [
+        daemon_set_deleting(facts),
+        namespace_terminating(facts),
+        selecting_all(facts.daemon_set),
+        controller_not_observed(facts),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 /// Finds that the DaemonSet is being deleted, so that the controller no longer reconciles it.
@@ -56,6 +72,73 @@ fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
     Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(get))
 }
 
+/// Finds pods that count as updated and are of another template: they were adopted from a DaemonSet of the same name.
+///
+/// `IsPodUpdated`, pkg/controller/daemon/util/daemonset_util.go, release 1.37.2, compares the template generation, too.
+fn adopted_pods(facts: &Facts<'_>) -> Option<Finding> {
+    let adopted = facts.counted_by_generation();
+    let (_, first) = adopted.first()?;
+    let all = facts.node_pods.iter().filter(|node| node.should_run());
+    let all = all.filter(|node| facts.by_revision(&node.pods).is_some_and(|pods| pods.updated.is_some())).count();
+    let nodes: Vec<&str> = adopted.iter().map(|(node, _)| *node).collect();
+    let differ = differences(facts, first);
+    let differ = if differ.is_empty() { String::new() } else { format!(" ({})", differ.join(", ")) };
+    let message = format!(
+        "{} of {all} pods run this template; those on {} are of another one{differ}, and the controller counts them as \
+         updated because their label pod-template-generation matches",
+        all - adopted.len(),
+        named(&nodes),
+    );
+    let restart = name_of(facts.daemon_set).command(Subcommand::Restart);
+    let finding = Finding::new(ReasonCode::AdoptedPods, message, "restart the pods to replace them");
+    Some(if facts.still_refuses_pods() { finding } else { finding.with_command(restart) })
+}
+
+/// Returns how the template differs from a pod, in short: from its revision if there still is one, else from its images.
+fn differences(facts: &Facts<'_>, pod: &Pod) -> Vec<String> {
+    let live = &facts.revisions.live;
+    if let Some(Ok(template)) = facts.revisions.of_pod(pod).map(|revision| &revision.template) {
+        return in_a_few_words(&difference(template, live));
+    }
+    let containers = &facts.daemon_set.spec.template.spec.containers;
+    let other = containers.iter().filter_map(|container| {
+        let own = pod.spec.containers.iter().find(|own| own.name == container.name)?;
+        let (own, new) = (&own.image, &container.image);
+        (!own.is_empty() && own != new).then(|| format!("image of {}: {own} → {new}", container.name))
+    });
+    other.collect()
+}
+
+/// Finds that the namespace is being deleted: no pod is created in it, which the controller does not report.
+///
+/// Ported from `syncNodes`, pkg/controller/daemon/daemon_controller.go, and `syncAllNamespaces` with its conditions,
+/// pkg/controller/namespace/deletion/status_condition_utils.go, release 1.37.2.
+pub fn namespace_terminating(facts: &Facts<'_>) -> Option<Finding> {
+    let namespace = facts.terminating_namespace()?;
+    let name = &namespace.metadata.name;
+    let mut message = Sentence::from(format!("namespace {name} is being deleted"));
+    if let Some(since) = namespace.metadata.deleted_at() {
+        message = message.words(" since ").age(seconds_between(since, facts.now()));
+    }
+    message = message.words(": no pod is created in it");
+    let terminating = facts.pods().filter(|pod| pod.metadata.is_terminating());
+    let of_pods = terminating.take(NAMED).map(|pod| {
+        let node = facts.index.node(&pod.spec.node_name).map_or("does not exist", |node| match node.is_ready() {
+            true => "is ready",
+            false => "is not ready",
+        });
+        format!("pod {} on {}, which {node}", pod.metadata.name, pod.spec.node_name)
+    });
+    let said = namespace.status.conditions.iter().filter(|condition| condition.status == "True");
+    let holds: Vec<String> = said.map(|condition| condition.message.clone()).chain(of_pods).collect();
+    if !holds.is_empty() {
+        message = message.words(format!("; what holds it: {}", holds.join("; ")));
+    }
+    let advice = "the template is right; find what keeps the namespace: its conditions name it";
+    let get = Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(name);
+    Some(Finding::new(ReasonCode::NamespaceTerminating, message, advice).with_command(get))
+}
+
 /// Finds a selector that selects every pod, which the controller refuses to act on.
 ///
 /// Ported from `syncDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
@@ -70,21 +153,35 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
     ))
 }
 
+/// Finds what is odd about a DaemonSet, although the controller acts on it.
+pub fn oddities(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
+    adopted_pods(facts).into_iter().chain(selector_overlap(facts.index, facts.daemon_set))
+}
+
 /// Finds other DaemonSets whose pods the selector selects, too. Each controller acts on the pods that it owns, but adopts those
 /// that have lost their owner, and whoever uses the selector acts on both.
-pub fn selector_overlap(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
+fn selector_overlap(index: &Index, daemon_set: &DaemonSet) -> Option<Finding> {
     let selector = &daemon_set.spec.selector;
-    let is_other = |other: &&DaemonSet| {
-        other.metadata.namespace == daemon_set.metadata.namespace && other.metadata.name != daemon_set.metadata.name
+    let read = index.snapshot.daemon_sets.iter().map(|other| {
+        let DaemonSet { metadata, spec, .. } = other;
+        (&metadata.namespace, metadata.name.as_str(), &*spec.template.metadata.labels)
+    });
+    let not_requested = index.snapshot.neighbors.iter();
+    let not_requested = not_requested.map(|other| (&other.namespace, other.name.as_str(), &other.pod_labels));
+    let is_other = |namespace: &String, name: &str| {
+        *namespace == daemon_set.metadata.namespace && name != daemon_set.metadata.name
     };
-    let others = index.daemon_sets().into_iter().filter(is_other);
-    let overlapping: Vec<&str> = others
-        .filter(|other| !selector.is_empty() && selector.matches(&other.spec.template.metadata.labels))
-        .map(|other| other.metadata.name.as_str())
+    let overlapping: BTreeSet<&str> = read
+        .chain(not_requested)
+        .filter(|(namespace, name, labels)| {
+            is_other(namespace, name) && !selector.is_empty() && selector.matches(labels)
+        })
+        .map(|(_, name, _)| name)
         .collect();
+    let overlapping: Vec<&str> = overlapping.into_iter().collect();
     let noun = if overlapping.len() == 1 { "DaemonSet" } else { "DaemonSets" };
     (!overlapping.is_empty()).then(|| {
-        let message = format!("selector {selector} also selects the pods of {noun} {}", overlapping.join(", "));
+        let message = format!("selector {selector} also selects the pods of {noun} {}", named(&overlapping));
         let advice = "recreate one of them with labels of its own; a selector cannot be changed";
         Finding::new(ReasonCode::SelectorOverlap, message, advice)
     })
@@ -92,8 +189,7 @@ pub fn selector_overlap(index: &Index, daemon_set: &DaemonSet) -> Option<Finding
 
 /// Finds that the controller has not observed the current spec.
 fn controller_not_observed(facts: &Facts<'_>) -> Option<Finding> {
-    let Facts { index, daemon_set, .. } = *facts;
-    let snapshot = index.snapshot;
+    let daemon_set = facts.daemon_set;
     if daemon_set.metadata.is_terminating() {
         // It is no longer reconciled.
         return None;
@@ -101,30 +197,29 @@ fn controller_not_observed(facts: &Facts<'_>) -> Option<Finding> {
     let (generation, observed) = (daemon_set.metadata.generation, daemon_set.status.observed_generation);
     if facts.awaits_revision() {
         let message = format!("none of the revisions that were read has the template of generation {generation}");
-        return Some(not_observed(Sentence::from(message)));
+        return Some(not_observed(facts, Sentence::from(message)));
     }
     if generation <= observed {
         return None;
     }
     let message =
         Sentence::from(format!("the controller has not observed generation {generation} of the spec, only {observed}"));
-    let message = match expired_lease(snapshot) {
+    let message = match facts.controller_silent_since() {
         Some(since) => message
-            .words("; kube-controller-manager has not renewed its lease for ")
-            .age(seconds_between(since, snapshot.now))
+            .words(format!("; {} has not renewed its lease for ", facts.controller.program()))
+            .age(seconds_between(since, facts.now()))
             .words(" and seems to be down"),
         None => message,
     };
-    Some(not_observed(message))
+    Some(not_observed(facts, message))
 }
 
 /// Finds that the controller seems to be down, by its stale lease.
-pub fn controller_seems_down(snapshot: &Snapshot) -> Option<Finding> {
-    let since = expired_lease(snapshot)?;
-    let message = Sentence::from("no pod was created, and kube-controller-manager has not renewed its lease for ")
-        .age(seconds_between(since, snapshot.now))
-        .words(": it seems to be down");
-    Some(not_observed(message))
+pub fn controller_seems_down(facts: &Facts<'_>) -> Option<Finding> {
+    let since = facts.controller_silent_since()?;
+    let silent = format!("no pod was created, and {} has not renewed its lease for ", facts.controller.program());
+    let message = Sentence::from(silent).age(seconds_between(since, facts.now())).words(": it seems to be down");
+    Some(not_observed(facts, message))
 }
 
 #[cfg(test)]

@@ -22,13 +22,12 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerd
     };
     let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.is_terminal());
     let last = waiting.and_then(|pod| unscheduled_pod::last_report(subject, pod));
-    let mut scheduling = checks::scheduling(subject, node, pods, last.as_ref());
-    scheduling.extend(checks::readiness(subject, node));
     Explanation {
         summary: summary(subject, node, pods, verdict),
         near_misses: only.into_iter().chain(told.iter().flat_map(|told| told.near_misses.clone())).collect(),
         eligibility: told.into_iter().map(|told| told.check).collect(),
-        scheduling,
+        scheduling: checks::scheduling(subject, node, pods, last.as_ref()),
+        not_ready: checks::readiness(subject, node),
         scheduler_says: last.zip(waiting).map(|(last, pod)| scheduler_verdict(subject, node, pod, &last)),
         pods: pods.iter().map(|pod| story(subject, pod)).collect(),
         events: events(subject, node, verdict.decision.should_run, pods),
@@ -457,10 +456,13 @@ mod tests {
             .node("n", json!({"status": {"conditions": [not_ready]}}))
             .other_pod("other-a", "n", asking("1500m"))
             .pending_pod("agent-x", "n", "0/1 nodes are available: 1 cannot allocate all claims.", asking("500m"));
-        let checks = explained(world).scheduling;
+        let explanation = explained(world);
+        assert_eq!(explanation.not_ready.unwrap().code, Some(ReasonCode::NodeUnreachable));
+        let checks = explanation.scheduling;
         let of = |rule: &str| checks.iter().find(|check| check.rule == rule).map(|check| (check.passed, check.code));
         assert_eq!(of("scheduler"), Some((Some(false), Some(ReasonCode::DeviceClaimUnsatisfied))));
-        assert_eq!(of("node ready"), Some((Some(false), Some(ReasonCode::NodeUnreachable))));
+        // The scheduler looks at the taints alone.
+        assert_eq!(of("node ready"), None);
         let cpu = checks.iter().find(|check| check.rule == "cpu").unwrap();
         assert!(cpu.passed == Some(true) && cpu.detail.contains("2500m"), "{cpu:?}");
     }

@@ -6,6 +6,7 @@ use super::daemon_set_context::Subject;
 use super::daemon_set_findings;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
+use crate::facts::controller::BURST;
 use crate::model::node::Node;
 use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
@@ -21,9 +22,10 @@ pub fn findings(subject: &Subject, node: &Node) -> Vec<Finding> {
     if findings.iter().any(|finding| matches!(finding.code, ReasonCode::DaemonSetDeleting | ReasonCode::SelectingAll)) {
         return findings;
     }
-    findings.extend_from_slice(&subject.creations().refusals);
+    let is_new = |finding: &&Finding| subject.concerns.iter().all(|known| known.code != finding.code);
+    findings.extend(subject.creations().refusals.iter().filter(is_new).cloned());
     if findings.is_empty() {
-        findings.extend(daemon_set_findings::controller_seems_down(subject.index.snapshot));
+        findings.extend(daemon_set_findings::controller_seems_down(subject));
     }
     if findings.is_empty() {
         findings.push(create_pending(subject, node).unwrap_or_else(|| unexplained(subject)));
@@ -63,7 +65,11 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding::new(ReasonCode::CreatePending, message, "wait: the controller creates at most 250 pods per sync"))
+    let advice = match subject.creations().missing > BURST {
+        true => format!("wait: the controller creates at most {BURST} pods per sync"),
+        false => "wait".to_owned(),
+    };
+    Some(Finding::new(ReasonCode::CreatePending, message, advice))
 }
 
 /// Finds a missing pod that nothing explains.

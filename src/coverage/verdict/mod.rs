@@ -29,6 +29,7 @@ pub mod terminating;
 pub mod unscheduled_pod;
 pub mod workload;
 
+use crate::facts::Current;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
@@ -157,12 +158,9 @@ fn until_it_is_deleted(subject: &Subject) -> Sentence {
     if let Some(deleting) = subject.concerns.iter().find(|concern| concern.code == ReasonCode::DaemonSetDeleting) {
         return deleting.advice.clone();
     }
-    let down = daemon_set_findings::controller_seems_down(subject.index.snapshot).is_some();
-    Sentence::from(if down || !subject.concerns.is_empty() {
-        "the controller does not act: check kube-controller-manager"
-    } else {
-        "wait; if the pod remains, check kube-controller-manager"
-    })
+    let does_not_act = subject.controller_silent_since().is_some() || !subject.concerns.is_empty();
+    let otherwise = if does_not_act { "the controller does not act: " } else { "wait; if the pod remains, " };
+    Sentence::from(format!("{otherwise}{}", subject.controller.check().advice))
 }
 
 /// Judges a node that should run a pod.
@@ -279,13 +277,15 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
 fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
     let running = |pod: &&&Pod| !pod.metadata.is_terminating() && !pod.is_terminal();
     let live: Vec<&Pod> = pods.iter().filter(running).copied().collect();
-    let surplus = if allows_surge(subject.daemon_set) {
-        let current = subject.current_hash().unwrap_or_default();
-        let of = |new: bool| live.iter().copied().filter(move |pod| (pod.revision_hash() == current) == new).skip(1);
-        of(true).chain(of(false)).last()
-    } else {
-        live.iter().copied().skip(1).last()
-    }?;
+    let is_alike = |one: &Pod, other: &Pod| match subject.current {
+        _ if !allows_surge(subject.daemon_set) => true,
+        Current::NotCreatedYet => true,
+        Current::Known(current) => (one.revision_hash() == current.hash()) == (other.revision_hash() == current.hash()),
+        // Two of different revisions are what a surge makes, whichever is the current one.
+        Current::Unread => one.revision_hash() == other.revision_hash(),
+    };
+    let is_surplus = |at: &usize| live[..*at].iter().any(|kept| is_alike(kept, live[*at]));
+    let surplus = live[(0..live.len()).rfind(is_surplus)?];
     let mut message = Sentence::from("one pod too many: ").name(&surplus.metadata.name, "the younger one");
     if let Some(created) = surplus.metadata.creation_timestamp.get() {
         message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");

@@ -9,28 +9,15 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::PriorityClass;
 use crate::report::reason::ReasonCode;
 use crate::report::what_if::{NodePreemption, PreemptedPod, PreemptedSome};
+use crate::scheduling::critical::{HIGHEST_PRIORITY, SYSTEM_CLASSES, system_priority};
 use crate::scheduling::preemption::{Contest, NEVER, Preemption, Victim, Victims, priority};
 use crate::scheduling::resources::Amounts;
 
 /// How many pods are named.
 const NAMED: usize = 3;
 
-/// The classes that every cluster has, and their values.
-///
-/// `SystemPriorityClasses`, pkg/apis/scheduling/v1/helpers.go, release 1.37.2.
-const SYSTEM_CLASSES: [(&str, i32); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", HIGHEST_PRIORITY)];
-
 /// The highest priority that a class of a user has: `HighestUserDefinablePriority`, pkg/apis/scheduling/types.go, release 1.37.2.
 const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
-
-/// The highest priority that a class has.
-const HIGHEST_PRIORITY: i32 = 2_000_001_000;
-
-/// Returns the value of a class that every cluster has.
-pub fn system_priority(class: &str) -> Option<i32> {
-    SYSTEM_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value)
-}
 
 /// A simulated preemption for a pod that has no room on a node.
 pub struct Simulation<'a> {

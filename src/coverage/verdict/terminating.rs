@@ -1,14 +1,14 @@
 //! Terminating pods, and pods whose node does not exist.
 
 use super::daemon_set_context::Subject;
-use super::daemon_set_findings::controller_lease;
 use super::finding::{Finding, describe_node, describe_pod};
 use super::node_health;
 use super::sentence::Sentence;
+use crate::facts::controller::Controller;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
@@ -116,6 +116,20 @@ pub fn disruption(pod: &Pod) -> Option<String> {
     Some(words.to_owned())
 }
 
+/// Finds that the pod garbage collector has not deleted a pod. It is a part of kube-controller-manager, which has nothing else to do
+/// with the pods of another controller.
+fn past_collection(subject: &Subject, message: Sentence) -> Finding {
+    let deletes = "pod garbage collector deletes such pods within two minutes";
+    let (advice, command) = match subject.controller {
+        Controller::Kubernetes => {
+            let Fix { advice, command } = subject.controller.check();
+            (format!("{advice}: its {deletes}"), command)
+        }
+        Controller::Kruise => (format!("check the controllers of the cluster: the {deletes}"), None),
+    };
+    Finding { command, ..Finding::new(ReasonCode::OrphanedTarget, message, advice) }
+}
+
 /// Finds a pod whose node does not exist.
 pub fn orphaned_target(subject: &Subject, pod: &Pod) -> Finding {
     let overdue = pod.metadata.deletion_timestamp.get().filter(|_| is_overdue(subject, pod));
@@ -127,17 +141,18 @@ pub fn orphaned_target(subject: &Subject, pod: &Pod) -> Finding {
         }
         if seconds_between(deadline, subject.index.now()) >= COLLECTION {
             let message = past_its_grace_period(subject, pod, deadline).words(COUNTS);
-            let advice =
-                "check kube-controller-manager: its pod garbage collector deletes such pods within two minutes";
-            return Finding::new(ReasonCode::OrphanedTarget, message, advice).with_command(controller_lease());
+            return past_collection(subject, message);
         }
     }
     let name = Sentence::from("pod ").name(&pod.metadata.name, "there");
     let (message, advice) = if pod.spec.node_name.is_empty() {
-        (name.words(" is meant for a node that does not exist"), "wait: the controller deletes it")
+        (name.words(" is meant for a node that does not exist"), "wait: the controller deletes it".to_owned())
     } else {
-        let advice = "wait: the pod garbage collector deletes it about a minute after the node is gone; if it does not, check \
-                      kube-controller-manager";
+        let wait = "wait: the pod garbage collector deletes it about a minute after the node is gone";
+        let advice = match subject.controller {
+            Controller::Kubernetes => format!("{wait}; if it does not, {}", subject.controller.check().advice),
+            Controller::Kruise => wait.to_owned(),
+        };
         (name.words(" is bound to a node that does not exist"), advice)
     };
     Finding::new(ReasonCode::OrphanedTarget, message, advice)

@@ -143,7 +143,7 @@ pub(crate) fn next_instruction(snapshot: &Snapshot, stage: &Stage) -> Look {
     let index = Index::new(snapshot);
     let situation = Situation::new(&index, daemon_set);
     let view = StageView { situation: &situation, stage };
-    let step = match situation.current {
+    let step = match situation.current.known() {
         // The revision and the status that goes with it are watched separately.
         _ if !daemon_set.is_observed() || situation.awaits_revision() => match is_late(stage, snapshot.now) {
             true => Instruction::Stop(vec![late("the controller has not observed the DaemonSet", stage)]),
@@ -180,7 +180,7 @@ pub(super) fn gates_stop(situation: &Situation<'_>, keep: IntOrPercent, flags: &
 fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> Option<Instruction> {
     let stage = Stage {
         uid: situation.daemon_set.metadata.uid.clone(),
-        hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
+        hash: situation.current_hash()?.to_owned(),
         template: situation.daemon_set.template(),
         run: String::new(),
         keep,

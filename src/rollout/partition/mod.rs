@@ -149,6 +149,6 @@ pub(crate) fn kept(keep: IntOrPercent, desired: usize) -> usize {
 }
 
 /// Returns whether the pod of a node is never replaced, because of a label of the node.
-fn is_skipped(node: &RolloutNode<'_>) -> bool {
+pub(in crate::rollout) fn is_skipped(node: &RolloutNode<'_>) -> bool {
     node.object.is_some_and(|node| node.metadata.labels.contains_key(SKIP_LABEL))
 }

@@ -334,7 +334,7 @@ pub(crate) fn plan(
     if !nodes.is_empty() || is_advanced {
         let replacement = Replacement {
             after: situation.daemon_set,
-            hash: situation.current.map_or("", |current| current.hash()),
+            hash: situation.current_hash().unwrap_or_default(),
             is_same_template: new_template.is_none(),
             by_controller: is_advanced,
             // The controller replaces those pods once the strategy is restored.
@@ -357,7 +357,7 @@ pub(crate) fn plan(
     let not_counted = int(situation.eligible().filter(is_excused).count());
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
-        hash: situation.current.map(|current| current.hash().to_owned()).unwrap_or_default(),
+        hash: situation.current_hash().unwrap_or_default().to_owned(),
         template: situation.daemon_set.template(),
         run: request.run.clone(),
         keep,
@@ -380,7 +380,7 @@ pub(crate) fn plan(
     let report = PartitionReport {
         daemon_set: name_of(daemon_set),
         now: snapshot.now,
-        revision: situation.current.map(|current| current.revision),
+        revision: situation.current.known().map(|current| current.revision),
         changes: proposal.changes(),
         made_by_server: stored.map_or_else(Vec::new, |stored| {
             changes(&proposal.after.object, &proposal.after.with_template(stored).object)
@@ -476,7 +476,8 @@ fn pace(strategy: &Value) -> RollingUpdate {
 /// Warns that the stage of another run is not finished: its client stops as soon as this one begins, if it still runs.
 fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> {
     let (daemon_set, now) = (before.daemon_set, before.now());
-    let (old, desired) = (before.eligible().filter(|node| node.old.is_some()).count(), before.eligible().count());
+    let is_left = |node: &&RolloutNode<'_>| node.old.is_some() && !is_skipped(node);
+    let (old, desired) = (before.eligible().filter(is_left).count(), before.eligible().count());
     let hold = Hold::in_force(daemon_set)?;
     let stays = hold.partition?;
     let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;

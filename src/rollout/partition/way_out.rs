@@ -193,7 +193,7 @@ pub(in crate::rollout) fn continuation(
     back_to: Option<i64>,
     situation: &Situation<'_>,
 ) -> Vec<Fix> {
-    let continued = Continued::of_hold(name, hold, situation.current.map(|current| current.revision));
+    let continued = Continued::of_hold(name, hold, situation.current.known().map(|current| current.revision));
     let (Some(partition), Some(mut continued)) = (hold.partition, continued) else {
         let advice = "to update the remaining nodes under the gates of `partition`";
         return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];

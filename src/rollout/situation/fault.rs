@@ -266,7 +266,7 @@ pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNod
     if was_never_ready(object) {
         return false;
     }
-    let terminating = node.terminating.iter().copied().filter(|pod| situation.counts_as_updated(pod));
+    let terminating = node.terminating.iter().copied().filter(|pod| situation.is_updated(pod) == Some(true));
     let of_current = node.updated.into_iter().chain(terminating);
     let created = of_current.filter_map(|pod| pod.metadata.creation_timestamp.get());
     let Some(first) = created.min() else { return false };
@@ -330,7 +330,7 @@ impl Raised {
         let left = || left().find_map(|revision| revision.template.as_ref().ok());
         let current = &situation.daemon_set.spec.template.spec;
         let Some(template) = revisions.target().map(|(_, template)| template).or_else(left) else {
-            let is_first = situation.current.is_some_and(|current| current.revision == 1).then_some(false);
+            let is_first = situation.current.known().is_some_and(|current| current.revision == 1).then_some(false);
             let scheduler = if current.scheduler_name == DEFAULT_SCHEDULER { Some(false) } else { is_first };
             return Raised { requests: is_first, limits: is_first, ports: is_first, scheduler };
         };

@@ -95,7 +95,8 @@ pub(in crate::rollout) struct RolloutNode<'a> {
 
 impl<'a> RolloutNode<'a> {
     fn new(facts: &Facts<'a>, object: Option<&'a Node>, node: &NodePods<'a>, reason: Option<ReasonCode>) -> Self {
-        let ByRevision { updated, old, updated_is_available, old_is_available } = facts.by_revision(&node.pods);
+        let ByRevision { updated, old, updated_is_available, old_is_available } =
+            facts.by_revision(&node.pods).unwrap_or_default();
         RolloutNode {
             name: node.node,
             object,
@@ -175,7 +176,8 @@ impl<'a> Situation<'a> {
         let knows_pods = facts.index.knows(Kind::Nodes, "") && facts.pods_known;
         // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
-        let is_known = knows_pods && (facts.current.is_some() || facts.daemon_set.template_generation().is_some());
+        let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
+        let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
         let (works_on_most, has_lasted, alike) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         let mut situation = Situation { facts, coverage, nodes, is_known, works_on_most, has_lasted, alike };
         situation.find_excess();
@@ -219,7 +221,7 @@ impl<'a> Situation<'a> {
 
     /// Returns when the rollout of the current revision began.
     pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
-        self.current?.rollout_began_at(self.daemon_set)
+        self.current.known()?.rollout_began_at(self.daemon_set)
     }
 
     /// Returns whether a rollout is not finished, by the verdict on it, or has pods of older revisions to replace; `None` if that is
@@ -242,9 +244,10 @@ impl<'a> Situation<'a> {
         self.alike.get_or_init(|| alike::alike(self)).contains(&code)
     }
 
-    /// Computes the next step of the controller.
+    /// Computes the next step of the controller; without any action if its input was not read.
     pub(in crate::rollout) fn next_step(&self) -> NextStep<'a> {
-        next_step::next_step(self.daemon_set, self.current_hash().unwrap_or(""), &self.node_pods, self.ready_clock())
+        let step = |hash| next_step::next_step(self.daemon_set, hash, &self.node_pods, self.ready_clock());
+        self.hash_for_rules().map(step).unwrap_or_default()
     }
 
     /// Returns since when the controller could have deleted old pods whose surge pods are available, if it has missed that.

@@ -8,7 +8,7 @@ use crate::scheduling::daemon_pods::{NodePods, Upkeep, keeps_failing, manage};
 use crate::scheduling::rolling_update::{NodeNotFound, UpdateStep, rolling_update};
 
 /// What the controller does next. It replaces pods only if there is nothing else to create or delete.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct NextStep<'a> {
     /// What is created and deleted besides the rolling update.
     pub(crate) upkeep: Upkeep<'a>,

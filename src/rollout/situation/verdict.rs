@@ -34,7 +34,9 @@ pub(in crate::rollout) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>
         return Ok(Verdict::Unknown);
     }
     if !situation.nodes.iter().any(RolloutNode::is_missing) {
-        return Ok(Verdict::Complete);
+        // The controller has nothing to do, and its pods are not those of the template.
+        let is_complete = situation.counted_by_generation().is_empty();
+        return Ok(if is_complete { Verdict::Complete } else { Verdict::Degraded });
     }
     if situation.stalled_since(step).is_some() {
         return Err(BlockedBy::MissedSurgePods);

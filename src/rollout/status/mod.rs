@@ -11,6 +11,8 @@ mod cases_test;
 mod causes;
 mod eta;
 #[cfg(test)]
+mod facts_test;
+#[cfg(test)]
 mod fault_test;
 pub(super) mod held;
 #[cfg(test)]
@@ -130,7 +132,7 @@ fn status<'a>(
         hold,
         revision: revision(&situation, &outdated),
         requested: requested.map(|number| {
-            let is_current = situation.current.is_some_and(|revision| revision.revision == number);
+            let is_current = situation.current.known().is_some_and(|revision| revision.revision == number);
             let namespace = &daemon_set.metadata.namespace;
             let current = index.knows(Kind::ControllerRevisions, namespace).then_some(is_current);
             RequestedRevision { number, current }
@@ -139,6 +141,7 @@ fn status<'a>(
             .and_then(|templates| templates.get(&key(daemon_set)))
             .map(|template| template.same_meaning(&daemon_set.template())),
         removed_nodes,
+        lost_pods: situation.coverage.lost_pods.clone(),
         counts: situation.coverage.counts.clone(),
         budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
         faults: verdict.knows_what_is_missing().then(|| faults.counts(&situation)),
@@ -160,7 +163,7 @@ fn status<'a>(
         stale_config: None,
         // Counters are not held against nodes and pods that were not read.
         status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
-        counted_by_generation: if is_known { counted_by_generation(&situation) } else { Vec::new() },
+        counted_by_generation: situation.counted_by_generation().into_iter().map(|(node, _)| node.to_owned()).collect(),
         other_troubles: match verdict {
             Verdict::Deleting => Vec::new(),
             // What pods say is true, whatever could not be read; that their nodes do not exist is not known then.
@@ -180,7 +183,7 @@ fn status<'a>(
 }
 
 fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {
-    let current = situation.current?;
+    let current = situation.current.known()?;
     let most = outdated.iter().max_by_key(|old| old.nodes.len());
     let replaces = most.and_then(|old| old.revision);
     let changes = replaces.map(|replaces| changes_between(&situation.revisions, replaces, current.revision));
@@ -191,19 +194,6 @@ fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<Rol
         replaces,
         changes: changes.unwrap_or_default(),
     })
-}
-
-/// Returns the nodes whose pod the controller counts as updated by its template generation, although its hash is that of
-/// another template: it was created for a DaemonSet of the same name that was deleted without its pods.
-fn counted_by_generation(situation: &Situation<'_>) -> Vec<String> {
-    let revisions = &situation.revisions;
-    let Some(current) = situation.current else { return Vec::new() };
-    let is_other = |pod: &Pod| {
-        let template = revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
-        pod.revision_hash() != current.hash() && template.is_none_or(|template| !template.same_meaning(&revisions.live))
-    };
-    let nodes = situation.nodes.iter().filter(|node| node.eligible && node.updated.is_some_and(is_other));
-    nodes.map(|node| node.name.to_owned()).collect()
 }
 
 /// Returns the nodes with old pods, by revision, the newest first.

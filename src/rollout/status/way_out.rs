@@ -15,10 +15,11 @@ use crate::plan::{SpecFields, StrategyType};
 use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
+use crate::report::partition::SKIP_LABEL;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
-use crate::rollout::partition::kept;
 use crate::rollout::partition::way_out::continuation;
+use crate::rollout::partition::{is_skipped, kept};
 use crate::rollout::set;
 use crate::rollout::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use crate::rollout::situation::next_step::NextStep;
@@ -174,9 +175,22 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
         true => {
             let eligible = || situation.eligible();
             let old = eligible().filter(|node| node.old.is_some()).count();
+            let skipped = eligible().filter(|node| node.old.is_some() && is_skipped(node));
+            let skipped: Vec<&str> = skipped.map(|node| node.name).collect();
             let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
             let back_to = situation.revisions.proven().map(|(revision, _)| revision.number());
-            let mut fixes = continuation(&name, hold, updates, back_to, situation);
+            let mut fixes = match skipped.len() < old {
+                true => continuation(&name, hold, updates, back_to, situation),
+                false => Vec::new(),
+            };
+            fixes.extend(skipped.first().map(|first| {
+                let (is, its) = if skipped.len() == 1 { ("is", "its") } else { ("are", "their") };
+                let advice = format!(
+                    "{} {is} skipped because of {its} label {SKIP_LABEL}; to have {first} updated by `partition`, remove it",
+                    skipped.join(", ")
+                );
+                Fix::new(advice, Command::kubectl(&["label", "node"]).name(*first).name(format!("{SKIP_LABEL}-")))
+            }));
             // Under OnDelete, the controller would replace no pod.
             if hold.original_strategy() != UpdateStrategy::OnDelete {
                 let lacks_template = hold.lacks_template(situation.current_hash());
@@ -214,7 +228,7 @@ fn set_fields(
     stays: impl Fn(&RolloutNode<'_>) -> bool,
     mut advice: String,
 ) -> Option<Fix> {
-    let current = situation.current.filter(|_| !situation.creation_is_refused())?;
+    let current = situation.current.known().filter(|_| !situation.creation_is_refused())?;
     let daemon_set = situation.daemon_set;
     let request = set::SetRequest { fields, delete_surge_pods: true, force: false };
     let (proposal, report) = set::propose(situation, &request).ok()?;
@@ -331,6 +345,6 @@ fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet 
 
 /// Returns whether the rollout of the same revision continues with a changed strategy.
 fn continues(situation: &Situation<'_>, changed: &DaemonSet) -> bool {
-    let Some(current) = situation.current.filter(|_| !situation.creation_is_refused()) else { return false };
+    let Some(current) = situation.current.known().filter(|_| !situation.creation_is_refused()) else { return false };
     simulation::continues(situation, changed, current.hash(), |_| true)
 }

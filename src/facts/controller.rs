@@ -1,0 +1,105 @@
+//! Which controller acts on a DaemonSet: what it is called, how it shows that it runs, and where to look if it does not.
+
+use jiff::Timestamp;
+
+use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::snapshot::Snapshot;
+use crate::report::age::seconds_between;
+use crate::report::fix::{Command, Fix};
+
+/// How many seconds past its duration a lease may be before its holder counts as down.
+const LEASE_SLACK: i64 = 45;
+
+/// Past how many pods at a time the controller takes several syncs to create them.
+///
+/// Ported from `BurstReplicas`, pkg/controller/daemon/daemon_controller.go, release 1.37.2; OpenKruise has the same default.
+pub(crate) const BURST: usize = 250;
+
+/// The controller that creates and replaces the pods of a DaemonSet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    /// Kubernetes' own, a part of kube-controller-manager.
+    Kubernetes,
+    /// OpenKruise's.
+    Kruise,
+}
+
+impl Controller {
+    /// Returns the controller of a DaemonSet.
+    pub fn of(daemon_set: &DaemonSet) -> Self {
+        match daemon_set.flavor() {
+            Flavor::Apps => Controller::Kubernetes,
+            Flavor::Advanced => Controller::Kruise,
+        }
+    }
+
+    /// Returns what it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Controller::Kubernetes => "the DaemonSet controller",
+            Controller::Kruise => "the OpenKruise controller",
+        }
+    }
+
+    /// Returns the program that it is a part of.
+    pub fn program(self) -> &'static str {
+        match self {
+            Controller::Kubernetes => "kube-controller-manager",
+            Controller::Kruise => "kruise-controller-manager",
+        }
+    }
+
+    /// Returns the command that shows whether it runs: when it last renewed its lease, or its pods.
+    fn look(self) -> Command {
+        match self {
+            Controller::Kubernetes => {
+                Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name(self.program())
+            }
+            Controller::Kruise => Command::kubectl(&["get", "pods", "-o", "wide"]).namespace("kruise-system"),
+        }
+    }
+
+    /// Returns the advice to check whether it runs.
+    pub fn check(self) -> Fix {
+        Fix::new(format!("check {}", self.program()), self.look())
+    }
+
+    /// Returns since when it has not renewed its lease, if that is too long. The lease of OpenKruise's controller is not read.
+    pub fn silent_since(self, snapshot: &Snapshot) -> Option<Timestamp> {
+        let is_its_lease = |name: &str| self == Controller::Kubernetes && name == self.program();
+        let lease = snapshot
+            .leases
+            .iter()
+            .find(|lease| lease.metadata.namespace == "kube-system" && is_its_lease(&lease.metadata.name))?;
+        let renewed = lease.spec.renew_time.get()?;
+        let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
+        (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::Controller;
+    use crate::facts::test_support::{at, world};
+
+    #[test]
+    fn a_lease_has_expired_a_while_after_its_duration() {
+        let silent = |controller: Controller, renewed: &str| {
+            let mut snapshot = world().finish();
+            // That of the scheduler does not count.
+            for (name, renewed) in [("kube-scheduler", "11:00:00"), ("kube-controller-manager", renewed)] {
+                let lease = json!({
+                    "metadata": {"name": name, "namespace": "kube-system"},
+                    "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15},
+                });
+                snapshot.leases.push(from_value(lease).unwrap());
+            }
+            controller.silent_since(&snapshot).is_some()
+        };
+        let of = Controller::Kubernetes;
+        assert_eq!((silent(of, "11:59:00"), silent(of, "11:58:59")), (false, true));
+        assert!(!silent(Controller::Kruise, "11:00:00"));
+    }
+}

@@ -38,3 +38,4 @@ pub mod render;
 pub mod report;
 pub mod rollout;
 pub mod scheduling;
+pub mod validation;

@@ -12,6 +12,8 @@ mod dumps;
 mod fuzzing;
 #[cfg(unix)]
 mod interruption;
+#[cfg(unix)]
+mod linear;
 #[cfg(feature = "live")]
 mod numbers;
 mod recorded;
@@ -26,6 +28,7 @@ mod templates;
 mod terminal;
 mod unified_diff;
 mod upstream;
+mod validation;
 #[cfg(unix)]
 mod workflows;
 mod written_yaml;

@@ -9,7 +9,6 @@ screens! {
     coverage:
         bad_revision
         by_label
-        chosen_values
         clusters
         daemon_set_deleting
         details
@@ -32,12 +31,14 @@ screens! {
         one_daemon_set_on_one_node
         one_node
         preemption
+        project_node_selector
+        refusals
         removed_node
+        room
         stale_config
+        startup_taint
         summary
         yaml;
-    exec:
-        refused;
     explain:
         code;
     help:
@@ -141,6 +142,7 @@ screens! {
         complete
         data
         deleting
+        ended_by_kubelet
         faulty_cluster
         held
         manifest
@@ -155,7 +157,9 @@ screens! {
         progressing
         revision
         stale_config
+        surge_beside_old_pod
         surge_without_revisions
+        three_bad_updates
         watch_usage;
     undo:
         advanced_daemon_set

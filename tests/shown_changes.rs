@@ -1,7 +1,8 @@
 //! What is shown of a change holds the whole value.
 
 use anstream::adapter::strip_str;
-use kubectl_ds::cluster::yaml::{documents, value};
+use kubectl_ds::cluster::yaml::value;
+use kubectl_ds::encode::documents::documents;
 use kubectl_ds::render::changes;
 use kubectl_ds::render::view::View;
 use kubectl_ds::report::change::{Change, ChangePath};

@@ -1,6 +1,7 @@
 //! YAML that is written is read back as the same value, whatever is in it.
 
-use kubectl_ds::cluster::yaml::{documents, value};
+use kubectl_ds::cluster::yaml::value;
+use kubectl_ds::encode::documents::documents;
 use kubectl_ds::encode::ordered_value::Tree;
 use kubectl_ds::encode::sanitize::is_unsafe;
 use kubectl_ds::encode::yaml;

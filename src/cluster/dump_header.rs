@@ -67,6 +67,7 @@ impl Header {
                 .into_iter()
                 .filter(|kind| !missing(*kind))
                 .chain(snapshot.budgets_complete.then_some(Kind::PodDisruptionBudgets))
+                .chain(snapshot.device_classes.as_ref().map(|_| Kind::DeviceClasses))
                 .map(|kind| kind.resource().to_owned())
                 .collect(),
             counts: counts(snapshot).map(|(kind, count)| (kind.resource().to_owned(), count)).collect(),
@@ -129,6 +130,7 @@ fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
                 Kind::PriorityClasses => snapshot.priority_classes.len(),
                 Kind::Leases => snapshot.leases.len(),
                 Kind::PodDisruptionBudgets => snapshot.pod_disruption_budgets.len(),
+                Kind::DeviceClasses => snapshot.device_classes.as_ref().map_or(0, Vec::len),
                 Kind::ConfigMaps => snapshot.config_maps.len(),
                 Kind::Secrets => snapshot.secrets.len(),
                 Kind::Namespaces => snapshot.namespaces.len(),

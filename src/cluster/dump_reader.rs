@@ -17,6 +17,7 @@ use super::objects::{self, Objects, Reach, Type};
 use super::pieces::{MAX_AROUND, Piece, Position, TooLong};
 use super::text::{Format, Text, TextError, utf8_error};
 use super::yaml;
+use crate::encode::documents::documents;
 use crate::model::snapshot::Kind;
 
 /// What is wrong with a dump that would take too much memory.
@@ -244,7 +245,7 @@ impl DumpReader<'_> {
             return Err(ClusterError::file(self.name, problem).hint(hint).into());
         }
         let text = self.utf8(&bytes, Position::on(1))?;
-        for document in yaml::documents(text) {
+        for document in documents(text) {
             let value = match yaml::value(document) {
                 Ok(value) => value,
                 Err(problem) => {

@@ -176,14 +176,14 @@ impl ClusterError {
     pub fn hints(&self) -> Vec<Fix> {
         match self {
             ClusterError::NotFound { elsewhere, .. } if !elsewhere.is_empty() => match elsewhere.as_slice() {
-                [namespace] => vec![format!("found in namespace {namespace}: add -n {namespace}").into()],
-                namespaces => {
-                    let shown = namespaces.iter().take(OFFERED).map(String::as_str).collect::<Vec<_>>().join(", ");
-                    let more = match namespaces.len().saturating_sub(OFFERED) {
+                [one] => vec![Fix::new("found in another namespace; add", Command::choice("-n", [one]))],
+                several => {
+                    let more = match several.len().saturating_sub(OFFERED) {
                         0 => String::new(),
                         more => format!(" and {more} more"),
                     };
-                    vec![format!("found in namespaces {shown}{more}: add -n NAMESPACE").into()]
+                    let advice = format!("found in {} namespaces{more}; add one of", several.len().min(OFFERED));
+                    vec![Fix::new(advice, Command::choice("-n", several.iter().take(OFFERED)))]
                 }
             },
             ClusterError::NotFound { instead: Some(instead), .. } => vec![Fix::clone(instead)],
@@ -196,7 +196,7 @@ impl ClusterError {
                         format!("nothing of a similar name exists{place}; to list every DaemonSet"),
                         Command::kubectl(&["ds", "list", "-A"]),
                     )],
-                    near => vec![format!("similar names{place}: {}", near.join(", ")).into()],
+                    near => vec![Fix::new(format!("similar names{place}"), Command::choice("", near))],
                 }
             }
             ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. } => {
@@ -241,7 +241,7 @@ impl From<ClusterError> for CommandError {
 
 #[cfg(test)]
 mod tests {
-    use super::ClusterError;
+    use super::{ClusterError, Command, Fix};
     use crate::error::CommandError;
 
     #[test]
@@ -254,7 +254,8 @@ mod tests {
             elsewhere: Vec::new(),
             instead: None,
         };
-        assert_eq!(error.hints(), ["similar names in namespace \"kube-system\": calico-node".into()]);
+        let near = Command::choice("", ["calico-node"]);
+        assert_eq!(error.hints(), [Fix::new("similar names in namespace \"kube-system\"", near)]);
         assert_eq!(
             CommandError::from(error).to_string(),
             "Error from server (NotFound): daemonsets.apps \"calico-nod\" not found"

@@ -228,6 +228,8 @@ impl Dump {
         if has_gap {
             warnings.push(format!("{}: has no DaemonSet of apps/v1, only {found}", self.name()));
         }
+        let others = snapshot.daemon_sets.iter().filter(|other| !query.wants(&other.metadata));
+        snapshot.node_plugins = others.filter(|other| other.registers_with_kubelet()).cloned().collect();
         query.choose(&mut snapshot).map_err(|error| {
             let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
             self.not_found(match &error {
@@ -328,8 +330,10 @@ impl Dump {
         match &query.namespace {
             Some(wanted) if wanted != dumped_one => {
                 let problem = format!("is a dump of namespace {dumped_one:?} only, not of {wanted:?}");
-                Err(ClusterError::file(self.name(), problem)
-                    .hint(format!("pass `-n {dumped_one}`, or make a dump with `kubectl ds snapshot -A`")))
+                Err(ClusterError::file(self.name(), problem).hint(Fix::new(
+                    "make a dump with `kubectl ds snapshot -A`, or pass",
+                    Command::choice("-n", [dumped_one]),
+                )))
             }
             None if query.names.is_empty() => {
                 Ok(Some(format!("{}: this is a dump of namespace {dumped_one:?} only", self.name())))
@@ -341,6 +345,8 @@ impl Dump {
     /// Makes a snapshot of everything that was read but foreign pods.
     fn snapshot(&self, objects: Objects, warnings: &mut Vec<String>) -> Snapshot {
         let pods_complete = pods_complete(&objects);
+        let has_device_classes = objects.kinds.contains(&Kind::DeviceClasses)
+            || objects.headers.iter().any(|header| header.kinds().any(|kind| kind == Kind::DeviceClasses));
         let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
@@ -360,6 +366,9 @@ impl Dump {
             gaps,
             ..objects.snapshot
         };
+        if has_device_classes {
+            snapshot.device_classes.get_or_insert_default();
+        }
         left_out.remove_from(&mut snapshot);
         snapshot
     }

@@ -9,14 +9,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ClusterError;
-use super::manifest_validation;
 use super::text::{self, Format, STANDARD_INPUT, Text};
 use super::yaml;
-use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, drop_nulls};
+use crate::encode::documents::documents;
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor, drop_nulls};
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::node::Node;
 use crate::model::snapshot::Snapshot;
+use crate::model::update_strategy::Problem;
 use crate::model::{server_side_apply, strategic_merge};
+use crate::report::fix::{Command, Fix};
+use crate::validation;
 
 /// How a manifest changes a DaemonSet that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +80,8 @@ impl Manifests {
                 "RuntimeClass" => snapshot.runtime_classes.extend(serde_json::from_value(object.clone())),
                 "ServiceAccount" => {
                     let text = |path| text_at(object, path).to_owned();
-                    snapshot.service_accounts.insert((text("/metadata/namespace"), text("/metadata/name")));
+                    let name = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+                    snapshot.object_names.insert(name);
                 }
                 _ => {}
             }
@@ -179,15 +183,37 @@ impl Manifest {
     ///
     /// Fails if the API server would reject the DaemonSet for what would make a preview wrong.
     pub fn validate(&self, merged: Value, snapshot: &Snapshot) -> Result<(DaemonSet, Vec<String>), ClusterError> {
+        let is_advanced = text_at(&merged, "/apiVersion").starts_with(ADVANCED_GROUP);
+        let refusals = |manifest: &Value, merged: &Value| match is_advanced {
+            false => validation::problems_of_daemon_set(manifest, merged),
+            // Its webhook validates the template as the API server does that of a DaemonSet.
+            true => {
+                let [manifest, merged] = [manifest, merged].map(|object| &object["spec"]["template"]);
+                validation::problems_of_template(manifest, merged, "spec.template")
+            }
+        };
+        let key = (self.namespace(), self.name());
+        let live = snapshot.daemon_sets.iter().find(|live| {
+            let is_same_flavor = (live.flavor() == Flavor::Advanced) == is_advanced;
+            is_same_flavor && (&*live.metadata.namespace, &*live.metadata.name) == key
+        });
+        let mut refused = refusals(&self.object, &merged);
+        if let Some(live) = live.filter(|_| !refused.is_empty()) {
+            // What was stored is accepted again: its server has other feature gates, or is of another release.
+            let stored = refusals(&Value::Null, &live.object);
+            refused.retain(|problem| stored.iter().all(|stored| !problem.is_like(stored)));
+        }
+        if !refused.is_empty() {
+            return Err(self.invalid(&refused));
+        }
         let daemon_set = self.daemon_set(merged)?;
-        let mut problems = manifest_validation::problems(&self.object, &daemon_set);
-        let same_name =
-            |live: &&DaemonSet| (&*live.metadata.namespace, self.name()) == (self.namespace(), &*live.metadata.name);
-        let live = snapshot.daemon_sets.iter().find(same_name).filter(|live| live.flavor() == daemon_set.flavor());
+        let mut problems =
+            if is_advanced { daemon_set.spec.update_strategy.problems(Flavor::Advanced) } else { Vec::new() };
         // `ValidateDaemonSetSpecUpdate`, pkg/apis/apps/validation/validation.go, release 1.37.2.
         if let Some(live) = live.filter(|live| live.spec.selector != daemon_set.spec.selector) {
             let (old, new) = (&live.spec.selector, &daemon_set.spec.selector);
-            problems.push(format!("spec.selector: Invalid value: {new}: field is immutable; the live one is {old}"));
+            let message = format!("Invalid value: {new}: field is immutable; the live one is {old}");
+            problems.push(Problem { path: "spec.selector".to_owned(), message });
         }
         match problems.as_slice() {
             [] => Ok((daemon_set, self.warnings.clone())),
@@ -213,7 +239,7 @@ impl Manifest {
             }
         } else if let Some(requested) = requested.filter(|requested| *requested != given) {
             let problem = format!("its DaemonSet has namespace {given:?}, but {requested:?} is requested");
-            let hint = format!("use `-n {given}`, or omit -n");
+            let hint = Fix::new("omit -n, or use", Command::choice("-n", [given]));
             return Err(ClusterError::file(&**file, problem).hint(hint));
         }
         Ok(())
@@ -230,7 +256,8 @@ impl Manifest {
         })
     }
 
-    fn invalid(&self, problems: &[String]) -> ClusterError {
+    fn invalid(&self, problems: &[Problem]) -> ClusterError {
+        let problems: Vec<_> = problems.iter().map(Problem::to_string).collect();
         ClusterError::file(&*self.file, format!("DaemonSet {:?} is invalid: {}", self.name(), problems.join("; ")))
             .hint("the API server would reject it too")
     }
@@ -289,7 +316,7 @@ pub fn read_daemon_sets(
     let namespace = requested_namespace.unwrap_or(default_namespace);
     for object in &mut others {
         let is_namespaced =
-            matches!(text_at(object, "/kind"), "ServiceAccount" | "ConfigMap" | "PersistentVolumeClaim");
+            matches!(text_at(object, "/kind"), "ServiceAccount" | "ConfigMap" | "PersistentVolumeClaim" | "Secret");
         if is_namespaced
             && text_at(object, "/metadata/namespace").is_empty()
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
@@ -397,7 +424,7 @@ fn objects(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Vec<Val
             .into_iter()
             .collect::<Result<_, _>>()
             .map_err(|error| json_error(name, &error))?,
-        Format::Json | Format::Yaml => yaml::documents(text)
+        Format::Json | Format::Yaml => documents(text)
             .into_iter()
             .map(|document| {
                 yaml::value(document).or_else(|problem| match yaml::value_with_duplicate_keys(document) {
@@ -414,11 +441,23 @@ fn objects(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Vec<Val
     let mut objects = Vec::new();
     for mut document in documents {
         convert_whole_numbers(&mut document);
-        let items =
-            (text_at(&document, "/kind") == "List").then(|| document.get_mut("items").map(Value::take)).flatten();
-        match items {
-            Some(Value::Array(items)) => objects.extend(items),
-            _ => objects.push(document),
+        // Of a typed list, the items may lack what its kind says.
+        let (version, kind) = (document["apiVersion"].clone(), text_at(&document, "/kind").to_owned());
+        let item_kind = kind.strip_suffix("List").filter(|_| document["items"].is_array());
+        match (item_kind, document.get_mut("items").map(Value::take)) {
+            (Some(kind), Some(Value::Array(items))) => objects.extend(items.into_iter().map(|mut item| {
+                if let (false, Value::Object(fields)) = (kind.is_empty(), &mut item) {
+                    fields.entry("apiVersion").or_insert_with(|| version.clone());
+                    fields.entry("kind").or_insert_with(|| kind.into());
+                }
+                item
+            })),
+            (_, items) => {
+                if let Some(items) = items {
+                    document["items"] = items;
+                }
+                objects.push(document);
+            }
         }
     }
     Ok(objects)

@@ -11,20 +11,19 @@ mod dump_reader;
 pub mod error;
 pub mod file;
 mod json_document;
+mod known_text;
 #[cfg(feature = "live")]
 pub mod live;
 #[cfg(feature = "live")]
 pub(crate) mod log;
 mod log_section;
 pub mod manifest;
-mod manifest_validation;
 mod newest_time;
 mod objects;
 mod pieces;
 mod projection;
 mod redact;
 mod replace_file;
-mod secret_text;
 mod suggestions;
 pub mod text;
 mod unpack;
@@ -50,7 +49,7 @@ use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{
-    Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
+    DeviceClass, Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
 };
 #[cfg(feature = "live")]
 use crate::model::written::{WrittenNode, WrittenObject};
@@ -265,7 +264,7 @@ macro_rules! objects {
     )+ };
 }
 
-objects!(DaemonSet ControllerRevision Node Pod Event Namespace LimitRange RuntimeClass PriorityClass Lease PodDisruptionBudget ConfigObject);
+objects!(DaemonSet ControllerRevision Node Pod Event Namespace LimitRange RuntimeClass PriorityClass DeviceClass Lease PodDisruptionBudget ConfigObject);
 
 #[cfg(feature = "live")]
 objects!(WrittenObject);

@@ -18,7 +18,7 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::server_side_apply::{managed_fields, time_of};
-use crate::model::snapshot::{Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
+use crate::model::snapshot::{DeviceClass, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 
 /// By how many seconds a time may be later than those that are believed: a dump takes a while, and so does a cluster in which little
 /// happens.
@@ -110,6 +110,7 @@ impl NewestTime for LimitRange {}
 impl NewestTime for Namespace {}
 impl NewestTime for RuntimeClass {}
 impl NewestTime for PriorityClass {}
+impl NewestTime for DeviceClass {}
 impl NewestTime for PodDisruptionBudget {}
 impl NewestTime for ConfigObject {}
 

@@ -20,7 +20,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::snapshot::{Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass, Snapshot};
+use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass, Snapshot};
 use crate::model::time::Time;
 use crate::model::written::{WrittenNode, WrittenObject};
 
@@ -80,8 +80,8 @@ struct Name {
     name: String,
 }
 
-/// The most ServiceAccounts of which the names are kept.
-const MAX_ACCOUNTS: usize = 200_000;
+/// The most objects of which only the names are kept.
+const MAX_NAMES: usize = 200_000;
 
 /// The objects found so far.
 #[derive(Debug, Default)]
@@ -236,12 +236,17 @@ impl Objects {
             Kind::PriorityClasses => {
                 self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.priority_classes)
             }
+            Kind::DeviceClasses => {
+                self.keep(Deserialize::deserialize(deserializer)?, |kept| kept.device_classes.get_or_insert_default())
+            }
             Kind::Leases => self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.leases),
             Kind::PodDisruptionBudgets => {
                 self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.pod_disruption_budgets)
             }
             Kind::ConfigMaps | Kind::Secrets => {
                 let object = ConfigObject::deserialize(deserializer)?;
+                let (namespace, name) = (object.metadata.namespace.clone(), object.metadata.name.clone());
+                self.keep_name(kind.api_names().1, namespace, name);
                 if object.metadata.creation_timestamp == Time::default() {
                     let (api_version, kind, _) = kind.api_names();
                     self.count_other(Type { api_version, kind });
@@ -362,12 +367,17 @@ impl Objects {
 
     /// Notes an object of which only the name is of interest.
     pub(super) fn note_name(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<NamedObject>) {
-        let is_account = (type_.api_version, type_.kind) == ("v1", "ServiceAccount");
-        if is_account
-            && self.snapshot.service_accounts.len() < MAX_ACCOUNTS
+        if type_.api_version == "v1"
+            && matches!(type_.kind, "ServiceAccount" | "PersistentVolumeClaim")
             && let Some(NamedObject { metadata: Name { namespace, name } }) = read()
         {
-            self.snapshot.service_accounts.insert((namespace, name));
+            self.keep_name(type_.kind, namespace, name);
+        }
+    }
+
+    fn keep_name(&mut self, kind: &str, namespace: String, name: String) {
+        if self.snapshot.object_names.len() < MAX_NAMES {
+            self.snapshot.object_names.insert((kind.to_owned(), namespace, name));
         }
     }
 
@@ -413,6 +423,7 @@ impl Objects {
         newest(&mut snapshot.limit_ranges);
         newest(&mut snapshot.runtime_classes);
         newest(&mut snapshot.priority_classes);
+        snapshot.device_classes.iter_mut().for_each(newest);
         newest(&mut snapshot.leases);
         newest(&mut snapshot.pod_disruption_budgets);
         newest(&mut snapshot.config_maps);
@@ -460,6 +471,7 @@ pub(super) fn problem(kind: Kind, object: &Value) -> Option<String> {
         Kind::LimitRanges => problem_of::<LimitRange>(object),
         Kind::RuntimeClasses => problem_of::<RuntimeClass>(object),
         Kind::PriorityClasses => problem_of::<PriorityClass>(object),
+        Kind::DeviceClasses => problem_of::<DeviceClass>(object),
         Kind::Leases => problem_of::<Lease>(object),
         Kind::PodDisruptionBudgets => problem_of::<PodDisruptionBudget>(object),
         Kind::ConfigMaps | Kind::Secrets => problem_of::<ConfigObject>(object),

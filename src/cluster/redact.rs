@@ -1,312 +1,333 @@
-//! Hides in a dump what a bug report does not need and its sender may not want to show.
+//! Leaves out of a dump what a bug report does not need and its sender may not want to show.
 //!
-//! Secrets are the values of environment variables, of annotations of other tools, of HTTP headers and of volume
-//! attributes, and what [`super::secret_text`] finds in any text that stays. They are hidden there, and wherever else one
-//! occurs: in commands, messages, the manifest that `kubectl apply` keeps, and other annotations. So are the names of
-//! image registries. Each gets a number, the same one wherever it occurs, so that what differs still differs and a history
-//! tells the same revisions apart.
+//! Nothing is looked for that should be hidden: what is not known to be harmless is hidden. Names and words of the API stay by
+//! their field, quantities and times by their form, and text by [`super::known_text`]. Every other string gets a number, the same
+//! one wherever it occurs, so that what differs still differs and a history tells the same revisions apart.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use aho_corasick::{AhoCorasick, MatchKind};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::secret_text::{registries_in, registry, secrets_in, secrets_in_words};
+use super::known_text::{Known, image_parts, is_stand_in};
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
 
-/// How many bytes a secret must have to be looked for in other text. Shorter ones are part of ordinary words.
-const SHORTEST_SECRET: usize = 6;
-
-/// Fields whose strings stay as they are: they identify objects, or are words of the API.
-const KEPT_FIELDS: [&str; 24] = [
+/// Fields with names of objects and words of the API.
+const NAMES: [&str; 70] = [
+    "$patch",
+    "accessModes",
+    "action",
+    "add",
     "apiVersion",
+    "architecture",
+    "claimName",
+    "component",
+    "conditionType",
+    "configMapName",
+    "containerName",
+    "containerRuntimeVersion",
+    "dnsPolicy",
+    "driver",
+    "drop",
+    "effect",
+    "fieldPath",
+    "fieldsType",
+    "finalizers",
+    "fsGroupChangePolicy",
+    "generateName",
+    "handler",
+    "holderIdentity",
+    "hostname",
+    "imagePullPolicy",
+    "kernelVersion",
+    "key",
     "kind",
+    "kubeletVersion",
+    "manager",
+    "mountPropagation",
     "name",
     "namespace",
-    "generateName",
-    "uid",
+    "nodeAffinityPolicy",
     "nodeName",
-    "type",
-    "phase",
-    "status",
-    "reason",
+    "nodeTaintsPolicy",
+    "nominatedNodeName",
+    "operatingSystem",
+    "operation",
     "operator",
-    "effect",
-    "protocol",
-    "imagePullPolicy",
-    "restartPolicy",
-    "dnsPolicy",
-    "schedulerName",
-    "serviceAccountName",
+    "phase",
+    "preemptionPolicy",
     "priorityClassName",
+    "procMount",
+    "protocol",
+    "pullPolicy",
+    "qosClass",
+    "reason",
+    "reportingComponent",
+    "resource",
+    "resourceClaimName",
+    "resourceClaimTemplateName",
+    "resourceVersion",
+    "restartPolicy",
+    "rollingUpdateType",
     "runtimeClassName",
+    "schedulerName",
+    "scheme",
+    "secretName",
+    "serviceAccount",
+    "serviceAccountName",
+    "status",
+    "subresource",
     "terminationMessagePolicy",
-    // Of selectors.
-    "key",
+    "topologyKey",
+    "type",
+    "uid",
+    "unhealthyPodEvictionPolicy",
     "values",
+    "whenUnsatisfiable",
 ];
 
-/// Lists of words, which a flag and its value may be two of.
-const COMMANDS: [&str; 2] = ["args", "command"];
+/// Fields with text of which what is known stays.
+const TEXTS: [&str; 21] = [
+    "address",
+    "host",
+    "hostIP",
+    "ip",
+    "maxSurge",
+    "maxUnavailable",
+    "message",
+    "minAvailable",
+    "mountPath",
+    "nodeSelector",
+    "nodes",
+    "partition",
+    "path",
+    "podIP",
+    "port",
+    "priority",
+    "replacedRevision",
+    "reportingInstance",
+    "spreadBy",
+    "terminationMessagePath",
+    "updateRevision",
+];
 
-/// Maps of labels, which stay as they are.
+/// Fields with the name of an image.
+const IMAGES: [&str; 3] = ["image", "imageID", "reference"];
+
+/// Fields with an amount.
+const AMOUNTS: [&str; 2] = ["divisor", "sizeLimit"];
+
+/// Maps of labels.
 const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 
-/// Hides secrets in objects of one snapshot.
+/// Maps of amounts of resources.
+const RESOURCES: [&str; 14] = [
+    "allocatable",
+    "allocatedResources",
+    "capacity",
+    "default",
+    "defaultRequest",
+    "hard",
+    "limits",
+    "max",
+    "maxLimitRequestRatio",
+    "min",
+    "overhead",
+    "podFixed",
+    "requests",
+    "used",
+];
+
+/// Hides in objects of one snapshot what is not known to be harmless.
 #[derive(Debug)]
 pub struct Redactor {
-    /// What stands for a registry, the longest names first.
-    registries: Vec<(String, String)>,
-    /// Finds secrets in other text; `None` if there are none.
-    finder: Option<AhoCorasick>,
-    /// The secrets that `finder` finds, by its numbers.
-    secrets: Vec<String>,
+    known: Known,
     /// The numbers of the values that were hidden so far.
     values: HashMap<String, usize>,
     /// The numbers of the annotations' names that were hidden so far.
-    names: HashMap<String, usize>,
-}
-
-/// What is to be hidden, and what must not be.
-#[derive(Default)]
-struct Found {
-    registries: BTreeSet<String>,
-    secrets: BTreeSet<String>,
-    kept: BTreeSet<String>,
+    annotations: HashMap<String, usize>,
 }
 
 impl Redactor {
-    /// Finds the secrets and registries of a snapshot.
+    /// Finds the names and the registries of a snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
         let mut found = Found::default();
         for object in snapshot.daemon_sets_of_any_flavor().map(|daemon_set| &daemon_set.object) {
-            found.collect(object);
+            found.collect("", object);
         }
         for object in snapshot.controller_revisions.iter().map(|revision| &revision.object) {
-            found.collect(object);
+            found.collect("", object);
         }
         found.collect_all(&snapshot.pods);
         found.collect_all(&snapshot.nodes);
         found.collect_all(&snapshot.events);
-        let mut stand_ins = BTreeMap::new();
-        for name in found.registries {
-            let stand_in = format!("registry-{}.redacted", stand_ins.len() + 1);
-            stand_ins.insert(name, stand_in);
-        }
-        // Messages often name the host without its port.
-        let hosts: Vec<_> = stand_ins
-            .iter()
-            .filter_map(|(name, stand_in)| Some((name.split_once(':')?.0.to_owned(), stand_in.clone())))
-            .collect();
-        for (host, stand_in) in hosts {
-            stand_ins.entry(host).or_insert(stand_in);
-        }
-        let mut registries: Vec<_> = stand_ins.into_iter().collect();
-        registries.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        let secrets: Vec<String> = found.secrets.into_iter().filter(|secret| !found.kept.contains(secret)).collect();
-        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&secrets);
-        // Too many secrets for a finder would be more text than a dump may have.
-        let finder = finder.ok().filter(|_| !secrets.is_empty());
-        Redactor { registries, finder, secrets, values: HashMap::new(), names: HashMap::new() }
+        found.collect_all(&snapshot.runtime_classes);
+        found.collect_all(&snapshot.priority_classes);
+        found.collect_all(&snapshot.limit_ranges);
+        let known = Known::new(&found.names, &found.registries);
+        Redactor { known, values: HashMap::new(), annotations: HashMap::new() }
     }
 
-    /// Hides what is to be hidden in an object.
-    pub fn redact(&mut self, value: &mut Value) {
+    /// Hides what is not known to be harmless in an object.
+    pub fn redact(&mut self, object: &mut Value) {
+        self.redact_field("", "", object);
+    }
+
+    /// Hides it in a field of an object or list that is the value of another field.
+    fn redact_field(&mut self, parent: &str, key: &str, value: &mut Value) {
         match value {
-            Value::String(text) => self.hide(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.redact(item)),
+            Value::String(text) => *text = self.shown(parent, key, text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_field(parent, key, item)),
             Value::Object(fields) => {
-                self.hide_fields(fields);
-                let is_kept = |key: &str, field: &Value| match field {
-                    Value::Object(_) => LABELS.contains(&key),
-                    _ => KEPT_FIELDS.contains(&key),
-                };
-                fields.iter_mut().filter(|(key, field)| !is_kept(key, field)).for_each(|(_, field)| self.redact(field));
+                if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
+                    *annotations = self.hide_annotations(std::mem::take(annotations));
+                }
+                if let Some(Value::Array(managers)) = fields.get_mut("managedFields") {
+                    managers.iter_mut().filter_map(|manager| manager.get_mut("fieldsV1")).for_each(hide_owned_names);
+                }
+                let fields = fields.iter_mut().filter(|(name, _)| *name != "annotations" && *name != "fieldsV1");
+                fields.for_each(|(name, field)| self.redact_field(key, name, field));
             }
-            _ => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn hide_fields(&mut self, fields: &mut Map<String, Value>) {
-        for list in COMMANDS {
-            let Some(Value::Array(words)) = fields.get_mut(list) else { continue };
-            let texts: Vec<&str> = words.iter().map(|word| word.as_str().unwrap_or_default()).collect();
-            let hidden: Vec<(usize, String)> = secrets_in_words(&texts)
-                .filter(|(_, secret)| !is_stand_in(secret))
-                .map(|(index, secret)| {
-                    let before = &texts[index][..texts[index].len() - secret.len()];
-                    (index, format!("{before}{}", self.number(secret.to_owned())))
-                })
-                .collect();
-            hidden.into_iter().for_each(|(index, text)| words[index] = text.into());
-        }
-        secret_fields(fields, &mut |value| *value = self.stand_in(value));
-        if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
-            *annotations = self.hide_annotations(std::mem::take(annotations));
-        }
-        if let Some(Value::Array(managers)) = fields.get_mut("managedFields") {
-            managers.iter_mut().filter_map(|manager| manager.get_mut("fieldsV1")).for_each(hide_owned_names);
-        }
+    /// Returns what is shown of a text.
+    fn shown(&mut self, parent: &str, key: &str, text: &str) -> String {
+        let is_harmless = match () {
+            () if text.is_empty() || is_stand_in(text) => true,
+            () if is_name_field(parent, key) => is_name(text),
+            () if RESOURCES.contains(&parent) || AMOUNTS.contains(&key) => Quantity::new(text).nanos().is_some(),
+            () if IMAGES.contains(&key) => match self.known.image(text) {
+                Some(image) => return image,
+                None => false,
+            },
+            () if TEXTS.contains(&key) => return self.hide(text),
+            () => is_time_field(key) && text.parse::<jiff::Timestamp>().is_ok(),
+        };
+        if is_harmless { text.to_owned() } else { self.number(text) }
+    }
+
+    fn hide(&mut self, text: &str) -> String {
+        let Redactor { known, values, .. } = self;
+        known.shown(text, &mut |hidden| number(values, hidden))
     }
 
     fn hide_annotations(&mut self, annotations: Map<String, Value>) -> Map<String, Value> {
-        let mut hidden = Map::new();
+        let mut shown = Map::new();
         for (key, value) in annotations {
-            if key == LAST_APPLIED_ANNOTATION {
-                // It repeats the manifest, which says what the next apply changes.
-                if let Some(mut manifest) = value.as_str().and_then(|text| serde_json::from_str(text).ok()) {
-                    self.redact(&mut manifest);
-                    hidden.insert(key, manifest.to_string().into());
+            let text = value.as_str().unwrap_or_default();
+            let is_json = key == LAST_APPLIED_ANNOTATION || key.starts_with("kubectl-ds/");
+            let json = serde_json::from_str::<Value>(text).ok().filter(|json| is_json && json.is_object());
+            let (key, value) = match json {
+                _ if !is_kept_annotation(&key) => {
+                    let next = self.annotations.len() + 1;
+                    let number = *self.annotations.entry(key).or_insert(next);
+                    let value = if text.is_empty() || is_stand_in(text) { text.to_owned() } else { self.number(text) };
+                    (format!("redacted/annotation-{number}"), value)
                 }
-            } else if is_kept_annotation(&key) {
-                hidden.insert(key, value);
-            } else {
-                let next = self.names.len() + 1;
-                let number = *self.names.entry(key).or_insert(next);
-                let value = self.stand_in(&value);
-                hidden.insert(format!("redacted/annotation-{number}"), value);
-            }
+                Some(mut json) => {
+                    self.redact(&mut json);
+                    (key, json.to_string())
+                }
+                // It repeats a manifest, which says what the next apply changes.
+                None if key == LAST_APPLIED_ANNOTATION => continue,
+                None => (key, self.hide(text)),
+            };
+            shown.insert(key, value.into());
         }
-        hidden
+        shown
     }
 
-    /// Returns what stands for a value. An empty one reveals nothing, and means the same as none.
-    fn stand_in(&mut self, value: &Value) -> Value {
-        match value {
-            Value::String(text) if text.is_empty() => json!(""),
-            Value::Null => Value::Null,
-            Value::String(text) if is_stand_in(text) => value.clone(),
-            Value::String(text) => self.number(text.clone()).into(),
-            other => self.number(other.to_string()).into(),
-        }
-    }
-
-    fn number(&mut self, secret: String) -> String {
-        let next = self.values.len() + 1;
-        format!("REDACTED-{}", self.values.entry(secret).or_insert(next))
-    }
-
-    fn hide(&mut self, text: &mut String) {
-        for range in secrets_in(text).into_iter().rev() {
-            if !is_stand_in(&text[range.clone()]) {
-                let stand_in = self.number(text[range.clone()].to_owned());
-                text.replace_range(range, &stand_in);
-            }
-        }
-        for (name, stand_in) in &self.registries {
-            if text.contains(name.as_str()) {
-                *text = replace_name(text, name, stand_in);
-            }
-        }
-        let Some(finder) = &self.finder else { return };
-        let found: Vec<_> = finder.find_iter(text.as_str()).map(|found| (found.pattern(), found.range())).collect();
-        for (pattern, range) in found.into_iter().rev() {
-            let secret = &self.secrets[pattern.as_usize()];
-            let is_part =
-                text[..range.start].ends_with(is_name_letter) || text[range.end..].starts_with(is_name_letter);
-            if !(is_part && is_word(secret)) {
-                let stand_in = self.number(secret.clone());
-                text.replace_range(range, &stand_in);
-            }
-        }
+    fn number(&mut self, hidden: &str) -> String {
+        number(&mut self.values, hidden)
     }
 }
 
-/// Returns whether a secret is an ordinary word or name, which may well be part of another one.
-fn is_word(secret: &str) -> bool {
-    secret.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'.' | b'_'))
+/// Returns what stands for a hidden text.
+fn number(values: &mut HashMap<String, usize>, hidden: &str) -> String {
+    let next = values.len() + 1;
+    format!("REDACTED-{}", values.entry(hidden.to_owned()).or_insert(next))
 }
 
-fn is_name_letter(character: char) -> bool {
-    character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_')
+/// What may be shown.
+#[derive(Default)]
+struct Found {
+    names: BTreeSet<String>,
+    registries: BTreeSet<String>,
 }
 
 impl Found {
     /// Collects from objects of which some fields are kept.
     fn collect_all(&mut self, objects: &[impl Serialize]) {
-        objects.iter().filter_map(|object| serde_json::to_value(object).ok()).for_each(|object| self.collect(&object));
+        let objects = objects.iter().filter_map(|object| serde_json::to_value(object).ok());
+        objects.for_each(|object| self.collect("", &object));
     }
 
-    fn collect(&mut self, value: &Value) {
-        match value {
-            Value::String(text) => {
-                secrets_in(text).into_iter().for_each(|range| self.add_secret(&text[range].into()));
-                self.registries.extend(registries_in(text).map(str::to_owned));
-            }
-            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
-            Value::Object(fields) => {
-                for list in COMMANDS {
-                    let words = fields.get(list).and_then(Value::as_array).into_iter().flatten();
-                    let words: Vec<&str> = words.map(|word| word.as_str().unwrap_or_default()).collect();
-                    secrets_in_words(&words).for_each(|(_, secret)| self.add_secret(&secret.into()));
+    fn collect(&mut self, key: &str, value: &Value) {
+        let Value::Object(fields) = value else {
+            return value.as_array().into_iter().flatten().for_each(|item| self.collect(key, item));
+        };
+        for (name, field) in fields {
+            match field {
+                Value::String(text) if is_name_field(key, name) && is_name(text) => {
+                    self.names.insert(text.clone());
                 }
-                let mut copy = fields.clone();
-                secret_fields(&mut copy, &mut |value| self.add_secret(value));
-                if let Some(Value::Object(annotations)) = fields.get("annotations") {
-                    for (key, value) in annotations {
-                        match value
-                            .as_str()
-                            .filter(|_| key == LAST_APPLIED_ANNOTATION)
-                            .map(serde_json::from_str::<Value>)
-                        {
-                            Some(Ok(manifest)) => self.collect(&manifest),
-                            _ if !is_kept_annotation(key) => self.add_secret(value),
-                            _ => {}
-                        }
+                Value::String(text) if IMAGES.contains(&name.as_str()) => {
+                    if let Some((registry, path)) = image_parts(text) {
+                        self.registries.extend(registry.map(str::to_owned));
+                        self.names.extend(path.split(['/', ':', '@']).map(str::to_owned));
                     }
                 }
-                let images = ["image", "imageID", "reference"].iter().filter_map(|field| fields.get(*field)?.as_str());
-                self.registries.extend(images.filter_map(registry).map(str::to_owned));
-                let kept = KEPT_FIELDS.iter().filter_map(|field| fields.get(*field)?.as_str());
-                self.kept.extend(kept.map(str::to_owned));
-                for labels in LABELS {
-                    let labels = fields.get(labels).and_then(Value::as_object).into_iter().flatten();
-                    self.kept.extend(labels.filter_map(|(_, value)| value.as_str()).map(str::to_owned));
+                Value::String(text) if name == LAST_APPLIED_ANNOTATION => {
+                    if let Ok(manifest) = serde_json::from_str(text) {
+                        self.collect("", &manifest);
+                    }
                 }
-                fields.values().for_each(|field| self.collect(field));
+                Value::Array(items) if is_name_field(key, name) => {
+                    let texts = items.iter().filter_map(Value::as_str).filter(|text| is_name(text));
+                    self.names.extend(texts.map(str::to_owned));
+                }
+                _ => {}
             }
-            _ => {}
+            // Keys and resources.
+            if LABELS.contains(&key) || RESOURCES.contains(&key) {
+                self.names.insert(name.clone());
+            }
+            self.collect(name, field);
         }
-    }
-
-    fn add_secret(&mut self, value: &Value) {
-        let is_ordinary = |text: &str| {
-            text.len() < SHORTEST_SECRET
-                || Quantity::new(text).nanos().is_some()
-                || text.parse::<jiff::Timestamp>().is_ok()
-                || is_stand_in(text)
-        };
-        self.secrets.extend(value.as_str().filter(|text| !is_ordinary(text)).map(str::to_owned));
     }
 }
 
-/// Returns whether a text is what [`Redactor`] writes, as in a dump that was redacted before.
-fn is_stand_in(text: &str) -> bool {
-    text.strip_prefix("REDACTED-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+/// Returns whether a field has a name, or a label's or a taint's value.
+fn is_name_field(parent: &str, key: &str) -> bool {
+    let is_of_taint = key == "value" && ["tolerations", "taints"].contains(&parent);
+    NAMES.contains(&key) || LABELS.contains(&parent) || is_of_taint
 }
 
-/// Visits the values of an object's own fields that are secrets: those of environment variables, HTTP headers,
-/// and volume attributes.
-fn secret_fields(fields: &mut Map<String, Value>, visit: &mut impl FnMut(&mut Value)) {
-    for list in ["env", "httpHeaders"] {
-        if let Some(Value::Array(entries)) = fields.get_mut(list) {
-            entries.iter_mut().filter_map(|entry| entry.get_mut("value")).for_each(&mut *visit);
-        }
-    }
-    for (volume, attributes) in [("csi", "volumeAttributes"), ("flexVolume", "options")] {
-        let attributes = fields.get_mut(volume).and_then(|volume| volume.get_mut(attributes));
-        attributes.and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut()).for_each(&mut *visit);
-    }
+/// Returns whether a text has the form of a name or path of the API: no blanks, and nothing that a URL with a password needs.
+fn is_name(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:+{}[]()'$".contains(&byte);
+    text.len() <= 512 && text.bytes().all(is_allowed)
+}
+
+fn is_time_field(key: &str) -> bool {
+    ["Time", "Timestamp", "At", "timeAdded", "time"].iter().any(|end| key.ends_with(end))
 }
 
 /// Leaves of the fields that somebody owns the upper two levels: deeper ones name annotations and variables.
 fn hide_owned_names(fields: &mut Value) {
-    let children = fields.as_object_mut().into_iter().flat_map(|fields| fields.values_mut());
-    for grandchild in children.filter_map(Value::as_object_mut).flat_map(|child| child.values_mut()) {
-        *grandchild = json!({});
+    let Value::Object(fields) = fields else {
+        *fields = json!({});
+        return;
+    };
+    for child in fields.values_mut() {
+        match child {
+            Value::Object(grandchildren) => grandchildren.values_mut().for_each(|grandchild| *grandchild = json!({})),
+            other => *other = json!({}),
+        }
     }
 }
 
@@ -319,25 +340,9 @@ fn is_kept_annotation(key: &str) -> bool {
     of("kubernetes.io") || of("k8s.io") || domain == "kubectl-ds" || domain.starts_with("kubectl-ds.")
 }
 
-/// Replaces a host's name wherever it stands by itself, not as a part of a longer one.
-fn replace_name(text: &str, name: &str, stand_in: &str) -> String {
-    let goes_on = |character: char| character.is_ascii_alphanumeric() || character == '-';
-    let (mut replaced, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find(name) {
-        let (before, after) = (&rest[..at], &rest[at + name.len()..]);
-        let starts = !before.ends_with(|character| goes_on(character) || character == '.');
-        let ends =
-            !after.starts_with(goes_on) && !after.strip_prefix('.').is_some_and(|after| after.starts_with(goes_on));
-        replaced.push_str(before);
-        replaced.push_str(if starts && ends { stand_in } else { name });
-        rest = after;
-    }
-    replaced + rest
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{is_kept_annotation, replace_name};
+    use super::is_kept_annotation;
 
     #[test]
     fn only_annotations_of_kubernetes_and_of_this_tool_are_kept() {
@@ -347,23 +352,12 @@ mod tests {
             ("kubectl.kubernetes.io/restartedAt", true),
             ("scheduling.k8s.io/group", true),
             ("kubectl-ds.dev/note", true),
+            ("redacted/annotation-1", false),
             ("example.com/owner", false),
             ("notkubernetes.io/x", false),
             ("note", false),
         ] {
             assert_eq!(is_kept_annotation(key), kept, "{key}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_replaced_only_where_it_is_whole() {
-        for (text, expected) in [
-            ("lookup a.io: no such host", "lookup X: no such host"),
-            ("pull \"a.io/app:1\" from https://a.io/v2/.", "pull \"X/app:1\" from https://X/v2/."),
-            ("no route to a.io.", "no route to X."),
-            ("b.a.io/app, a.iox/app, a.io.com/app, ba.io", "b.a.io/app, a.iox/app, a.io.com/app, ba.io"),
-        ] {
-            assert_eq!(replace_name(text, "a.io", "X"), expected);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Writes a snapshot as a dump: an ordinary `v1.List`, to be read again by [`super::file`].
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -24,16 +23,33 @@ pub struct WriteOptions {
     pub format: Format,
     /// The namespace whose DaemonSets were read; `None` for all.
     pub namespace: Option<String>,
-    /// Whether to hide env values, foreign annotations and image registries.
+    /// Whether to hide what is not known to be harmless.
     pub redact: bool,
 }
 
 /// Writes a dump.
 ///
 /// The order of the objects does not depend on the order in which they were read.
+///
+/// # Errors
+///
+/// Fails if `out` does.
 pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Write) -> io::Result<()> {
-    let redactor = options.redact.then(|| Redactor::new(snapshot));
-    let mut dump = DumpWriter { out, format: options.format, redactor, is_empty: true };
+    write_unless(&|| false, redactor(snapshot, options), snapshot, options, out)
+}
+
+fn redactor(snapshot: &Snapshot, options: &WriteOptions) -> Option<Redactor> {
+    options.redact.then(|| Redactor::new(snapshot))
+}
+
+fn write_unless(
+    has_to_end: &dyn Fn() -> bool,
+    redactor: Option<Redactor>,
+    snapshot: &Snapshot,
+    options: &WriteOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut dump = DumpWriter { out, format: options.format, redactor, has_to_end, is_empty: true };
     dump.begin(Header::of(snapshot, options.namespace.as_deref(), options.redact))?;
     for kind in Kind::every() {
         match kind {
@@ -48,6 +64,7 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
             Kind::PriorityClasses => dump.slim(kind, &snapshot.priority_classes)?,
             Kind::Leases => dump.slim(kind, &snapshot.leases)?,
             Kind::PodDisruptionBudgets => dump.slim(kind, &snapshot.pod_disruption_budgets)?,
+            Kind::DeviceClasses => dump.slim(kind, snapshot.device_classes.as_deref().unwrap_or_default())?,
             Kind::ConfigMaps => dump.slim(kind, &snapshot.config_maps)?,
             Kind::Secrets => dump.slim(kind, &snapshot.secrets)?,
             Kind::Namespaces => dump.slim(kind, &snapshot.namespaces)?,
@@ -61,22 +78,26 @@ pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Wri
 ///
 /// # Errors
 ///
-/// Fails if the directory or the file cannot be written.
-pub fn write_dump_file(snapshot: &Snapshot, options: &WriteOptions, path: &Path) -> io::Result<()> {
-    replace_file(path, |file, name| write_into(snapshot, options, name, file))
-}
-
-fn write_into(snapshot: &Snapshot, options: &WriteOptions, path: &Path, file: &mut File) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 18, file);
-    if path.extension().is_some_and(|extension| extension == "gz") {
-        // Without the time of writing, so that the same objects give the same bytes.
-        let mut gzip: GzEncoder<_> = GzBuilder::new().write(&mut out, Compression::default());
-        write_dump(snapshot, options, &mut gzip)?;
-        gzip.finish()?;
-    } else {
-        write_dump(snapshot, options, &mut out)?;
-    }
-    out.flush()
+/// Fails if the directory or the file cannot be written, or the process has to end: then no part of the file is left.
+pub fn write_dump_file(
+    snapshot: &Snapshot,
+    options: &WriteOptions,
+    path: &Path,
+    has_to_end: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let redactor = redactor(snapshot, options);
+    replace_file(path, |file, name| {
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        if name.extension().is_some_and(|extension| extension == "gz") {
+            // Without the time of writing, so that the same objects give the same bytes.
+            let mut gzip: GzEncoder<_> = GzBuilder::new().write(&mut out, Compression::default());
+            write_unless(has_to_end, redactor, snapshot, options, &mut gzip)?;
+            gzip.finish()?;
+        } else {
+            write_unless(has_to_end, redactor, snapshot, options, &mut out)?;
+        }
+        out.flush()
+    })
 }
 
 /// A dump on its way out, an object at a time.
@@ -84,6 +105,7 @@ struct DumpWriter<'a> {
     out: &'a mut dyn Write,
     format: Format,
     redactor: Option<Redactor>,
+    has_to_end: &'a dyn Fn() -> bool,
     is_empty: bool,
 }
 
@@ -161,6 +183,9 @@ impl DumpWriter<'_> {
 
     /// Writes an item; in JSON on a line of its own: half as long as indented, and fit for grep and diff.
     fn item(&mut self, item: &impl Serialize) -> io::Result<()> {
+        if (self.has_to_end)() {
+            return Err(io::Error::other("interrupted"));
+        }
         let is_first = std::mem::take(&mut self.is_empty);
         match self.format {
             Format::Json => {

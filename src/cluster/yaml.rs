@@ -6,42 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error, SnippetMode, UserMessageFormatter};
 
-/// One document of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Document<'a> {
-    /// The text, with the `---` before it.
-    pub text: &'a str,
-    /// How many lines come before it.
-    pub lines_before: usize,
-}
-
-/// Divides a text into its documents, and leaves out those that hold nothing.
-///
-/// YAML forbids a line that starts with `---` anywhere but between documents, even in block text.
-pub fn documents(text: &str) -> Vec<Document<'_>> {
-    let mut documents = Vec::new();
-    let (mut start, mut lines_before, mut position) = (0, 0, 0);
-    let (mut has_content, mut has_directive) = (false, false);
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        let after_marker =
-            line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
-        // A directive belongs to the document after the marker.
-        if after_marker.is_some() && !has_directive {
-            if has_content {
-                documents.push(Document { text: &text[start..position], lines_before });
-            }
-            (start, lines_before, has_content) = (position, number, false);
-        }
-        let content = after_marker.unwrap_or(line).trim();
-        has_directive = !has_content && (content.starts_with('%') || (has_directive && after_marker.is_none()));
-        has_content |= !(content.is_empty() || content == "..." || content.starts_with(['#', '%']));
-        position += line.len();
-    }
-    if has_content {
-        documents.push(Document { text: &text[start..], lines_before });
-    }
-    documents
-}
+use crate::encode::documents::Document;
 
 fn read(document: Document<'_>, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, String> {
     // What is not an alias is bounded by the text that is in memory already; what aliases stand for counts, too.
@@ -113,7 +78,8 @@ pub(super) fn value_with_duplicate_keys(document: Document<'_>) -> Result<Value,
 mod tests {
     use serde_json::json;
 
-    use super::{documents, value};
+    use super::value;
+    use crate::encode::documents::documents;
 
     fn values(text: &str) -> Vec<Result<serde_json::Value, String>> {
         documents(text).into_iter().map(value).collect()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::change_args::{ChangeArgs, DryRun};
+use super::confirm::{check_writable, confirm};
 use super::hold_trial::{held_at, tried_template};
 use super::not_applied::{not_read, not_shown};
 use super::out_after_change::OutAfterChange;
@@ -25,11 +26,12 @@ use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan};
 use crate::render;
-use crate::report::fix::Fix;
+use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangeStage, Warning, WarningCode};
-use crate::rollout::new_pods::{trial_of, trial_of_current};
+use crate::rollout::harm::harm;
+use crate::rollout::new_pods::{Trial, trial_of, trial_of_current};
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::is_rolled_back;
@@ -63,12 +65,47 @@ pub(super) trait Verb {
         false
     }
 
+    /// Returns whether it rolls back, so that the API server is asked first whether it would create the pods.
+    fn rolls_back(&self) -> bool {
+        false
+    }
+
     /// Makes the plan.
     ///
     /// # Errors
     ///
     /// Fails if there is nothing to change it to, or if that would do harm.
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError>;
+
+    /// Returns the pods that the API server is asked for first: one of those that are recreated as they are, or those of a rollback,
+    /// before any is deleted for them.
+    fn trials(&self, snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Trial> {
+        if self.recreates_pods() {
+            return trial_of_current(snapshot, daemon_set).into_iter().collect();
+        }
+        if !self.rolls_back() {
+            return Vec::new();
+        }
+        let index = Index::new(snapshot);
+        let before = Situation::new(&index, daemon_set);
+        let Ok(Planned { plan: Plan { action: Action::Undo { to_revision }, .. }, .. }) = self.plan_rollback(&before)
+        else {
+            return Vec::new();
+        };
+        let target = before.revisions.number(to_revision);
+        let target = target.and_then(|target| Some((target.object.hash(), target.template.as_ref().ok()?)));
+        let of_target = target.and_then(|(hash, template)| trial_of(snapshot, daemon_set, hash, template));
+        of_target.into_iter().chain(trial_of_current(snapshot, daemon_set)).collect()
+    }
+
+    /// Makes the plan of a rollback, whether or not the API server would create its pods.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no revision to roll back to.
+    fn plan_rollback(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
+        self.plan(before)
+    }
 
     /// Returns what admission makes of the template of a rollback, and the hash of its revision, if the API server was asked about a
     /// pod of that revision: pods are created of what admission makes of it. `None` if that is the same, or not known.
@@ -84,7 +121,7 @@ pub(super) trait Verb {
         }
         let index = Index::new(snapshot);
         let before = Situation::new(&index, daemon_set);
-        let Planned { plan, .. } = self.plan(&before).ok()?;
+        let Planned { plan, .. } = self.plan_rollback(&before).ok()?;
         let Action::Undo { to_revision } = plan.action else { return None };
         let target = before.revisions.number(to_revision)?;
         let (hash, template) = (target.object.hash(), target.template.as_ref().ok()?);
@@ -106,6 +143,9 @@ impl<V: Verb> RunCommand for V {
         let settings = self.change();
         let named = &settings.named()?;
         self.check()?;
+        if settings.dry_run == DryRun::Off {
+            check_writable(io)?;
+        }
         let target = resolve(target, named, settings.dry_run == DryRun::Client, io)?;
         let session = target.open(io).await?;
         // A hold replaces no pods, and a dry run of the client sends nothing.
@@ -114,9 +154,9 @@ impl<V: Verb> RunCommand for V {
         let patience = settings.given_patience();
         let read = timeout(patience.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(patience))??;
-        if asks && self.recreates_pods() {
-            let trial = trial_of_current(&snapshot, only_one(&snapshot, &named.name)?);
-            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
+        if asks {
+            let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
+            let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
             snapshot.admissions.extend(asked);
         }
         if self.is_hold() && settings.dry_run == DryRun::Off {
@@ -140,7 +180,7 @@ impl<V: Verb> RunCommand for V {
         let switches = self.switches();
         let mut change = PendingChange {
             settings,
-            switches,
+            switches: switches.clone(),
             session: &session,
             target: &target,
             before: &before.revisions,
@@ -162,8 +202,8 @@ impl<V: Verb> RunCommand for V {
                 let mut doubts = change.report.warnings;
                 doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
                 return Box::pin(partition::roll_back(
-                    (to_revision, doubts),
-                    settings.given_patience(),
+                    (to_revision, doubts, switches.contains(&"--force")),
+                    (settings.given_patience(), settings.yes),
                     (named, snapshot),
                     is_dry_run,
                     opened,
@@ -210,6 +250,9 @@ impl<V: Verb> RunCommand for V {
                 Ok(Exit::Success)
             }
             DryRun::Off => {
+                if !settings.yes {
+                    confirm(harm(&change.report, &after), &change.report.daemon_set, &target, io)?;
+                }
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::Applied, &object);
                 change.delete_pods(&object, io, out).await?;
@@ -241,6 +284,10 @@ pub(super) fn resolve(
     is_dry_run: bool,
     io: &Io<'_>,
 ) -> Result<Target, CommandError> {
+    if target.has_all_namespaces() {
+        let error = CommandError::usage("--all-namespaces cannot be given: a change is made to one DaemonSet");
+        return Err(error.hint("to choose its namespace, use -n"));
+    }
     let mut target = target.resolve(io)?;
     target.choose(named.namespace.clone(), std::slice::from_ref(&named.name))?;
     if target.is_dump() && !is_dry_run {
@@ -298,7 +345,7 @@ pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Dae
         several => {
             let namespaces: Vec<_> = several.iter().map(|one| one.metadata.namespace.as_str()).collect();
             Err(CommandError::usage(format!("{} DaemonSets are named {name:?}", several.len()))
-                .hint(format!("choose one with -n: {}", namespaces.join(", "))))
+                .hint(Fix::new("choose one", Command::choice("-n", namespaces))))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::output::{Output, OutputParser};
+use super::output::{Output, formats};
 use super::parse::{Named, parse_name};
 use crate::connection::parse_duration;
 use crate::error::CommandError;
@@ -26,7 +26,7 @@ pub struct ChangeArgs {
     pub(super) dry_run: DryRun,
     /// Output format: json or yaml for the plan, its outcome and the changed DaemonSet; name for its name, as soon as the API
     /// server has answered
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "name"]), hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json, Output::Yaml, Output::Name]), hide_possible_values = true)]
     pub(super) output: Option<Output>,
     /// Do not wait until the controller has observed the change
     #[arg(long)]
@@ -35,6 +35,9 @@ pub struct ChangeArgs {
     /// [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
     timeout: Option<Duration>,
+    /// Do not ask before a change that may do harm, which a terminal is asked about
+    #[arg(short, long)]
+    pub(super) yes: bool,
     /// After the change, follow the rollout until it is done, as `kubectl ds status --watch` does
     #[arg(short, long, conflicts_with = "output")]
     pub(super) watch: bool,

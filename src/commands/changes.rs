@@ -8,7 +8,7 @@ use clap::Args;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::session::{GlobalArgs, Session, show_progress};
 use super::watch::{Display, Rejection, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
@@ -42,8 +42,8 @@ pub struct ChangesArgs {
     /// Then show what changes, a line per change, until the command is interrupted
     #[arg(short, long)]
     watch: bool,
-    /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (wide, json, yaml)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml]), hide_possible_values = true)]
     output: Option<Output>,
 }
 

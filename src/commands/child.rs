@@ -12,6 +12,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::{Failure, interrupted};
+#[cfg(unix)]
+use crate::connection::process_group::ProcessGroup;
 use crate::error::CommandError;
 use crate::io::Io;
 
@@ -39,7 +41,7 @@ pub(super) async fn run(
     let interrupt = io.interrupt.clone();
     let mut child = command.spawn().map_err(not_started)?;
     #[cfg(unix)]
-    let mut group = Group::of(&child);
+    let mut group = ProcessGroup::of(&child);
     let (printed, errors) = (child.stdout.take(), child.stderr.take());
     let err = RefCell::new(&mut *io.err);
     let to_err = |piece: &[u8]| {
@@ -79,31 +81,6 @@ pub(super) async fn run(
         return Err(interrupted().into());
     };
     Ok(status)
-}
-
-/// A program and those that it has started, all of which end when this is dropped too early, as by a time limit.
-#[cfg(unix)]
-struct Group {
-    leader: rustix::process::Pid,
-    has_ended: bool,
-}
-
-#[cfg(unix)]
-impl Group {
-    fn of(leader: &tokio::process::Child) -> Option<Self> {
-        let leader = rustix::process::Pid::from_raw(i32::try_from(leader.id()?).ok()?)?;
-        Some(Group { leader, has_ended: false })
-    }
-}
-
-#[cfg(unix)]
-impl Drop for Group {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            // It fails only if they have ended.
-            let _ = rustix::process::kill_process_group(self.leader, rustix::process::Signal::KILL);
-        }
-    }
 }
 
 /// Passes a stream on until its end. A stream that cannot be read has ended.

@@ -9,7 +9,7 @@ use super::crash_logs::add_crash_logs;
 use super::gate;
 use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::node_what_if;
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::parse::{check_label_key, parse_names, parse_node};
 use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
@@ -31,9 +31,11 @@ use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::page::Page;
 use crate::report::coverage::CoverageReport;
+use crate::report::fix::{Command, Fix};
 use crate::report::node_map::ZONE;
 use crate::rollout::fleet::note_rollouts;
 use crate::rollout::history::changes_between;
+use crate::rollout::rollback::add_rollbacks;
 
 /// Show which nodes lack an available pod, why, and what to do
 #[derive(Debug, Clone, Args)]
@@ -119,8 +121,8 @@ pub struct CoverageArgs {
     #[arg(long)]
     exit_code: bool,
     /// Output format; wide shows each DaemonSet in full, however many there are, and with --nodes or --node more columns.
-    /// One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "name", "jsonpath="]), hide_possible_values = true)]
+    /// One of: (wide, json, yaml, name)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml, Output::Name]), hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -274,6 +276,7 @@ impl CoverageQuestion {
         let node_selector = node_selector.selector.clone();
         let options = Options { detail, node: node.clone(), by: by.clone(), map: map.clone(), node_selector };
         let mut report = coverage(&snapshot, &options);
+        add_rollbacks(&snapshot, &mut report);
         if let Some(node) = report.node.as_mut().filter(|_| names.is_empty()) {
             node.namespace = session.namespace.clone();
         }
@@ -412,6 +415,6 @@ pub(super) fn check_label(snapshot: &Snapshot, label: &str) -> Result<(), Comman
     let error = CommandError::new(format!("no node has label {label:?}"));
     Err(match similar_names(label, keys).as_slice() {
         [] => error.hint(labels()),
-        near => error.hint(format!("similar labels: {}", near.join(", "))),
+        near => error.hint(Fix::new("similar labels", Command::choice("", near))),
     })
 }

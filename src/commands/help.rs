@@ -13,7 +13,7 @@ use crate::report::fix::PROGRAM;
 const SHOWN: [&str; 5] = ["namespace", "all_namespaces", "selector", "from", "now"];
 
 /// Those that have no effect on a command, or that it refuses.
-const WITHOUT_EFFECT: [(&str, &[&str]); 14] = [
+const WITHOUT_EFFECT: [(&str, &[&str]); 13] = [
     ("undo", &["all_namespaces", "selector"]),
     ("restart", &["all_namespaces", "selector"]),
     ("retry", &["all_namespaces", "selector"]),
@@ -23,7 +23,6 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 14] = [
     ("resume", &["all_namespaces", "selector"]),
     ("logs", &["selector"]),
     ("pod", &["selector"]),
-    ("exec", &["selector", "from", "now"]),
     ("version", &SHOWN),
     ("completion", &SHOWN),
     ("options", &SHOWN),

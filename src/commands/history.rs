@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Session, Target, warn};
 use super::several::{self, Answer};
@@ -26,6 +26,7 @@ use crate::render::page::Page;
 use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
 use crate::report::clusters::ClusterReports;
+use crate::report::fix::{Command, Fix};
 use crate::report::history::{DiffSide, TemplateSource};
 use crate::report::timeline::TimelineReport;
 use crate::rollout::history::{diff, history, manifest_with, side};
@@ -79,8 +80,8 @@ pub struct HistoryArgs {
     /// Show one revision; with -o yaml or json a DaemonSet with its template, to be applied again
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     revision: Option<String>,
-    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "name", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (wide, json, yaml, name)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml, Output::Name]), hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -303,9 +304,10 @@ pub(super) fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisio
         several => {
             let mut names: Vec<String> = several.iter().map(|daemon_set| name_of(daemon_set).title()).collect();
             names.sort_unstable();
-            let shown = names.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+            let give = if names.len() > 5 { "give one, such as" } else { "give one" };
+            let shown = names.into_iter().take(5);
             Err(CommandError::usage(format!("{flag} needs one DaemonSet, and there are {}", several.len()))
-                .hint(format!("give one of {shown}{}", if names.len() > 5 { " …" } else { "" })))
+                .hint(Fix::new(give, Command::choice("", shown))))
         }
     }
 }

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
 use super::gate;
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::parse::{parse_names, reason_codes};
 use super::session::{GlobalArgs, Session, Target, show_progress};
 use super::several::{self, Answer};
@@ -35,8 +35,8 @@ use crate::rollout::fleet;
 /// The flags of `list`, which a command line without a subcommand takes, too.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct ListArgs {
-    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "name", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (wide, json, yaml, name)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml, Output::Name]), hide_possible_values = true)]
     output: Option<Output>,
     /// Show healthy DaemonSets too, however many there are
     #[arg(long)]

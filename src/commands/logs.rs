@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::history::{existing, only_one};
 use super::node_choice::{NodeChoice, NodeChoiceArgs, check_selected};
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::parse::parse_names;
 use super::place::{Place, PlaceArgs, pod_on};
 use super::session::{GlobalArgs, Session, Target, show_progress, warn};
@@ -40,7 +40,7 @@ use crate::report::logs::{LogBlock, LogsReport, PodLog};
 const AT_ONCE: usize = 8;
 
 /// How long no log may be read before the rest is given up: each may wait for a kubelet that does not answer.
-const MOST_WAIT: Duration = Duration::from_secs(75);
+const MOST_WAIT: Duration = Duration::from_secs(60);
 
 /// How many logs are followed.
 const FOLLOWED: usize = 50;
@@ -91,8 +91,8 @@ pub struct LogsArgs {
     /// Follow the logs of the current runs, each line after its node, until interrupted
     #[arg(short, long, conflicts_with = "output")]
     follow: bool,
-    /// Output format. One of: (json, yaml, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (json, yaml)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json, Output::Yaml]), hide_possible_values = true)]
     output: Option<Output>,
 }
 

@@ -10,9 +10,9 @@ mod changes;
 mod child;
 mod complete;
 mod completion;
+mod confirm;
 mod coverage;
 mod crash_logs;
-mod exec;
 mod explain;
 mod gate;
 mod help;
@@ -119,7 +119,6 @@ enum Subcommands {
     Overhead(overhead::OverheadArgs),
     Logs(logs::LogsArgs),
     Pod(pod::PodArgs),
-    Exec(exec::ExecArgs),
     Snapshot(snapshot::SnapshotArgs),
     Explain(explain::ExplainArgs),
     Completion(completion::CompletionArgs),
@@ -313,7 +312,6 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Overhead(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Logs(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Pod(arguments)) => Box::pin(arguments.run(target, io, out)).await,
-        Some(Subcommands::Exec(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Snapshot(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Version(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),

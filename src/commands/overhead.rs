@@ -9,7 +9,7 @@ use super::coverage::check_label;
 use super::gate;
 use super::node_choice::{NodeSelection, check_selected};
 use super::node_edit::EditArgs;
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::parse::{check_label_key, parse_node};
 use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
@@ -62,8 +62,8 @@ pub struct OverheadArgs {
     /// Exit with 3 if a DaemonSet or the pod of --pod does not fit, with 5 if that is not known
     #[arg(long)]
     exit_code: bool,
-    /// Output format. One of: (json, yaml, wide, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "wide", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (json, yaml, wide)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json, Output::Yaml, Output::Wide]), hide_possible_values = true)]
     output: Option<Output>,
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::change::{self, only_one};
+use super::confirm::{check_writable, confirm};
 use super::coverage::check_label;
 use super::hold_trial::held_at;
 use super::not_applied::not_shown;
@@ -32,7 +33,8 @@ use crate::render;
 use crate::report::fix::Fix;
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::plan::Warning;
-use crate::rollout::new_pods::trial_of;
+use crate::rollout::harm::harm_of_stage;
+use crate::rollout::new_pods::{trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
@@ -52,6 +54,8 @@ const MOST_STALE: Duration = Duration::from_secs(60);
 struct Order<'a> {
     named: &'a Named,
     dry_run: bool,
+    /// Whether the user is not asked what may do harm.
+    yes: bool,
     progress: watch::ProgressStyle,
     is_text: bool,
     /// What speaks against the revision to return to.
@@ -64,7 +68,10 @@ struct Order<'a> {
 
 impl RunCommand for PartitionArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let Settings { named, request, dry_run, progress, output, manifest } = self.resolve(io)?;
+        let Settings { named, request, dry_run, yes, progress, output, manifest } = self.resolve(io)?;
+        if !dry_run {
+            check_writable(io)?;
+        }
         let target = change::resolve(target, &named, dry_run, io)?;
         if manifest.as_deref() == Some("-") && target.reads_input() {
             return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
@@ -79,7 +86,8 @@ impl RunCommand for PartitionArgs {
             None => None,
         };
         let (named, is_text, session, target) = (&named, output.is_none(), &session, &target);
-        let order = Order { named, dry_run, progress, is_text, doubts: Vec::new(), patience: None, session, target };
+        let order =
+            Order { named, dry_run, yes, progress, is_text, doubts: Vec::new(), patience: None, session, target };
         Box::pin(order.stage(request, None, manifest.as_ref(), io, out)).await
     }
 }
@@ -90,8 +98,8 @@ impl RunCommand for PartitionArgs {
 ///
 /// Fails if that cannot be done now, a change is not applied, or the output cannot be written.
 pub(super) async fn roll_back(
-    (number, doubts): (i64, Vec<Warning>),
-    patience: Option<Duration>,
+    (number, doubts, force): (i64, Vec<Warning>, bool),
+    (patience, yes): (Option<Duration>, bool),
     (named, snapshot): (&Named, Snapshot),
     dry_run: bool,
     (session, target): (&Session, &Target),
@@ -100,9 +108,11 @@ pub(super) async fn roll_back(
 ) -> Result<Exit, Failure> {
     let run = format!("{} {}", (io.clock)(), std::process::id());
     let request = StageRequest::roll_back(number, run, only_one(&snapshot, &named.name)?);
+    let request = StageRequest { force, ..request };
     let order = Order {
         named,
         dry_run,
+        yes,
         progress: watch::ProgressStyle::default(),
         is_text: true,
         doubts,
@@ -124,10 +134,10 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        let Order { named, dry_run, progress, is_text, ref doubts, patience, session, target } = *self;
+        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, session, target } = *self;
         let view = &target.view(io.width());
-        // A rollback is never refused, and a dry run sends nothing.
-        let asks = !dry_run && !request.is_undo();
+        // A dry run sends nothing.
+        let asks = !dry_run;
         let mut snapshot = match read {
             Some(snapshot) => snapshot,
             None => session.read_for_change(named, asks, io).await?,
@@ -187,8 +197,10 @@ impl Order<'_> {
         if asks && request.template != NewTemplate::Live {
             // Pods are created of what admission has made of the template.
             let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
-            let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, hash, template);
-            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
+            let daemon_set = only_one(&snapshot, &named.name)?;
+            let of_template = trial_of(&snapshot, daemon_set, hash, template);
+            let trials = of_template.into_iter().chain(trial_of_current(&snapshot, daemon_set));
+            let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
             if !asked.is_empty() {
                 snapshot.admissions.extend(asked);
                 (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
@@ -217,6 +229,9 @@ impl Order<'_> {
                 true => Ok(Exit::Success),
                 false => Ok(output::print_json(&mut report, view, out).map(|()| Exit::Success)?),
             };
+        }
+        if !yes {
+            confirm(harm_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, target, io)?;
         }
         let display = match is_text {
             true => progress.display(None, target.color, *view, io)?,
@@ -354,7 +369,9 @@ impl Order<'_> {
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
         let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
         let undo = StageRequest { delete_surge_pods: request.delete_surge_pods, ..undo };
-        self.stage(undo, Some(snapshot), None, io, out).await.map(drop)
+        // The user has asked for it already.
+        let order = Order { yes: true, doubts: Vec::new(), ..*self };
+        order.stage(undo, Some(snapshot), None, io, out).await.map(drop)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
-use super::output::{Output, OutputParser};
+use super::output::{Output, formats};
 use super::parse::{Named, parse_name, parse_selector};
 use super::watch;
 use crate::connection::parse_duration;
@@ -107,11 +107,14 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     dry_run: PartitionDryRun,
+    /// Do not ask before a stage that may do harm, which a terminal is asked about
+    #[arg(short, long)]
+    yes: bool,
     /// How to show what happens
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
     progress: watch::ProgressStyle,
     /// Output format. One of: (json)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json"]), hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json]), hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -139,6 +142,7 @@ pub(super) struct Settings {
     pub(super) named: Named,
     pub(super) request: StageRequest,
     pub(super) dry_run: bool,
+    pub(super) yes: bool,
     pub(super) progress: watch::ProgressStyle,
     pub(super) output: Option<Output>,
     /// The manifest whose template is rolled out.
@@ -173,6 +177,7 @@ impl PartitionArgs {
             delete_surge_pods,
             force,
             dry_run,
+            yes,
             progress,
             output,
         } = self;
@@ -233,7 +238,7 @@ impl PartitionArgs {
             force,
             ..StageRequest::new(amount, template, run)
         };
-        Ok(Settings { named, request, dry_run: dry_run == PartitionDryRun::Client, progress, output, manifest })
+        Ok(Settings { named, request, dry_run: dry_run == PartitionDryRun::Client, yes, progress, output, manifest })
     }
 }
 

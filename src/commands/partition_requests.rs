@@ -242,14 +242,15 @@ impl<'a> Run<'a> {
     /// Restores the update strategy.
     pub(super) async fn finish(
         &mut self,
-        seen: Option<&DaemonSet>,
+        watch: &mut Watch<'a>,
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
+        let seen = watch.last_snapshot().daemon_sets.first().cloned();
         let live = loop {
             let why = match self.unless_interrupted(io, self.live.read_daemon_set(self.before)).await? {
                 Ok(None) => return Err(self.lost(Loss::Deleted)),
-                Ok(Some(live)) if is_older(&live, seen) => older(),
+                Ok(Some(live)) if is_older(&live, seen.as_ref()) => older(),
                 Ok(Some(live)) => break live,
                 Err(error) if error.is_transient() => error.into(),
                 Err(error) => return Err(self.unread(error).into()),
@@ -261,7 +262,7 @@ impl<'a> Run<'a> {
             self.unless_interrupted(io, sleep(PAUSE)).await?;
         };
         if let Some(loss) = loss(&live, &self.stage) {
-            return Err(self.lost(loss));
+            return Err(self.lost_after_look(loss, watch, io).await);
         }
         let Some(hold) = Hold::of(&live) else { return Ok(()) };
         // Somebody may have edited what is restored.

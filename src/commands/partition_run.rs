@@ -18,6 +18,7 @@ use crate::cluster::Query;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Live, Watch};
 use crate::error::{CommandError, Exit};
+use crate::facts::index::Index;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -37,7 +38,8 @@ use crate::rollout::apply::template;
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::instruction::{
-    Instruction, Look, Loss, StageCounts, Waiting, broken_nodes, is_late, late, loss, next_instruction,
+    Finished, Instruction, Look, Loss, StageCounts, Waiting, broken_nodes, finished, is_late, late, loss,
+    next_instruction,
 };
 use crate::rollout::partition::plan::{PlannedStage, StageRequest};
 use crate::rollout::partition::ready_times::ReadyTimes;
@@ -45,6 +47,7 @@ use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::Continued;
 use crate::rollout::partition::{Stage, kept};
+use crate::rollout::situation::Situation;
 
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
 const HANDOVER: Duration = Duration::from_secs(1);
@@ -114,7 +117,7 @@ impl<'a> Run<'a> {
                 // The controller would not replace what an undo has left as it was.
                 let is_left = self.request.is_undo() && self.report.original_strategy == Strategy::OnDelete;
                 if finishes && (held == 0 || is_left && self.report.restores_strategy) {
-                    self.finish(watch.last_snapshot().daemon_sets.first(), io, out).await?;
+                    self.finish(&mut watch, io, out).await?;
                     self.report.outcome.stage = PartitionStage::Finished;
                     let message = format!("{}; the update strategy is restored", self.counts());
                     self.tell(io, "PartitionFinished", "Normal", &message).await;
@@ -134,7 +137,7 @@ impl<'a> Run<'a> {
                 self.tell(io, "PartitionStopped", "Warning", &message.unwrap_or_default()).await;
                 Ok(Exit::No)
             }
-            Ended::Lost(loss) => Err(self.lost(loss)),
+            Ended::Lost(loss) => Err(self.lost_after_look(loss, &mut watch, io).await),
         }
     }
 
@@ -171,6 +174,27 @@ impl<'a> Run<'a> {
         // It would take back a template that somebody else has written.
         let again = again.filter(|_| loss != Loss::TemplateChanged || !self.request.is_undo());
         refusal::lost(&self.report.daemon_set, loss, again, self.back_to).into()
+    }
+
+    /// Makes the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished
+    /// the rollout meanwhile, so that the strategy was restored.
+    pub(super) async fn lost_after_look(&mut self, loss: Loss, watch: &mut Watch<'a>, io: &mut Io<'_>) -> Failure {
+        if loss != Loss::StrategyPutBack || !matches!(self.read_again(watch, io).await, Ok(None)) {
+            return self.lost(loss);
+        }
+        let snapshot = watch.last_snapshot();
+        let index = Index::new(snapshot);
+        let Some(finished) =
+            snapshot.daemon_sets.first().and_then(|it| finished(&Situation::new(&index, it), &self.stage))
+        else {
+            return self.lost(loss);
+        };
+        let Finished { updated, desired } = finished;
+        self.is_lost = true;
+        (self.report.outcome.updated, self.report.outcome.old) = (int(updated), int(desired - updated));
+        let revision = self.report.revision.unwrap_or_default();
+        let message = format!("another client has finished the rollout: {updated} of {desired} on revision {revision}");
+        CommandError::new(message).into()
     }
 
     /// Writes what the plan begins with.

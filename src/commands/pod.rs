@@ -4,15 +4,14 @@ use std::io::Write;
 
 use clap::{ArgGroup, Args};
 
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::parse::parse_names;
 use super::place::{Place, PlaceArgs, pod_on};
-use super::session::{GlobalArgs, Session, Target};
+use super::session::GlobalArgs;
 use super::{Failure, RunCommand};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::report::agent_pod::PodReport;
 
 /// Output the pod that a DaemonSet has on a node, for other tools
 ///
@@ -24,45 +23,34 @@ kubectl ds pod cilium -n kube-system --node general-c2
 # Output the one next to another pod
 kubectl ds pod cilium -n kube-system --beside default/node-exporter-debug
 
-# Output its name alone
-kubectl ds pod kube-system/cilium --node general-c2 -o jsonpath={.pod.name}")]
+# Output its name alone, for tools such as kubectl exec
+kubectl ds pod kube-system/cilium --node general-c2 -o name")]
 #[command(group = ArgGroup::new("place").required(true).args(["node", "beside"]))]
 pub struct PodArgs {
     /// The DaemonSet
     name: String,
     #[command(flatten)]
     place: PlaceArgs,
-    /// Output format. One of: (json, yaml, name, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "name", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (json, yaml, name)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json, Output::Yaml, Output::Name]), hide_possible_values = true)]
     output: Option<Output>,
 }
 
 impl RunCommand for PodArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let PodArgs { name, place, output } = self;
-        let (target, _, mut report) = find(name, place, target, io).await?;
+        let (namespace, names) = parse_names(&[name])?;
+        let place = place.resolve()?;
+        let mut target = target.resolve(io)?;
+        target.choose(namespace, &names)?;
+        let session = target.open(io).await?;
+        // clap has made sure that there is one.
+        let place = place.ok_or_else(|| CommandError::usage("give --node or --beside"))?;
+        let (snapshot, node) = Place::read(place, &session, names, io).await?;
+        let (mut report, _) = pod_on(&snapshot, &node, &session)?;
         if !output::print_data(output.as_ref(), &mut report, &target.view_for(output.as_ref(), io), out)? {
             writeln!(out, "pod/{}", sanitize(&report.pod.name))?;
         }
         Ok(Exit::Success)
     }
-}
-
-/// Finds the pod that a DaemonSet has on the node that the flags choose.
-pub(super) async fn find(
-    name: String,
-    place: PlaceArgs,
-    target: GlobalArgs,
-    io: &mut Io<'_>,
-) -> Result<(Target, Session, PodReport), Failure> {
-    let (namespace, names) = parse_names(&[name])?;
-    let place = place.resolve()?;
-    let mut target = target.resolve(io)?;
-    target.choose(namespace, &names)?;
-    let session = target.open(io).await?;
-    // clap has made sure that there is one.
-    let place = place.ok_or_else(|| CommandError::usage("give --node or --beside"))?;
-    let (snapshot, node) = Place::read(place, &session, names, io).await?;
-    let (report, _) = pod_on(&snapshot, &node, &session)?;
-    Ok((target, session, report))
 }

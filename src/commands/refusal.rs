@@ -128,7 +128,10 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                  bypasses them",
             )
         }
-        StageRefusal::Worse(warnings) => worse(warnings).hint("to begin anyway, add --force"),
+        StageRefusal::Worse(warnings) => match request.undone_revision() {
+            Some(number) => worse(warnings).hint(Fix::new("to roll back anyway", name.undo(number).switch("--force"))),
+            None => worse(warnings).hint("to begin anyway, add --force"),
+        },
         StageRefusal::Deleting => CommandError::new(format!("{title} is being deleted")),
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::iter;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +24,12 @@ use crate::cluster::{Query, Source, Wanted};
 use crate::connection::error::ConnectionError;
 use crate::connection::{ConnectOptions, contexts_matching};
 use crate::coverage::filter::CoverageFilter;
+use crate::coverage::refused_namespaces;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
-use crate::facts::index::{namespaces_lacking_pods, nodes_with_held_pods};
+use crate::facts::index::{namespaces_lacking_pods, needs_device_classes, nodes_with_held_pods};
 use crate::io::Io;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
 use crate::render::progress::{LONG_WAIT, ProgressLine, ReadProgress};
@@ -163,6 +166,11 @@ impl GlobalArgs {
     /// Returns whether several clusters or dumps are asked about.
     pub(super) fn are_several(&self) -> bool {
         !self.contexts.is_empty() || self.from.len() > 1
+    }
+
+    /// Returns whether all namespaces are asked about.
+    pub(super) fn has_all_namespaces(&self) -> bool {
+        self.all_namespaces
     }
 
     /// Returns whether a namespace is given.
@@ -362,7 +370,7 @@ async fn no_namespace(live: &Live, namespace: &str) -> Option<CommandError> {
     let error = CommandError::new(format!("namespace {namespace:?} not found"));
     let near = live.similar_namespaces(namespace).await;
     let list = || Fix::new("to list the namespaces", Command::kubectl(&["get", "namespaces"]));
-    Some(error.hint(if near.is_empty() { list() } else { format!("similar names: {}", near.join(", ")).into() }))
+    Some(error.hint(if near.is_empty() { list() } else { Fix::new("similar names", Command::choice("", near)) }))
 }
 
 impl Session {
@@ -403,6 +411,11 @@ impl Session {
             let nodes = needs_all_pods_on(&snapshot);
             if !nodes.is_empty() {
                 live.read_pods_on(&mut snapshot, &nodes).await?;
+            }
+            let refused = refused_namespaces(&snapshot);
+            live.read_limit_ranges(&mut snapshot, refused).await;
+            if needs_device_classes(&snapshot, snapshot.daemon_sets.iter()) {
+                live.read_device_classes(&mut snapshot).await;
             }
             if matches!(&query.wanted, Wanted::Coverage(scope) if scope.held_pods) {
                 let nodes = nodes_with_held_pods(&snapshot);
@@ -488,6 +501,15 @@ impl Session {
         match &self.source {
             Source::Live(live) => live.read_pods_on(snapshot, nodes).await,
             Source::File(_) => Ok(()),
+        }
+    }
+
+    /// Adds to a snapshot of a live cluster the device classes, if what a proposed DaemonSet requests may come from them.
+    pub(super) async fn read_device_classes(&self, snapshot: &mut Snapshot, proposed: &DaemonSet) {
+        if let Source::Live(live) = &self.source
+            && needs_device_classes(snapshot, iter::once(proposed))
+        {
+            live.read_device_classes(snapshot).await;
         }
     }
 

@@ -122,7 +122,10 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
     let status = name_of(before.daemon_set).command(Subcommand::Status);
     let name = name_of(before.daemon_set).title();
     match refusal {
-        SetRefusal::Invalid(problems) => CommandError::new(format!("{name} would be invalid: {}", problems.join(", "))),
+        SetRefusal::Invalid(problems) => {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            CommandError::new(format!("{name} would be invalid: {}", problems.join(", ")))
+        }
         SetRefusal::NotRollingUpdate => {
             CommandError::new("--max-surge and --max-unavailable have no effect under the update strategy OnDelete")
                 .hint("to let the controller replace the pods, add --type RollingUpdate")

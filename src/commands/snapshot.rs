@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::session::GlobalArgs;
-use super::{Failure, RunCommand};
+use super::{Failure, RunCommand, interrupted};
 use crate::cluster::text::Format;
 use crate::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
 use crate::cluster::{Query, Wanted};
@@ -29,8 +29,8 @@ enum DumpOutput {
 ///
 /// The dump is an ordinary Kubernetes List of DaemonSets, revisions, nodes, pods and events; of nodes,
 /// pods and events it has the fields that the commands use. DaemonSets are included in full, with the values
-/// of their environment variables: --redact hides those, other tools' annotations, and the names of
-/// image registries.
+/// of their environment variables: --redact hides those, commands and arguments, other tools' annotations, the names of
+/// image registries, and of messages what Kubernetes and its components do not write.
 #[derive(Debug, Args)]
 #[command(before_help = "# Write a dump to send to somebody, without secrets
 kubectl ds snapshot -A --redact --file cluster.json.gz
@@ -44,7 +44,7 @@ pub struct SnapshotArgs {
     /// The file to write, gzipped if its name ends in .gz; by default standard output
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Hide env values, other tools' annotations, and image registries
+    /// Hide all but names, amounts, times and what Kubernetes' components write
     #[arg(long)]
     redact: bool,
 }
@@ -70,8 +70,7 @@ impl RunCommand for SnapshotArgs {
         let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
         match &file {
             None => write_dump(&snapshot, &options, out)?,
-            Some(file) => write_dump_file(&snapshot, &options, file)
-                .map_err(|error| CommandError::new(format!("cannot write {}", file.display())).because(error))?,
+            Some(file) => write_file(&snapshot, &options, file, io)?,
         }
         if snapshot.daemon_sets.is_empty() {
             session.say_none_found(io)?;
@@ -83,6 +82,18 @@ impl RunCommand for SnapshotArgs {
         }
         Ok(Exit::Success)
     }
+}
+
+/// Writes the dump into a file. If the process has to end meanwhile, it waits until what was written is removed.
+fn write_file(snapshot: &Snapshot, options: &WriteOptions, file: &Path, io: &Io<'_>) -> Result<(), CommandError> {
+    let interrupt = &io.interrupt;
+    interrupt.expect_changes();
+    let written = write_dump_file(snapshot, options, file, &|| interrupt.is_requested());
+    interrupt.changes_are_reported();
+    written.map_err(|error| match interrupt.is_requested() {
+        true => interrupted(),
+        false => CommandError::new(format!("cannot write {}", file.display())).because(error),
+    })
 }
 
 fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<()> {

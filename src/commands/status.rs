@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::gate;
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::parse::{check_label_key, parse_names_of_any_flavor};
 use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
@@ -52,8 +52,8 @@ pub struct StatusArgs {
     /// Check this revision: exit with 3 unless it is current and rolled out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
-    /// Output format. One of: (wide, json, yaml, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["wide", "json", "yaml", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (wide, json, yaml)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml]), hide_possible_values = true)]
     output: Option<Output>,
     /// Show a map of the nodes: a glyph for each, grouped by the label of --by
     #[arg(long)]

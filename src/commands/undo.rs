@@ -5,17 +5,18 @@ use clap::Args;
 use super::change::Verb;
 use super::change_args::ChangeArgs;
 use super::history::{existing, revisions_unknown};
+use super::refusal::worse;
 use crate::error::CommandError;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
-use crate::rollout::undo::{NoTarget, undo};
+use crate::rollout::undo::{NoTarget, undo, undo_safely};
 
 /// Roll back to the template of a revision
 ///
 /// Without --to-revision, the target is the revision whose pods are available on the most nodes. If no pods prove that a
 /// revision works, it is the newest one that differs from the live template, preferably one without failing pods that was not
-/// replaced within 10 minutes. A revision that was rolled back before is never the default.
+/// replaced within an hour. A revision that was rolled back before is never the default.
 ///
 /// The changes are shown first, and then sent as one patch that never overwrites a concurrent edit. Only the template changes,
 /// as with kubectl. If the DaemonSet is paused or partitioned, the updated nodes are then rolled back one by one and the update
@@ -36,8 +37,24 @@ pub struct UndoArgs {
     /// The revision to roll back to; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     to_revision: i64,
+    /// Roll back although the API server refuses the pods that available ones would be replaced by
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     change: ChangeArgs,
+}
+
+impl UndoArgs {
+    fn plan_with(
+        &self,
+        before: &Situation<'_>,
+        plan: impl Fn(&Situation<'_>, Option<i64>) -> Result<Planned, NoTarget>,
+    ) -> Result<Planned, CommandError> {
+        plan(before, Some(self.to_revision).filter(|number| *number > 0)).map_err(|none| {
+            revisions_unknown(&before.revisions, before.index.snapshot)
+                .unwrap_or_else(|| no_target(&before.revisions, none))
+        })
+    }
 }
 
 impl Verb for UndoArgs {
@@ -53,12 +70,20 @@ impl Verb for UndoArgs {
         }
     }
 
+    fn rolls_back(&self) -> bool {
+        true
+    }
+
+    fn switches(&self) -> Vec<&'static str> {
+        self.force.then_some("--force").into_iter().collect()
+    }
+
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
-        let to_revision = Some(self.to_revision).filter(|number| *number > 0);
-        undo(before, to_revision).map_err(|none| {
-            revisions_unknown(&before.revisions, before.index.snapshot)
-                .unwrap_or_else(|| no_target(&before.revisions, none))
-        })
+        self.plan_with(before, if self.force { undo } else { undo_safely })
+    }
+
+    fn plan_rollback(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
+        self.plan_with(before, undo)
     }
 }
 
@@ -85,6 +110,7 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
                 .hint(existing(revisions))
                 .hint(format!("to roll it out again anyway, add --to-revision {number}"))
         }
+        NoTarget::Refused(warnings) => worse(warnings).hint("to roll back anyway, add --force"),
         NoTarget::NoOther(0) => CommandError::new(format!("{name} has no revisions to go back to"))
             .hint("the controller creates the first one: check kube-controller-manager"),
         NoTarget::NoOther(_) => {

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::output::{self, Output, OutputParser};
+use super::output::{self, Output, formats};
 use super::session::GlobalArgs;
 use super::{Failure, RunCommand};
 use crate::encode::sanitize::sanitize;
@@ -26,8 +26,8 @@ pub struct VersionArgs {
     /// Print the version of kubectl-ds only
     #[arg(long)]
     client: bool,
-    /// Output format. One of: (json, yaml, jsonpath=TEMPLATE)
-    #[arg(short, long, value_name = "FORMAT", value_parser = OutputParser(&["json", "yaml", "jsonpath="]), hide_possible_values = true)]
+    /// Output format. One of: (json, yaml)
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json, Output::Yaml]), hide_possible_values = true)]
     output: Option<Output>,
 }
 

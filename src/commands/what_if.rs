@@ -1,6 +1,5 @@
 //! `coverage -f`: what would change if manifests were applied?
 
-use std::collections::BTreeSet;
 use std::io::Write;
 
 use serde_json::{Value, json};
@@ -15,7 +14,9 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
-use crate::coverage::what_if::{Admission, account_is_missing, service_account, what_if};
+use crate::coverage::needs::{self, needs};
+use crate::coverage::service_account;
+use crate::coverage::what_if::{Admission, account_is_missing, what_if};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
@@ -86,8 +87,14 @@ pub(super) async fn run(
         let how = how.unwrap_or_else(|| live.map_or(Apply::ClientSide, Apply::last_used_on));
         let proposed = proposed(&read, manifest, how, &snapshot, &session, io).await?;
         let admission = match &session.source {
-            Source::Live(live) => Some(show_progress(admission(&proposed, &read, live), &session.progress, io).await?),
-            Source::File(_) => None,
+            Source::Live(server) => {
+                let asked = admission(&proposed, &read, live, server);
+                show_progress(asked, &session.progress, io).await?
+            }
+            Source::File(_) => {
+                let creates = |kind: &str, name: &str| read.other(kind, manifest.namespace(), name).is_some();
+                needs::in_dump(&snapshot, &proposed, live, creates)
+            }
         };
         session.print_warnings(io)?;
         let preview = match (live, how) {
@@ -96,12 +103,13 @@ pub(super) async fn run(
             (Some(_), Apply::ServerSide { .. }) => Preview::ServerSideApply,
             (Some(_), Apply::Replace) => Preview::Replace,
         };
-        let mut report = what_if(&snapshot, &proposed, preview, admission.as_ref(), by.as_deref());
+        session.read_device_classes(&mut snapshot, &proposed).await;
+        let mut report = what_if(&snapshot, &proposed, preview, Some(&admission), by.as_deref());
         if !report.fits_by_preemption.is_empty() && !has_budgets {
             // Whom the scheduler preempts depends on them.
             session.read_budgets(&mut snapshot, io).await?;
             has_budgets = true;
-            report = what_if(&snapshot, &proposed, preview, admission.as_ref(), by.as_deref());
+            report = what_if(&snapshot, &proposed, preview, Some(&admission), by.as_deref());
         }
         let live = self::live(&snapshot, manifest);
         report.warnings = replacements_of_manifest(&proposed, live, &report, &snapshot);
@@ -271,7 +279,12 @@ fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
 }
 
 /// Asks the server whether it would admit the pods, and whether what they mount exists. What the manifests create counts.
-async fn admission(proposed: &DaemonSet, manifests: &Manifests, live: &Live) -> Result<Admission, ClusterError> {
+async fn admission(
+    proposed: &DaemonSet,
+    manifests: &Manifests,
+    before: Option<&DaemonSet>,
+    live: &Live,
+) -> Result<Admission, ClusterError> {
     let namespace = proposed.metadata.namespace.as_str();
     let creates = |kind: &str, name: &str| manifests.other(kind, namespace, name).is_some();
     let mut found = Admission::default();
@@ -303,16 +316,17 @@ async fn admission(proposed: &DaemonSet, manifests: &Manifests, live: &Live) -> 
             }
         }
     }
-    for (kind, name) in mounted(&template["spec"]) {
-        if creates(kind, name) || (kind, name) == ("ConfigMap", "kube-root-ca.crt") {
+    for need in needs(template).into_iter().filter(|need| !creates(need.kind, need.name)) {
+        if need.kind == "Secret" {
+            if !needs::is_in_use(&need, before) {
+                need.unknown("Secrets are not requested", &mut found);
+            }
             continue;
         }
-        match live.exists(kind, namespace, name).await? {
+        match live.exists(need.kind, namespace, need.name).await? {
             Asked::Yes => {}
-            Asked::No(_) => found.missing.push((kind, name.to_owned())),
-            Asked::Unknown(message) => {
-                found.unknown.push(format!("whether {} {name} exists is not known: {message}", kind.to_lowercase()));
-            }
+            Asked::No(_) => need.not_found(namespace, &mut found),
+            Asked::Unknown(message) => need.unknown(&message, &mut found),
         }
     }
     Ok(found)
@@ -346,22 +360,4 @@ fn pod(proposed: &DaemonSet, template: &Value, creates: &impl Fn(&str, &str) -> 
         },
         "spec": spec,
     })
-}
-
-/// Returns the claims and ConfigMaps without which containers do not start, by kind and name.
-fn mounted(spec: &Value) -> BTreeSet<(&'static str, &str)> {
-    fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
-        value[field].as_array().into_iter().flatten()
-    }
-    let volumes = || items(spec, "volumes");
-    let containers = || items(spec, "initContainers").chain(items(spec, "containers"));
-    let projected = volumes().flat_map(|volume| items(&volume["projected"], "sources"));
-    let config_maps = volumes().chain(projected).map(|source| &source["configMap"]);
-    let config_maps = config_maps
-        .chain(containers().flat_map(|one| items(one, "envFrom")).map(|source| &source["configMapRef"]))
-        .chain(containers().flat_map(|one| items(one, "env")).map(|one| &one["valueFrom"]["configMapKeyRef"]))
-        .filter(|source| source["optional"] != true)
-        .filter_map(|source| Some(("ConfigMap", source["name"].as_str()?)));
-    let claims = volumes().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
-    config_maps.chain(claims.map(|name| ("PersistentVolumeClaim", name))).collect()
 }

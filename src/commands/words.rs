@@ -59,8 +59,10 @@ pub(super) fn begin_with_typo(arguments: &[OsString]) -> bool {
 
 /// Returns a command of kubectl that was given instead of one of these, and the one that was meant, if there is one.
 pub(super) fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, Option<&'static str>)> {
-    const OTHERS: [&str; 12] =
-        ["annotate", "apply", "cordon", "create", "debug", "delete", "drain", "edit", "label", "patch", "top", "wait"];
+    const OTHERS: [&str; 13] = [
+        "annotate", "apply", "cordon", "create", "debug", "delete", "drain", "edit", "exec", "label", "patch", "top",
+        "wait",
+    ];
     let places = places(arguments);
     let word = |index: usize| places.get(index).and_then(|place| arguments[*place].to_str()).unwrap_or_default();
     let meant = match (word(0), word(1)) {

@@ -6,18 +6,29 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use super::error::ConnectionError;
 use super::kuberc::PluginPolicy;
 use super::look_path::look_path;
 use super::options::ConnectOptions;
+#[cfg(unix)]
+use super::process_group::ProcessGroup;
 use crate::encode::sanitize::sanitize;
+
+/// How long a plugin may take, unless `--request-timeout` is given. client-go waits without end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The most that a plugin may write, in bytes: certificates and tokens have a few thousand.
+const LONGEST_OUTPUT: u64 = 1 << 20;
 
 /// A credential plugin, ready to run any number of times.
 #[derive(Debug)]
@@ -29,6 +40,8 @@ pub(super) struct Plugin {
     environment: BTreeMap<String, String>,
     api_version: String,
     interactive: bool,
+    /// How long it may take; `None` if there is no limit.
+    patience: Option<Duration>,
 }
 
 /// The output of a plugin.
@@ -106,36 +119,64 @@ impl Plugin {
         }
         environment.insert("KUBERNETES_EXEC_INFO".to_owned(), input);
         let args = exec.args.clone().unwrap_or_default();
-        Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive })
+        let patience = Some(options.request_timeout.unwrap_or(PATIENCE)).filter(|patience| !patience.is_zero());
+        Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive, patience })
     }
 
     /// Runs the plugin. It is killed if the future is dropped.
     ///
     /// # Errors
     ///
-    /// Fails if the plugin cannot be run, fails, or writes no credentials.
+    /// Fails if the plugin cannot be run, fails, takes too long, or writes no credentials.
     pub(super) async fn run(&self) -> Result<Output, ConnectionError> {
-        let output = Command::new(&self.path)
-            .args(&self.args)
-            .env_clear()
-            .envs(&self.environment)
-            .stdin(if self.interactive { Stdio::inherit() } else { Stdio::null() })
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true)
-            .output()
-            .await
-            .map_err(|error| problem(&self.command, &error.to_string()))?;
-        if !output.status.success() {
-            let how = match output.status.code() {
+        let ended = match self.patience {
+            Some(patience) => timeout(patience, self.output()).await.map_err(|_| {
+                let flag = if patience == PATIENCE { "" } else { " (--request-timeout)" };
+                self.problem(&format!("it has not ended within {} s{flag}", patience.as_secs_f64()))
+            })?,
+            None => self.output().await,
+        };
+        let (status, output) = ended.map_err(|error| self.problem(&error.to_string()))?;
+        if !status.success() {
+            let how = match status.code() {
                 Some(code) => format!("exit code {code}"),
-                None => output.status.to_string(),
+                None => status.to_string(),
             };
             let message = format!("getting credentials: exec: executable {} failed with {how}", self.command);
             return Err(
                 ConnectionError::credentials(message).hint("run it by hand to see what it needs, such as a new login")
             );
         }
-        self.read(&output.stdout).map_err(|message| problem(&self.command, &message))
+        self.read(&output).map_err(|message| problem(&self.command, &message))
+    }
+
+    /// Returns how the plugin ended, and what it wrote.
+    async fn output(&self) -> std::io::Result<(ExitStatus, Vec<u8>)> {
+        let mut command = Command::new(&self.path);
+        command.args(&self.args).env_clear().envs(&self.environment).kill_on_drop(true);
+        command.stdin(if self.interactive { Stdio::inherit() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        #[cfg(unix)]
+        if !self.interactive {
+            command.process_group(0);
+        }
+        let mut child = command.spawn()?;
+        // What prompts stays in the group that the terminal belongs to.
+        #[cfg(unix)]
+        let mut group = if self.interactive { None } else { ProcessGroup::of(&child) };
+        let mut output = Vec::new();
+        if let Some(written) = child.stdout.take() {
+            written.take(LONGEST_OUTPUT + 1).read_to_end(&mut output).await?;
+        }
+        if output.len() as u64 > LONGEST_OUTPUT {
+            return Err(std::io::Error::other(format!("it has written more than {LONGEST_OUTPUT} bytes")));
+        }
+        let status = child.wait().await?;
+        #[cfg(unix)]
+        if let Some(group) = &mut group {
+            group.has_ended = true;
+        }
+        Ok((status, output))
     }
 
     fn read(&self, output: &[u8]) -> Result<Output, String> {
@@ -234,6 +275,32 @@ mod tests {
             ),
         ] {
             assert_eq!(run(&exec(&script)).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_plugin_that_hangs_or_floods_is_ended() {
+        for (script, patience, message) in [
+            ("sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
+            ("exec sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
+            ("sleep 600 & wait", 300, "it has not ended within 0.3 s (--request-timeout)"),
+            ("exec 1>&-; sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
+            ("echo '{'; sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
+            ("cat /dev/zero", 60_000, "it has written more than 1048576 bytes"),
+            ("yes", 60_000, "it has written more than 1048576 bytes"),
+            ("yes; echo '{}'", 0, "it has written more than 1048576 bytes"),
+        ] {
+            let options = ConnectOptions {
+                request_timeout: Some(std::time::Duration::from_millis(patience)),
+                environment: [("PATH".to_owned(), "/bin:/usr/bin".to_owned())].into(),
+                ..ConnectOptions::default()
+            };
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let error = runtime.block_on(async {
+                Plugin::new(&options, &exec(script), &PluginPolicy::default())?.run().await.map(|_| ())
+            });
+            let error = error.unwrap_err().to_string();
+            assert_eq!(error, format!("getting credentials: exec: plugin \"/bin/sh\": {message}"), "{script}");
         }
     }
 

@@ -213,6 +213,34 @@ pub(crate) fn contexts_matching(
     Ok(found)
 }
 
+/// Returns the context that requests go to; `None` without one, as in a pod.
+///
+/// # Errors
+///
+/// Fails if a file cannot be read.
+pub(crate) fn context_in_use(options: &ConnectOptions) -> Result<Option<String>, ConnectionError> {
+    match given(&options.context) {
+        Some(context) => Ok(Some(context.to_owned())),
+        None => Ok(read(options, &paths(options))?.current_context),
+    }
+}
+
+/// Returns whether one of several patterns, separated by commas, matches the name of a context. A name matches itself, whatever it
+/// has.
+///
+/// # Errors
+///
+/// Fails if a pattern is invalid.
+pub(crate) fn is_among(context: &str, patterns: &str) -> Result<bool, ConnectionError> {
+    let mut is_match = false;
+    for text in patterns.split(',').map(str::trim) {
+        let pattern = Pattern::new(text)
+            .map_err(|error| ConnectionError::config(format!("invalid pattern {text:?}: {}", error.msg)));
+        is_match |= context == text || pattern?.matches(context);
+    }
+    Ok(is_match)
+}
+
 /// Returns the files to read, in order of precedence.
 fn paths(options: &ConnectOptions) -> Vec<PathBuf> {
     if let Some(path) = given(&options.kubeconfig) {
@@ -442,22 +470,25 @@ fn listing<'a>(
     let mut existing: Vec<&str> = existing.filter(|name| !name.is_empty()).collect();
     existing.sort_by_key(|existing| strsim::osa_distance(existing, name));
     let more = existing.len().saturating_sub(LISTED);
-    let listed = existing[..existing.len() - more].join(", ");
-    error.hint(match (existing.len(), more) {
-        (0, _) => format!("the kubeconfig has no {plural}").into(),
-        (_, 0) => format!("existing {plural}: {listed}").into(),
-        (_, more) => {
-            let list = Command::kubectl(&["config", &format!("get-{plural}")]);
-            Fix::new(format!("existing {plural}: {listed}, and {more} more; to list them"), list)
-        }
-    })
+    if existing.is_empty() {
+        return error.hint(format!("the kubeconfig has no {plural}"));
+    }
+    let listed = existing[..existing.len() - more].iter().copied();
+    let error = error.hint(Fix::new(format!("existing {plural}"), Command::choice("", listed)));
+    match more {
+        0 => error,
+        more => error.hint(Fix::new(
+            format!("{more} more exist; to list them"),
+            Command::kubectl(&["config", &format!("get-{plural}")]),
+        )),
+    }
 }
 
 fn nothing_configured(kubeconfig: &Kubeconfig, paths: &[PathBuf]) -> ConnectionError {
     if !kubeconfig.contexts.is_empty() {
-        let existing: Vec<&str> = kubeconfig.contexts.iter().map(|context| &*context.name).collect();
+        let existing = kubeconfig.contexts.iter().map(|context| &*context.name);
         return ConnectionError::config("the kubeconfig has no current context")
-            .hint(format!("choose one with --context: {}", existing.join(", ")));
+            .hint(Fix::new("choose one", Command::choice("--context", existing)));
     }
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let places = match paths.as_slice() {
@@ -652,7 +683,7 @@ users:
         let folder = folder();
         assert_eq!(
             message(&load(&options(&folder, &["first"])).unwrap_err()),
-            "the kubeconfig has no current context | choose one with --context: alpha"
+            "the kubeconfig has no current context | choose one: --context alpha"
         );
         let absent = folder.path().join("absent").display().to_string();
         let error = load(&options(&folder, &["absent"])).unwrap_err();

@@ -1,6 +1,6 @@
 //! Reads which credential plugins may run from kubectl's preferences.
 //!
-//! Ported from k8s.io/kubectl/pkg/kuberc/kuberc.go and from `ValidatePluginPolicy` and `checkAllowlistLocked`,
+//! Ported from k8s.io/kubectl/pkg/kuberc/{kuberc,marshal}.go and from `ValidatePluginPolicy` and `checkAllowlistLocked`,
 //! k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube knows no such policy.
 
 use std::io::ErrorKind;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::error::ConnectionError;
 use super::look_path::look_path;
 use super::options::{ConnectOptions, given};
+use crate::encode::documents::{Document, documents};
 
 /// Which credential plugins may run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,9 +22,20 @@ pub(super) enum PluginPolicy {
     Allowlist(Vec<String>),
 }
 
+/// What a document of the file has to be.
+const KIND: &str = "Preference";
+
+/// The version that knows the policy.
+const VERSION: &str = "kubectl.config.k8s.io/v1beta1";
+
+/// The version before it, in which a policy is ignored.
+const OLD_VERSION: &str = "kubectl.config.k8s.io/v1alpha1";
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Preferences {
+    api_version: String,
+    kind: String,
     credential_plugin_policy: Option<String>,
     credential_plugin_allowlist: Option<Vec<Entry>>,
 }
@@ -71,13 +83,27 @@ impl PluginPolicy {
             Err(error) if error.kind() == ErrorKind::NotFound && !explicit => return Ok(PluginPolicy::AllowAll),
             Err(error) => return Err(bad(&error.to_string())),
         };
-        let preferences: Preferences = serde_saphyr::from_slice(&text)
-            .map_err(|error| bad(error.without_snippet().to_string().lines().next().unwrap_or_default()))?;
-        Self::of(preferences).map_err(|problem| bad(&problem))
+        Self::parse(&String::from_utf8_lossy(&text)).map_err(|problem| bad(&problem))
+    }
+
+    /// Returns the policy of the first document that can be read, so that one file can serve several releases: `decodePreference`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let documents = documents(text);
+        if documents.is_empty() {
+            return Ok(PluginPolicy::AllowAll);
+        }
+        let read = |document: &Document<'_>| serde_saphyr::from_str::<Preferences>(document.text).ok();
+        let is_preference =
+            |read: &Preferences| read.kind == KIND && [VERSION, OLD_VERSION].contains(&read.api_version.as_str());
+        let preferences = documents.iter().filter_map(read).find(is_preference);
+        match preferences.ok_or("no valid preferences found")? {
+            preferences if preferences.api_version == OLD_VERSION => Ok(PluginPolicy::AllowAll),
+            preferences => Self::of(preferences),
+        }
     }
 
     fn of(preferences: Preferences) -> Result<Self, String> {
-        let Preferences { credential_plugin_policy: policy, credential_plugin_allowlist: entries } = preferences;
+        let Preferences { credential_plugin_policy: policy, credential_plugin_allowlist: entries, .. } = preferences;
         match (policy.as_deref().unwrap_or_default(), entries) {
             ("" | "AllowAll", None) => Ok(PluginPolicy::AllowAll),
             ("DenyAll", None) => Ok(PluginPolicy::DenyAll),
@@ -142,14 +168,42 @@ mod tests {
     use super::{ConnectOptions, PluginPolicy};
 
     fn policy(text: &str) -> Result<PluginPolicy, String> {
-        PluginPolicy::of(serde_saphyr::from_str(text).unwrap())
+        PluginPolicy::parse(&text.replacen('{', "{apiVersion: kubectl.config.k8s.io/v1beta1, kind: Preference, ", 1))
+    }
+
+    #[test]
+    fn of_several_documents_the_first_that_can_be_read_counts() {
+        const OLD: &str =
+            "{apiVersion: kubectl.config.k8s.io/v1alpha1, kind: Preference, credentialPluginPolicy: DenyAll}";
+        const DENY: &str =
+            "{apiVersion: kubectl.config.k8s.io/v1beta1, kind: Preference, credentialPluginPolicy: DenyAll}";
+        const FUTURE: &str = "{apiVersion: kubectl.config.k8s.io/v9, kind: Preference, credentialPluginPolicy: [1]}";
+        const OTHER: &str = "{apiVersion: v1, kind: Config}";
+        const INVALID: &str = "{apiVersion: kubectl.config.k8s.io/v1beta1, kind: Preference, credentialPluginPolicy: [";
+        let none = || Err("no valid preferences found".to_owned());
+        for (documents, expected) in [
+            (&[][..], Ok(PluginPolicy::AllowAll)),
+            (&["# nothing", ""], Ok(PluginPolicy::AllowAll)),
+            (&[DENY], Ok(PluginPolicy::DenyAll)),
+            (&[OLD], Ok(PluginPolicy::AllowAll)),
+            (&[DENY, OLD], Ok(PluginPolicy::DenyAll)),
+            (&[OLD, DENY], Ok(PluginPolicy::AllowAll)),
+            (&[FUTURE, DENY], Ok(PluginPolicy::DenyAll)),
+            (&[OTHER, "", DENY], Ok(PluginPolicy::DenyAll)),
+            (&[INVALID, DENY], Ok(PluginPolicy::DenyAll)),
+            (&[OTHER], none()),
+            (&[FUTURE, INVALID], none()),
+            (&["kind: Preference"], none()),
+        ] {
+            assert_eq!(PluginPolicy::parse(&documents.join("\n---\n")), expected, "{documents:?}");
+        }
     }
 
     #[test]
     fn policies_are_read_as_kubectl_reads_them() {
         let allowlist = |entry: &str| Ok(PluginPolicy::Allowlist(vec![entry.to_owned()]));
         for (text, expected) in [
-            ("{kind: Preference}", Ok(PluginPolicy::AllowAll)),
+            ("{defaults: []}", Ok(PluginPolicy::AllowAll)),
             ("{credentialPluginPolicy: DenyAll}", Ok(PluginPolicy::DenyAll)),
             ("{credentialPluginPolicy: Allowlist, credentialPluginAllowlist: [{name: aws}]}", allowlist("aws")),
             (

@@ -16,12 +16,13 @@ mod kuberc;
 mod look_path;
 mod observe;
 mod options;
+#[cfg(unix)]
+pub(crate) mod process_group;
 mod retry;
 mod server;
 
-pub(crate) use kubeconfig::contexts_matching;
 pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
-pub(crate) use look_path::look_path;
+pub(crate) use kubeconfig::{context_in_use, contexts_matching, is_among};
 pub(crate) use observe::Observed;
 pub use options::ConnectOptions;
 pub(crate) use options::parse_duration;
@@ -45,8 +46,8 @@ use connector::Connector;
 use error::ConnectionError;
 use retry::RepeatedUntil;
 
-/// How long a server may be silent; the API server itself gives up after 60 seconds.
-pub(crate) const SILENCE: Duration = Duration::from_secs(75);
+/// How long a server may be silent; the API server itself gives up after 60 seconds, too.
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
 /// The connection to one server.
 pub(crate) struct Connection {

@@ -101,20 +101,6 @@ impl ConnectOptions {
         if self.password.is_some() {
             flags = flags.variable("--password", "PASSWORD");
         }
-        self.with_trust(flags)
-    }
-
-    /// Returns all flags as they were given, secrets too, for kubectl itself.
-    pub(crate) fn literal(&self) -> Command {
-        let timeout = self.request_timeout.map(|timeout| format!("{}ns", timeout.as_nanos()));
-        let values =
-            [("--token", &self.token), ("--password", &self.password), ("--request-timeout", &timeout)].into_iter();
-        let values = values.filter_map(|(flag, value)| Some((flag, value.as_ref()?)));
-        let flags = values.fold(self.without_secrets(&self.server), |flags, (flag, value)| flags.flag(flag, value));
-        self.with_trust(flags)
-    }
-
-    fn with_trust(&self, flags: Command) -> Command {
         if self.insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
     }
 
@@ -244,12 +230,6 @@ mod tests {
                 _ => format!("kubectl {flag} 'a b'"),
             };
             assert_eq!(repeated(&words), expected);
-            // kubectl itself gets what was given.
-            let given = match argument {
-                "request-timeout" => [flag.as_str(), "5000000000ns"].map(str::to_owned).to_vec(),
-                _ => words.iter().map(|word| (*word).to_owned()).collect(),
-            };
-            assert_eq!(options(&words).literal().words(), given);
         }
         assert_eq!(repeated(&[]), "kubectl");
         assert_eq!(repeated(&["--as-group", "a", "--as-group", "b"]), "kubectl --as-group a --as-group b");

@@ -61,13 +61,14 @@ const FEATURES: [Feature; 9] = [
 pub(super) struct Observation<'a> {
     /// The node.
     pub(super) node: &'a Node,
-    /// The hash of its pod's revision; `None` if it has no pod.
+    /// The hash of its pod's revision; `None` if it has no pod, or one that fails for a reason that no template can be.
     pub(super) revision: Option<&'a str>,
     /// Why it fails; `None` if it is available.
     pub(super) failing: Option<ReasonCode>,
 }
 
-/// Returns the common causes of a DaemonSet's failures, with what to do about a revision.
+/// Returns the common causes of a DaemonSet's failures, with how to look at a revision; whether to roll back is up to
+/// `rollout/rollback.rs`.
 pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<CommonCause> {
     let mut causes = common_causes(observations, subject.index.now());
     let revisions = &subject.revisions;
@@ -91,11 +92,7 @@ pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<Com
 
 fn fixes(subject: &Subject, revision: &FailingRevision) -> Vec<Fix> {
     let (Some(from), Some(to)) = (revision.available_revision, revision.number) else { return Vec::new() };
-    let name = name_of(subject.daemon_set);
-    let see = Fix::new(format!("compare it with revision {from}"), name.diff(from, to));
-    let roll_back = Fix::new(format!("roll back to revision {from}"), name.undo(from));
-    // An older revision fails, and the rollout that goes on replaces it.
-    if revision.current { vec![see, roll_back] } else { vec![see] }
+    vec![Fix::new(format!("compare it with revision {from}"), name_of(subject.daemon_set).diff(from, to))]
 }
 
 /// Returns what failing nodes share: for all of them together, or for the nodes with a reason of their own, the
@@ -128,7 +125,7 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
         family.sort_by(|a, b| a.chance.total_cmp(&b.chance));
         let mut family = family.into_iter();
         let Some(best) = family.next() else { continue };
-        if claims.iter().any(|claim| tells(claim, &best)) {
+        if claims.iter().any(|claim| tells(claim, &best, observations)) {
             continue;
         }
         let also = family.filter(|other| other.nodes == best.nodes && other.shared.feature != best.shared.feature);
@@ -139,10 +136,11 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
 }
 
 /// Returns whether a claim makes another one superfluous.
-fn tells(claim: &CommonCause, other: &CommonCause) -> bool {
+fn tells(claim: &CommonCause, other: &CommonCause, observations: &[Observation<'_>]) -> bool {
     // A revision does not explain failures that nodes cause.
     let is_of_revision = claim.shared.feature == Feature::Revision;
-    let is_explained = claim.code.is_none() && other.code.is_none_or(|code| !is_of_revision || code.can_be_template());
+    let can_be_template = |code| observations.iter().any(|one| one.failing == Some(code) && one.revision.is_some());
+    let is_explained = claim.code.is_none() && other.code.is_none_or(|code| !is_of_revision || can_be_template(code));
     claim.shared == other.shared || is_explained
 }
 
@@ -181,7 +179,7 @@ impl<'a> FeatureTable<'a> {
     fn new(feature: Feature, observations: &[Observation<'a>], now: Timestamp) -> Self {
         let mut table = FeatureTable { feature, all: Outcomes::default(), by_value: BTreeMap::new() };
         for observation in observations {
-            if feature == Feature::Revision && !is_of_revision(observation) {
+            if feature == Feature::Revision && observation.revision.is_none() {
                 continue;
             }
             table.all.add(observation.failing);
@@ -215,11 +213,6 @@ impl<'a> FeatureTable<'a> {
             })
             .collect()
     }
-}
-
-/// Returns whether a node says something about the revision of its pod.
-fn is_of_revision(observation: &Observation<'_>) -> bool {
-    observation.revision.is_some() && observation.failing.is_none_or(ReasonCode::can_be_template)
 }
 
 /// Returns whether nearly all failing nodes have the value, and nodes without it fail at most a tenth as often.
@@ -285,7 +278,11 @@ mod tests {
             .collect();
         let observations: Vec<Observation<'_>> = nodes
             .iter()
-            .map(|(node, revision, failing)| Observation { node, revision: *revision, failing: *failing })
+            .map(|(node, revision, failing)| {
+                // What a lost node does says nothing about a revision.
+                let revision = revision.filter(|_| *failing != LOST);
+                Observation { node, revision, failing: *failing }
+            })
             .collect();
         common_causes(&observations, now())
     }
@@ -355,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_revision_is_told_with_what_changed_and_how_to_go_back() {
+    fn a_bad_revision_is_told_with_what_changed() {
         let old =
             json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
         let mut world = world().revision_of_image("hash1", 1, "agent:1");
@@ -375,10 +372,7 @@ mod tests {
         assert_eq!((revision.hash.as_str(), revision.current, revision.available_revision), ("hash2", true, Some(1)));
         let commands: Vec<String> =
             cause.fixes.iter().filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect();
-        assert_eq!(
-            commands,
-            ["kubectl ds history -n default --diff 1..2 agent", "kubectl ds undo --to-revision 1 -n default agent"]
-        );
+        assert_eq!(commands, ["kubectl ds history -n default --diff 1..2 agent"]);
     }
 
     /// A generator of random numbers that are the same in every run (xorshift).

@@ -196,6 +196,7 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         // Whether there is none or it could not be read, the lease only ever adds to an answer.
         Kind::Leases => return None,
         Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => return None,
+        Kind::DeviceClasses => "whether device classes provide extended resources that nodes do not offer is not known",
         Kind::PodDisruptionBudgets => "what limits the preemption and eviction of pods is not known",
         Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",
         Kind::LimitRanges => "requests that a LimitRange would add are not counted",

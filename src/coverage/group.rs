@@ -42,10 +42,8 @@ impl FindingGroups {
     }
 
     /// Adds a node whose finding is the same as that of a node in the group.
-    pub fn add_alike(&mut self, node: &str, number: usize) -> ReasonCode {
-        let group = &mut self.groups[number];
-        group.nodes.push(node.to_owned());
-        group.finding.code
+    pub fn add_alike(&mut self, node: &str, number: usize) {
+        self.groups[number].nodes.push(node.to_owned());
     }
 
     /// Returns the number of a finding's group, and whether it is a new one.

@@ -141,7 +141,8 @@ fn nothing_is_ready(facts: &Facts<'_>, node: &str) -> bool {
 /// Returns what nodes with a reason have in common with those of other DaemonSets.
 fn cause(daemon_set: &DaemonSet, group: &ReasonGroup) -> Option<IncidentCause> {
     if let Some(refused_by) = &group.refused_by {
-        let is_of_namespace = matches!(refused_by, Refuser::Quota(_) | Refuser::PodSecurity(_));
+        let is_of_namespace =
+            matches!(refused_by, Refuser::Quota(_) | Refuser::PodSecurity(_) | Refuser::LimitRange(_));
         let namespace = is_of_namespace.then(|| daemon_set.metadata.namespace.clone());
         return Some(IncidentCause::PodsRefused { refused_by: refused_by.clone(), namespace });
     }

@@ -15,6 +15,7 @@ pub(crate) mod group;
 pub(crate) mod incidents;
 pub(crate) mod log_fold;
 mod lost_pods;
+pub(crate) mod needs;
 mod node_class;
 mod node_map;
 pub(crate) mod node_what_if;
@@ -33,11 +34,17 @@ pub mod walk;
 pub(crate) mod what_if;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
-pub(crate) use verdict::containers::is_image_pull_failure;
+#[cfg(feature = "live")]
+pub(crate) use verdict::admission::service_account;
 #[cfg(feature = "live")]
 pub(crate) use verdict::containers::telling_log;
 pub(crate) use verdict::create_events::{creation_refusal, is_refused_like_controller, refusal_reason};
-pub(crate) use verdict::create_failure::exceeds_quota;
+pub(crate) use verdict::create_failure::{exceeds_quota, have_same_cause};
 pub(crate) use verdict::daemon_set_context::strategy;
+pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Passing, TemplatePart};
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
+pub(crate) use verdict::images::is_image_pull_failure;
+#[cfg(feature = "live")]
+pub(crate) use verdict::limit_range::refused_namespaces;
+pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::terminating::COLLECTION;

@@ -84,7 +84,7 @@ fn on_nodes(index: &Index<'_>, daemon_set: &DaemonSet, edit: &NodeEdit, edited: 
             } else {
                 match proposal.fit(then, has_pod) {
                     Some(Fit::Lacks(obstacle)) => does_not_fit.extend(&name, Some(obstacle)),
-                    Some(Fit::Fits | Fit::ByPreemption(..)) => gains.push(name),
+                    Some(Fit::Fits | Fit::ByPreemption(..) | Fit::Unknown(_)) => gains.push(name),
                     None => {
                         room_is_unknown = true;
                         gains.push(name);

@@ -222,9 +222,13 @@ fn outcomes(
             None => numbers.push(number),
         }
     }
+    // What devices may provide is not the node's, so that it is not short of it.
+    let requests: Vec<Amounts> =
+        numbers.iter().map(|number| index.devices.without(&agents[*number].requests, node)).collect();
     let candidates: Vec<Candidate<'_>> = numbers
         .iter()
-        .map(|number| Candidate { spec: &agents[*number].pod.spec, requests: &agents[*number].requests })
+        .zip(&requests)
+        .map(|(number, requests)| Candidate { spec: &agents[*number].pod.spec, requests })
         .collect();
     for (number, place) in numbers.into_iter().zip(settle(node, &taken, &candidates)) {
         outcomes[number] = match place {
@@ -445,11 +449,12 @@ fn size(requests: &DaemonSetRequests) -> [i64; 2] {
 /// Reports a taint that one of these DaemonSets removes.
 pub(super) fn startup_taint(taint: &StartupTaint, daemon_sets: &[&DaemonSet]) -> StartupTaintReport {
     let kept_by: Vec<String> = taint.kept_by.iter().flatten().map(ToString::to_string).collect();
-    let advice = match kept_by.as_slice() {
-        [] => "check the nodeSelector and affinity of the DaemonSet that removes it".to_owned(),
-        taints => format!("add a toleration of {} to the DaemonSet that removes it", taints.join(" and ")),
-    };
     let remover = taint.removers.first().map(|number| daemon_sets[*number]);
+    let removed_by = remover.map(|remover| format!("DaemonSet {}", full_name(remover))).unwrap_or_default();
+    let advice = match kept_by.as_slice() {
+        [] => format!("check the nodeSelector and affinity of {removed_by}"),
+        taints => format!("add a toleration of {} to {removed_by}", taints.join(" and ")),
+    };
     StartupTaintReport {
         taint: taint.taint.to_string(),
         removed_by: taint.removers.iter().map(|number| full_name(daemon_sets[*number])).collect(),

@@ -1,4 +1,4 @@
-//! Whether an answer depends on PodDisruptionBudgets: the scheduler would preempt others for a pod that waits.
+//! Whether an answer depends on PodDisruptionBudgets: the scheduler would preempt others for a pod that waits, or with a higher priority.
 
 use super::verdict::fit::NodeRoom;
 use super::verdict::preemption::Simulation;
@@ -8,7 +8,7 @@ use crate::model::snapshot::Snapshot;
 use crate::scheduling::preemption::NEVER;
 use crate::scheduling::resources::pod_requests;
 
-/// Returns whether the scheduler would preempt others for a pod of a DaemonSet that is not bound.
+/// Returns whether the scheduler would preempt others for a pod of a DaemonSet that is not bound, perhaps with a higher priority.
 pub fn preempts(snapshot: &Snapshot) -> bool {
     let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal() && pod.spec.preemption_policy != NEVER;
     if !snapshot.pods.iter().any(waits) {
@@ -17,7 +17,7 @@ pub fn preempts(snapshot: &Snapshot) -> bool {
     let index = Index::new(snapshot);
     let preempts = |node: &str, pod: &Pod| {
         let room = NodeRoom::of(&index, index.node(node)?, pod)?;
-        Some(Simulation::new(&index, &room, pod, &pod_requests(pod))?.victims().is_some())
+        Some(Simulation::new(&index, &room, pod, &pod_requests(pod))?.depends_on_budgets())
     };
     let mut pods = index.daemon_sets().into_iter().flat_map(|daemon_set| index.pods_of(daemon_set));
     pods.any(|(node, pod)| waits(pod) && preempts(node, pod) == Some(true))

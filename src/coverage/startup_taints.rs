@@ -6,16 +6,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
+use crate::facts::index::Index;
+use crate::facts::startup_taint::{is_startup, removes};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
+use crate::model::pod::Pod;
+use crate::report::age::seconds_between;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::taints::tolerates;
-
-/// Taints whose domain is not in the template of the DaemonSet, and the container that it can be told by.
-const CONTAINERS: [(&str, &str); 2] =
-    [("node.cilium.io/agent-not-ready", "cilium-agent"), ("cni.istio.io/not-ready", "install-cni")];
 
 /// Which DaemonSets remove which taints.
 pub struct TaintRemovers<'a> {
@@ -92,34 +90,81 @@ impl<'a> TaintRemovers<'a> {
     }
 }
 
-/// Returns whether a taint with this key may be one that an agent removes.
-fn is_startup(key: &str) -> bool {
-    key.rsplit_once('/').is_some_and(|(domain, name)| {
-        name.ends_with("not-ready") && domain != "node.kubernetes.io" && domain != "node.cloudprovider.kubernetes.io"
+/// What becomes of a taint of a node that a DaemonSet removes once it runs there.
+pub enum Startup<'a> {
+    /// The DaemonSet has run on the node for a long time: the taint was put back since.
+    PutBack {
+        /// The DaemonSet.
+        remover: &'a DaemonSet,
+        /// Its pod.
+        pod: &'a Pod,
+        /// For how many seconds it has been ready.
+        ready_for: i64,
+    },
+    /// The DaemonSet is to run on the node, and is not ready there, or has just become so.
+    Starting(&'a DaemonSet),
+    /// The DaemonSet is not to run on the node.
+    Kept {
+        /// The DaemonSet.
+        remover: &'a DaemonSet,
+        /// The taints that it does not tolerate; empty if it does not match the node for another reason.
+        by: Vec<Taint>,
+        /// The DaemonSets that each wait until the next one has removed a taint, and these taints, if the last one waits for the first.
+        circle: Vec<(&'a DaemonSet, Taint)>,
+    },
+}
+
+/// After how many seconds an agent that is ready has removed its taint.
+const REMOVES_WITHIN: i64 = 300;
+
+/// Returns what becomes of a taint; `None` if no DaemonSet is known to remove it.
+pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Startup<'a>> {
+    let runs = |daemon_set: &DaemonSet| DaemonPod::new(&daemon_set.spec.template).decide(node).should_run;
+    let removers = index.removers_of(&taint.key);
+    let first = *removers.first()?;
+    let Some(remover) = removers.iter().copied().find(|remover| runs(remover)) else {
+        let by = untolerated(first, node);
+        return Some(Startup::Kept { remover: first, by, circle: circle(index, node, first, taint) });
+    };
+    let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == remover.metadata.uid);
+    let ready_for = |pod: &Pod| {
+        let ready = pod.condition("Ready").filter(|ready| ready.status == "True")?;
+        Some(seconds_between(ready.last_transition_time.get()?, index.now()))
+    };
+    let pods = index.bound_to(&node.metadata.name).into_iter().filter(is_own);
+    let ready = pods.filter_map(|pod| Some((pod, ready_for(pod)?))).find(|(_, ready_for)| *ready_for > REMOVES_WITHIN);
+    Some(match ready {
+        Some((pod, ready_for)) => Startup::PutBack { remover, pod, ready_for },
+        None => Startup::Starting(remover),
     })
 }
 
-/// Returns whether a DaemonSet removes the taint with this key: its containers or volumes name the domain, as a CSI driver names its
-/// socket.
-fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
-    let Some(spec) = daemon_set.object.pointer("/spec/template/spec") else { return false };
-    let named = CONTAINERS.iter().find(|(taint, _)| *taint == key);
-    if let Some((_, container)) = named {
-        let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-        return lists.flatten().any(|one| one["name"] == *container);
-    }
-    let domain = key.rsplit_once('/').map_or(key, |(domain, _)| domain);
-    ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))
+/// Returns the taints of a node that keep a DaemonSet away.
+fn untolerated(daemon_set: &DaemonSet, node: &Node) -> Vec<Taint> {
+    let pod = DaemonPod::new(&daemon_set.spec.template);
+    let keeps = |taint: &&Taint| {
+        taint.effect != "PreferNoSchedule" && !pod.tolerations().iter().any(|toleration| tolerates(toleration, taint))
+    };
+    node.spec.taints.iter().filter(keeps).cloned().collect()
 }
 
-/// Returns whether a string in a value contains a text.
-fn mentions(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(string) => string.contains(text),
-        Value::Array(values) => values.iter().any(|value| mentions(value, text)),
-        Value::Object(fields) => fields.values().any(|value| mentions(value, text)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+/// Follows which DaemonSet waits for which other one to remove a taint, from the one that removes the first taint back to it.
+fn circle<'a>(index: &Index<'a>, node: &Node, first: &'a DaemonSet, taint: &Taint) -> Vec<(&'a DaemonSet, Taint)> {
+    let mut waiting: Vec<(&DaemonSet, Taint)> = vec![(first, taint.clone())];
+    while let Some((last, _)) = waiting.last() {
+        let next = untolerated(last, node).into_iter().find_map(|taint| {
+            let remover = index.removers_of(&taint.key).first().copied()?;
+            Some((remover, taint))
+        });
+        match next {
+            Some((remover, _)) if std::ptr::eq(remover, first) => return waiting,
+            Some((remover, taint)) if waiting.iter().all(|(known, _)| !std::ptr::eq(*known, remover)) => {
+                waiting.push((remover, taint));
+            }
+            _ => break,
+        }
     }
+    Vec::new()
 }
 
 #[cfg(test)]

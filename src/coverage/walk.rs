@@ -21,7 +21,7 @@ use super::tally::{Tally, check_status, counts_of_status, rows_by_value, uncheck
 use super::verdict::daemon_set_context::{Subject, strategy};
 use super::verdict::daemon_set_findings::oddities;
 use super::verdict::explain;
-use super::verdict::finding::Finding;
+use super::verdict::finding::{Diagnosis, Finding};
 use super::verdict::missing_pod;
 use super::verdict::node_health::not_ready;
 use super::verdict::terminating;
@@ -82,17 +82,31 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
 
 /// Looks at one DaemonSet.
 pub fn daemon_set_coverage(facts: &Facts<'_>, options: &Options) -> DaemonSetCoverage {
+    judge_daemon_set(facts, options).coverage
+}
+
+/// What is found about one DaemonSet.
+pub(crate) struct Judged {
+    /// The report.
+    pub(crate) coverage: DaemonSetCoverage,
+    /// The primary finding about each node, in the order of [`Facts::nodes`]; `None` if nothing is wrong.
+    pub(crate) diagnoses: Vec<Option<Diagnosis>>,
+}
+
+/// Looks at one DaemonSet, and keeps what is judged of each node.
+pub(crate) fn judge_daemon_set(facts: &Facts<'_>, options: &Options) -> Judged {
     let subject = Subject::new(facts);
     let mut walk = Walk::new(&subject, options);
+    let mut diagnoses = Vec::new();
     for (node, pods) in facts.nodes() {
-        match (node, pods.decision) {
+        diagnoses.push(match (node, pods.decision) {
             (Some(node), Some(decision)) if options.selects(node) => walk.visit(node, decision, pods),
             (None, _) if options.selects_name(pods.node) => walk.visit_node_not_in_snapshot(pods.node, &pods.pods),
-            _ => {}
-        }
+            _ => None,
+        });
     }
     walk.nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    walk.into_report()
+    Judged { coverage: walk.into_report(), diagnoses }
 }
 
 /// The walk over the nodes of one DaemonSet.
@@ -108,8 +122,10 @@ struct Walk<'s, 'a> {
     /// The eligible nodes that are available or failing.
     observations: Vec<Observation<'s>>,
     classes: NodeClasses<'a>,
-    /// The groups of nodes that were judged, by what those nodes have in common.
-    judged: HashMap<Alike, usize>,
+    /// The groups of nodes that were judged, by what those nodes have in common, and what was judged.
+    judged: HashMap<Alike, (usize, Diagnosis)>,
+    /// Why the nodes of a class are not eligible.
+    of_class: HashMap<u64, Vec<Finding>>,
 }
 
 /// What nodes without a pod have in common whose primary findings differ in their names alone.
@@ -135,57 +151,77 @@ impl<'s, 'a> Walk<'s, 'a> {
             observations: Vec::new(),
             classes: NodeClasses::new(subject.daemon_set),
             judged: HashMap::new(),
+            of_class: HashMap::new(),
         }
     }
 
     /// Counts a node, and judges it unless its only pod is available.
-    fn visit(&mut self, node: &'s Node, decision: Decision, pods: &NodePods<'a>) {
+    fn visit(&mut self, node: &'s Node, decision: Decision, pods: &NodePods<'a>) -> Option<Diagnosis> {
         let subject = self.subject;
         let is_plain = decision.should_run && verdict::is_plainly_available(subject, node, &pods.pods);
-        let (is_available, trouble) = if is_plain {
+        let (state, diagnosis) = if is_plain {
             self.push_row(
                 node,
                 &pods.pods,
                 &NodeVerdict { decision, state: NodeState::Available, findings: Vec::new() },
             );
-            (true, None)
+            (NodeState::Available, None)
         } else {
             self.visit_in_trouble(node, decision, &pods.pods)
         };
+        let is_available = state == NodeState::Available;
+        // An unknown state is no trouble; the report's gaps tell why it is unknown.
+        let is_trouble = !matches!(state, NodeState::NotEligible | NodeState::Unknown);
+        let trouble = diagnosis.as_ref().filter(|_| is_trouble).map(|diagnosis| diagnosis.code);
         self.tally.add(subject, pods, is_available, trouble);
         let failing = trouble.filter(|_| !is_available);
         if decision.should_run && (is_available || failing.is_some_and(|code| !code.takes_time())) {
-            let revision = pods.pods.first().map(|pod| pod.revision_hash()).filter(|hash| !hash.is_empty());
+            let is_of_pod = is_available || diagnosis.as_ref().is_some_and(Diagnosis::can_be_template);
+            let revision = pods.pods.first().map(|pod| pod.revision_hash());
+            let revision = revision.filter(|hash| is_of_pod && !hash.is_empty());
             self.observations.push(Observation { node, revision, failing });
         }
         if let Some(label) = &self.options.by {
             let value = node.metadata.labels.get(label).map(String::as_str);
             self.by.entry(value).or_default().add(subject, pods, is_available, trouble);
         }
+        diagnosis
     }
 
-    /// Judges a node, unless one like it was judged before. Returns whether its state is `Available`, and the code of
-    /// its trouble.
-    fn visit_in_trouble(&mut self, node: &Node, decision: Decision, pods: &[&Pod]) -> (bool, Option<ReasonCode>) {
+    /// Judges a node, unless one like it was judged before.
+    fn visit_in_trouble(&mut self, node: &Node, decision: Decision, pods: &[&Pod]) -> (NodeState, Option<Diagnosis>) {
         let name = &node.metadata.name;
         let alike = self.alike(node, decision, pods.is_empty());
-        if let Some((alike, number)) = alike.as_ref().and_then(|alike| Some((alike, *self.judged.get(alike)?))) {
-            let trouble = match alike {
-                Alike::NotEligible(_) => {
-                    self.not_eligible_groups.add_alike(name, number);
-                    None
-                }
-                Alike::Missing => Some(self.groups.add_alike(name, number)),
+        if let Some((alike, (number, diagnosis))) = alike.as_ref().and_then(|it| Some((it, self.judged.get(it)?))) {
+            let (groups, state) = match alike {
+                Alike::NotEligible(_) => (&mut self.not_eligible_groups, NodeState::NotEligible),
+                Alike::Missing => (&mut self.groups, NodeState::Missing),
             };
-            return (false, trouble);
+            groups.add_alike(name, *number);
+            return (state, Some(diagnosis.clone()));
         }
-        let verdict = verdict::judge(self.subject, node, decision, pods);
+        let verdict = self.judge(node, decision, pods);
         let group = self.group(name, &verdict);
-        if let Some((alike, (number, _))) = alike.zip(group) {
-            self.judged.insert(alike, number);
+        let diagnosis = verdict.findings.first().map(Finding::diagnosis);
+        if let (Some(alike), Some(number), Some(diagnosis)) = (alike, group, &diagnosis) {
+            self.judged.insert(alike, (number, diagnosis.clone()));
         }
         self.push_row(node, pods, &verdict);
-        (verdict.state == NodeState::Available, group.and_then(|(_, trouble)| trouble))
+        (verdict.state, diagnosis)
+    }
+
+    /// Judges a node. Why nodes are not eligible is found once for all that the DaemonSet cannot tell apart.
+    fn judge(&mut self, node: &Node, decision: Decision, pods: &[&Pod]) -> NodeVerdict {
+        let is_shared = self.options.detail == Detail::Nodes && !decision.should_run && pods.is_empty();
+        let class = if is_shared { self.classes.of(node) } else { None };
+        if let Some(findings) = class.and_then(|class| self.of_class.get(&class)) {
+            return NodeVerdict { decision, state: NodeState::NotEligible, findings: findings.clone() };
+        }
+        let verdict = verdict::judge(self.subject, node, decision, pods);
+        if let Some(class) = class {
+            self.of_class.insert(class, verdict.findings.clone());
+        }
+        verdict
     }
 
     /// Returns with which nodes a node shares its group, if that is clear without judging it.
@@ -209,23 +245,19 @@ impl<'s, 'a> Walk<'s, 'a> {
         self.nodes.push(NodeCoverage { explanation, ..row });
     }
 
-    /// Adds a node to the group of its primary finding; returns the group's number, and the code if it
-    /// is a trouble.
-    fn group(&mut self, name: &str, verdict: &NodeVerdict) -> Option<(usize, Option<ReasonCode>)> {
+    /// Adds a node to the group of its primary finding; returns the group's number.
+    fn group(&mut self, name: &str, verdict: &NodeVerdict) -> Option<usize> {
         collect_mistakes(&mut self.mistakes, name, &verdict.findings);
         let primary = verdict.findings.first()?;
-        // An unknown state is no trouble; the report's gaps tell why it is unknown.
-        if verdict.state == NodeState::Unknown {
-            return None;
+        match verdict.state {
+            NodeState::Unknown => None,
+            NodeState::NotEligible => Some(self.not_eligible_groups.add(name, primary)),
+            _ => Some(self.groups.add(name, primary)),
         }
-        if verdict.state == NodeState::NotEligible {
-            return Some((self.not_eligible_groups.add(name, primary), None));
-        }
-        Some((self.groups.add(name, primary), Some(primary.code)))
     }
 
     /// Visits the pods of a node that is not in the snapshot: it is gone, or the nodes could not be read.
-    fn visit_node_not_in_snapshot(&mut self, name: &str, pods: &[&Pod]) {
+    fn visit_node_not_in_snapshot(&mut self, name: &str, pods: &[&Pod]) -> Option<Diagnosis> {
         let subject = self.subject;
         let verdict = if subject.nodes_known {
             let findings = pods.iter().map(|pod| terminating::orphaned_target(subject, pod)).take(1).collect();
@@ -244,6 +276,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             let row = row(subject, name, pods, &verdict);
             self.nodes.push(NodeCoverage { eligibility_unknown: !subject.nodes_known, ..row });
         }
+        verdict.findings.first().map(Finding::diagnosis)
     }
 
     /// Returns the numbers, from the status if nodes or pods could not be read and every node was asked for.

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::gaps;
 use super::group::FindingGroups;
-use super::verdict::admission;
+use super::verdict::admission::{self, service_account};
 use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
@@ -37,6 +35,8 @@ pub struct Admission {
     pub missing: Vec<(&'static str, String)>,
     /// What could not be checked, in sentences.
     pub unknown: Vec<String>,
+    /// Whether no API server was asked: only the names of a dump were looked at.
+    pub is_of_dump: bool,
 }
 
 /// Compares a proposed DaemonSet with the live one of the same namespace and name, if there is one; `admission` is absent
@@ -62,7 +62,7 @@ pub fn what_if(
         eligible_then: 0,
         template_changes: proposal.template_changes,
         on_delete: proposed.spec.update_strategy == UpdateStrategy::OnDelete,
-        admission_checked: admission.is_some(),
+        admission_checked: admission.is_some_and(|admission| !admission.is_of_dump),
         warnings: Vec::new(),
         keeps: Vec::new(),
         missing: Vec::new(),
@@ -78,7 +78,7 @@ pub fn what_if(
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
     let (mut loses, mut does_not_fit, mut does_not_start, mut preempts) =
         (FindingGroups::default(), FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
-    let mut room_unknown = 0;
+    let (mut room_unknown, mut devices_unknown) = (0, BTreeMap::<String, usize>::new());
     let knows_pods = index.knows(Kind::Pods, &proposed.metadata.namespace);
     for (number, node) in index.nodes.iter().enumerate() {
         let name = &node.metadata.name;
@@ -101,6 +101,10 @@ pub fn what_if(
                 Some(Fit::Fits) => (Some(true), None, None),
                 Some(Fit::ByPreemption(finding, preemption)) => (Some(true), None, Some((finding, preemption))),
                 Some(Fit::Lacks(obstacle)) => (Some(false), Some(obstacle), None),
+                Some(Fit::Unknown(resource)) => {
+                    *devices_unknown.entry(resource).or_default() += 1;
+                    (None, None, None)
+                }
                 None => {
                     room_unknown += 1;
                     (None, None, None)
@@ -159,6 +163,15 @@ pub fn what_if(
             affects_counts: true,
         });
     }
+    report.incomplete.extend(devices_unknown.into_iter().map(|(resource, nodes)| Incomplete {
+        resource: "deviceclasses".to_owned(),
+        namespace: None,
+        permission: None,
+        message: format!(
+            "{resource} is not a resource of {nodes} nodes, and only the scheduler knows whether a device class has devices for it there"
+        ),
+        affects_counts: false,
+    }));
     let unknown = admission.map_or(&[][..], |admission| &admission.unknown);
     report.incomplete.extend(unknown.iter().map(|message| Incomplete {
         resource: "pods".to_owned(),
@@ -189,6 +202,8 @@ pub(super) enum Fit {
     Fits,
     /// The scheduler preempts other pods for it.
     ByPreemption(Finding, NodePreemption),
+    /// Whether devices provide this resource, which the node does not offer, is not known.
+    Unknown(String),
     /// It has not, or something else keeps it from running there.
     Lacks(Finding),
 }
@@ -266,10 +281,13 @@ impl<'a> ProposedDaemonSet<'a> {
             |pod: &Pod| self.live.as_ref().is_some_and(|live| daemon_pods::claim(live.daemon_set, pod).is_claimed());
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
-        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?;
+        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?.surging(beside, own);
         let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
-        let Some(obstacle) = ports.into_iter().chain(shortages).next() else { return Some(Fit::Fits) };
+        let Some(obstacle) = ports.into_iter().chain(shortages).next() else {
+            let unknown = room.devices.of_requests(&self.requests, node).next();
+            return Some(unknown.map_or(Fit::Fits, |resource| Fit::Unknown(resource.to_owned())));
+        };
         let is_priority_known = self.new_pod.spec.priority.is_some();
         let simulation = is_priority_known.then(|| Simulation::new(self.index, &room, &self.new_pod, &self.requests));
         Some(match simulation.flatten() {
@@ -288,12 +306,6 @@ fn for_manifest(mut finding: Finding, proposed: &DaemonSet) -> Finding {
     finding
 }
 
-/// Returns the name of the account that the pods use.
-pub fn service_account(proposed: &DaemonSet) -> &str {
-    let account = proposed.object.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str);
-    account.filter(|account| !account.is_empty()).unwrap_or("default")
-}
-
 /// Returns what the API server says about a pod whose account does not exist.
 pub fn account_is_missing(proposed: &DaemonSet) -> String {
     let (namespace, account) = (&proposed.metadata.namespace, service_account(proposed));
@@ -310,24 +322,21 @@ fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: O
     // The pods that are replaced give back their quota.
     let refusal = refusal.filter(|finding| !(exists && finding.code == ReasonCode::QuotaExceeded));
     refusal.or_else(|| {
-        let (kind, name) = missing.first()?;
-        let resource = kind.to_lowercase();
+        let (kind, _) = missing.first()?;
+        let names: Vec<_> = missing.iter().map(|(kind, name)| format!("{} {name}", kind.to_lowercase())).collect();
         let namespace = &proposed.metadata.namespace;
         let code = match *kind {
             "PersistentVolumeClaim" => ReasonCode::VolumeUnsatisfiable,
             _ => ReasonCode::ContainerConfigError,
         };
-        let message = format!("{resource} {name} not found in namespace {namespace}");
+        let message = format!("{} not found in namespace {namespace}", names.join(", "));
         Some(Finding::new(code, message, "create it before the DaemonSet, or correct its name in the template"))
     })
 }
 
 /// Finds an account that a dump does not have.
 fn missing_account(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
-    let exists = |account: &str| {
-        let key = (proposed.metadata.namespace.clone(), account.to_owned());
-        snapshot.service_accounts.contains(&key)
-    };
+    let exists = |account: &str| snapshot.has_name("ServiceAccount", &proposed.metadata.namespace, account);
     // Every namespace has this one: without it, the dump does not have all of them.
     let is_missing = exists("default") && !exists(service_account(proposed));
     is_missing.then(|| create_failure::classify(snapshot, proposed, &account_is_missing(proposed)))

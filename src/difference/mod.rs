@@ -76,7 +76,7 @@ impl Comparison {
             (FieldKind::Quantities, Value::Object(from), Value::Object(to)) => {
                 self.map(from, to, |key| path.field(key))
             }
-            (FieldKind::Values | FieldKind::List(_, Key::Sequence), Value::Array(from), Value::Array(to)) => {
+            (FieldKind::Values(_) | FieldKind::List(_, Key::Sequence), Value::Array(from), Value::Array(to)) => {
                 self.changes.extend(sequence::difference(path, from, to));
             }
             (FieldKind::List(of, key), Value::Array(from), Value::Array(to)) => self.list(of, *key, path, from, to),

@@ -1,7 +1,7 @@
 //! Values as text: JSON and YAML that are read back as the same values, and that cannot control a terminal.
 
+pub mod documents;
 pub(crate) mod json;
-pub mod json_path;
 pub mod ordered_value;
 pub mod sanitize;
 pub mod shell;

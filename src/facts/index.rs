@@ -2,7 +2,7 @@
 //!
 //! Each index is built in one pass, so that an analysis stays linear in the size of the snapshot.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::node_removal::stuck_drain;
 use super::revisions::Revisions;
+use super::startup_taint::{is_startup, removes};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -19,7 +20,20 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::devices::Devices;
 use crate::scheduling::preemption::Budgets;
+#[cfg(feature = "live")]
+use crate::scheduling::resources::template_requests;
+
+/// Returns whether answers depend on device classes that were not read: a DaemonSet requests what a node does not offer.
+#[cfg(feature = "live")]
+pub fn needs_device_classes<'a>(snapshot: &Snapshot, mut daemon_sets: impl Iterator<Item = &'a DaemonSet>) -> bool {
+    let needs = |daemon_set: &DaemonSet| {
+        let requests = template_requests(&daemon_set.spec.template.spec);
+        snapshot.nodes.iter().any(|node| Devices::Unread.of_requests(&requests, node).next().is_some())
+    };
+    snapshot.device_classes.is_none() && daemon_sets.any(needs)
+}
 
 /// A snapshot with its indices.
 pub struct Index<'a> {
@@ -36,6 +50,10 @@ pub struct Index<'a> {
     nominated: Sorted,
     events: Sorted,
     budgets: Budgets<'a>,
+    /// What device classes may provide.
+    pub devices: Devices,
+    /// The positions of the DaemonSets that remove a taint, by its key.
+    removers: RefCell<HashMap<String, Vec<usize>>>,
 }
 
 /// The positions of objects in the order of a key, once they are asked for. It borrows nothing, so that a DaemonSet as it would
@@ -90,8 +108,34 @@ impl<'a> Index<'a> {
             controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
         let (bound, nominated, events) = (Sorted::default(), Sorted::default(), Sorted::default());
-        let budgets = Budgets::new(&snapshot.pod_disruption_budgets);
-        Index { snapshot, nodes, numbers, owned, orphans, controller_revisions, bound, nominated, events, budgets }
+        let (budgets, devices) = (Budgets::new(&snapshot.pod_disruption_budgets), Devices::of(snapshot));
+        Index {
+            snapshot,
+            nodes,
+            numbers,
+            owned,
+            orphans,
+            controller_revisions,
+            bound,
+            nominated,
+            events,
+            budgets,
+            devices,
+            removers: RefCell::default(),
+        }
+    }
+
+    /// Returns the DaemonSets that remove a taint with this key once they run on a node.
+    pub fn removers_of(&self, key: &str) -> Vec<&'a DaemonSet> {
+        if !is_startup(key) {
+            return Vec::new();
+        }
+        let daemon_sets = &self.snapshot.daemon_sets;
+        let mut known = self.removers.borrow_mut();
+        let positions = known.entry(key.to_owned()).or_insert_with(|| {
+            (0..daemon_sets.len()).filter(|position| removes(&daemon_sets[*position], key)).collect()
+        });
+        positions.iter().map(|position| &daemon_sets[*position]).collect()
     }
 
     /// Returns the DaemonSets, by namespace and name.

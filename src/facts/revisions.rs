@@ -49,8 +49,12 @@ pub struct Revision<'a> {
     pub pods: RevisionPods,
 }
 
-/// How many seconds a revision has to last at least: one that was replaced earlier was probably replaced because it is bad.
-const LASTING: i64 = 600;
+/// How many seconds a revision has to last at least, if no pod of it shows that it works: one that was replaced earlier was probably
+/// replaced because it is bad, as one update after the other is tried.
+const LASTING: i64 = 3_600;
+
+/// How many seconds a revision has to last at least for nobody to be warned of it.
+pub(crate) const BRIEF: i64 = 600;
 
 /// For how many seconds a container may run without being ready.
 const MOST_UNREADY: i64 = 300;
@@ -213,6 +217,7 @@ impl<'a> Revisions<'a> {
             |is_out: fn(&Option<Doubt>) -> bool| kept().find(|(doubt, _)| !is_out(doubt)).map(|(_, found)| found);
         most_available(kept().map(|(_, found)| found))
             .or_else(|| without(Option::is_some))
+            .or_else(|| without(|doubt| matches!(doubt, Some(Doubt::Failing(_) | Doubt::ReplacedAfter(..BRIEF)))))
             .or_else(|| without(|doubt| matches!(doubt, Some(Doubt::Failing(_)))))
             .or_else(|| without(|_| false))
     }

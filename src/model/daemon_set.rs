@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::int_or_percent::IntOrPercent;
 use super::metadata::{ObjectMeta, TEMPLATE_GENERATION_ANNOTATION};
-use super::pod::PodSpec;
+use super::pod::{Container, PodSpec};
 use super::selector::LabelSelector;
 use super::template::Template;
 
@@ -169,6 +169,23 @@ impl DaemonSetStatus {
 }
 
 impl DaemonSet {
+    /// Returns the host directories that its pods mount.
+    pub fn host_paths(&self) -> impl Iterator<Item = &str> {
+        let volumes = self.object.pointer("/spec/template/spec/volumes").and_then(Value::as_array);
+        let paths = volumes.into_iter().flatten().filter_map(|volume| volume.pointer("/hostPath/path")?.as_str());
+        paths.map(|path| path.trim_end_matches('/'))
+    }
+
+    /// Returns whether its pods register a plugin with the kubelet, such as a CSI driver: they mount the kubelet's registration
+    /// directory, wherever a distribution has its root, or have the container that registers a driver there.
+    pub fn registers_with_kubelet(&self) -> bool {
+        let is_registrar = |container: &Container| {
+            [&container.name, &container.image].into_iter().any(|name| name.contains("driver-registrar"))
+        };
+        self.host_paths().any(|path| path.ends_with("/plugins_registry"))
+            || self.spec.template.spec.containers.iter().any(is_registrar)
+    }
+
     /// Reads a DaemonSet from the whole object; `null` means the same as an absent field.
     ///
     /// # Errors

@@ -71,8 +71,36 @@ wire! {
         ports: Vec<ContainerPort> = 6,
         /// Requests and limits.
         resources: ResourceRequirements = 8,
+        /// The probe that restarts the container if it fails.
+        liveness_probe: Option<Probe> = 10,
+        /// The probe that has to succeed before the others begin, and restarts the container if it fails.
+        startup_probe: Option<Probe> = 22,
         /// `Always` marks a sidecar among the init containers.
         restart_policy: Option<String> = 24,
+        /// What happens if the container ends with certain exit codes.
+        restart_policy_rules: Vec<ContainerRestartRule> = 25,
+    }
+
+    /// How often and for how long the kubelet probes a container.
+    pub struct Probe {
+        /// After how many seconds a try has failed; 1 if 0.
+        timeout_seconds: i32 = 3,
+    }
+
+    /// What happens if a container ends with certain exit codes.
+    pub struct ContainerRestartRule {
+        /// `Restart`, or `RestartAllContainers`.
+        action: String = 1,
+        /// The exit codes.
+        exit_codes: ContainerRestartRuleOnExitCodes = 2,
+    }
+
+    /// Which exit codes a restart rule is for.
+    pub struct ContainerRestartRuleOnExitCodes {
+        /// `In` or `NotIn`.
+        operator: String = 1,
+        /// The exit codes that are held against the operator.
+        values: Vec<i32> = 2,
     }
 
     /// A port of a container.
@@ -314,7 +342,31 @@ impl Container {
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }
+
+    /// Returns whether the kubelet restarts all containers of the pod if this one ends with an exit code: the first rule that matches
+    /// decides.
+    ///
+    /// Ported from `FindMatchingContainerRestartRule`, pkg/api/v1/pod/util.go, release 1.37.2.
+    pub fn restarts_all(&self, exit_code: i32) -> bool {
+        let matches = |rule: &&ContainerRestartRule| {
+            let has_it = rule.exit_codes.values.contains(&exit_code);
+            match rule.exit_codes.operator.as_str() {
+                "In" => has_it,
+                "NotIn" => !has_it,
+                _ => false,
+            }
+        };
+        self.restart_policy_rules.iter().find(matches).is_some_and(ContainerRestartRule::restarts_all)
+    }
 }
+
+impl ContainerRestartRule {
+    /// Returns whether it restarts all containers of the pod.
+    pub fn restarts_all(&self) -> bool {
+        self.action == "RestartAllContainers"
+    }
+}
+
 impl ContainerStatus {
     /// Returns whether the container is being created, for the first time or after its node has rebooted.
     pub fn is_being_created(&self) -> bool {

@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub clock_difference: SignedDuration,
     /// The requested DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
+    /// DaemonSets that were not requested and install a plugin of the kubelet on their nodes, such as a CSI driver.
+    pub node_plugins: Vec<DaemonSet>,
     /// The requested Advanced DaemonSets of OpenKruise. Only `rollout` looks at them.
     pub advanced_daemon_sets: Vec<DaemonSet>,
     /// The revisions in the DaemonSets' namespaces, including those of other owners.
@@ -54,6 +56,9 @@ pub struct Snapshot {
     pub runtime_classes: Vec<RuntimeClass>,
     /// Priority classes.
     pub priority_classes: Vec<PriorityClass>,
+    /// Device classes, which may provide extended resources; `None` if they were not read, which they are only if a pod requests
+    /// something that nodes do not offer.
+    pub device_classes: Option<Vec<DeviceClass>>,
     /// Leases that components renew while they run.
     pub leases: Vec<Lease>,
     /// PodDisruptionBudgets: those in the DaemonSets' namespaces for changes of the update strategy, and all of them if there are
@@ -69,8 +74,9 @@ pub struct Snapshot {
     pub config_maps: Vec<ConfigObject>,
     /// Secrets, as ConfigMaps.
     pub secrets: Vec<ConfigObject>,
-    /// The ServiceAccounts of a dump, by namespace and name. A live server is asked about those that matter.
-    pub service_accounts: BTreeSet<(String, String)>,
+    /// Names of objects in a dump: of ServiceAccounts, ConfigMaps, Secrets and PersistentVolumeClaims, by kind, namespace and name. A
+    /// live server is asked about those that matter.
+    pub object_names: BTreeSet<(String, String, String)>,
     /// What the API server answered when it was asked, in dry runs, for pods that it had refused.
     pub admissions: Vec<Admission>,
     /// What could not be read, and why.
@@ -160,6 +166,8 @@ pub enum Kind {
     ConfigMaps,
     /// Secrets, without their data, as ConfigMaps.
     Secrets,
+    /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not offer.
+    DeviceClasses,
     /// ResourceQuotas. Only what has changed is read of them.
     ResourceQuotas,
     /// Namespaces. Only those in which pods are missing matter, so a dump without them is complete.
@@ -184,8 +192,14 @@ impl Kind {
     ];
 
     /// The kinds that a dump may lack.
-    const OPTIONAL: [Kind; 5] =
-        [Kind::AdvancedDaemonSets, Kind::PodDisruptionBudgets, Kind::ConfigMaps, Kind::Secrets, Kind::Namespaces];
+    const OPTIONAL: [Kind; 6] = [
+        Kind::AdvancedDaemonSets,
+        Kind::PodDisruptionBudgets,
+        Kind::DeviceClasses,
+        Kind::ConfigMaps,
+        Kind::Secrets,
+        Kind::Namespaces,
+    ];
 
     /// Returns every kind, in the order in which a snapshot is written.
     pub fn every() -> impl Iterator<Item = Kind> {
@@ -208,6 +222,7 @@ impl Kind {
             Kind::PodDisruptionBudgets => ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
             Kind::ConfigMaps => ("v1", "ConfigMap", "configmaps"),
             Kind::Secrets => ("v1", "Secret", "secrets"),
+            Kind::DeviceClasses => ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
             Kind::ResourceQuotas => ("v1", "ResourceQuota", "resourcequotas"),
             Kind::Namespaces => ("v1", "Namespace", "namespaces"),
         }
@@ -257,6 +272,21 @@ pub enum GapCause {
 }
 
 impl Snapshot {
+    /// Returns the names of a kind that a dump has in a namespace: see [`Snapshot::object_names`].
+    pub(crate) fn names(&self, kind: &str, namespace: &str) -> impl Iterator<Item = &str> {
+        let first = (kind.to_owned(), namespace.to_owned(), String::new());
+        let (kind, namespace) = (first.0.clone(), first.1.clone());
+        self.object_names
+            .range(first..)
+            .take_while(move |(of, place, _)| (of, place) == (&kind, &namespace))
+            .map(|(.., name)| name.as_str())
+    }
+
+    /// Returns whether a dump has an object of that name.
+    pub(crate) fn has_name(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        self.object_names.contains(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))
+    }
+
     /// Notes who has changed a node, and returns it.
     pub fn note_writes(&mut self, node: WrittenNode) -> Node {
         let WrittenNode { node, written } = node;
@@ -385,6 +415,15 @@ pub struct LimitRangeItem {
     /// Requests of containers that set none.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub default_request: ResourceList,
+    /// The least that is requested.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub min: ResourceList,
+    /// The highest limits.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub max: ResourceList,
+    /// By how much limits may exceed requests.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub max_limit_request_ratio: ResourceList,
 }
 
 /// A runtime class: what it adds to pods that use it.
@@ -435,6 +474,25 @@ pub struct PriorityClass {
     /// Whether its pods preempt others, as in a pod's spec.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub preemption_policy: String,
+}
+
+/// A class of devices that are allocated by dynamic resource allocation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceClass {
+    /// The name.
+    pub metadata: ObjectMeta,
+    /// What it provides.
+    pub spec: DeviceClassSpec,
+}
+
+/// A device class's spec.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeviceClassSpec {
+    /// The extended resource that its devices are (KEP-5004).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extended_resource_name: Option<String>,
 }
 
 /// A lease that a component renews while it runs.

@@ -8,21 +8,9 @@
 use serde_json::{Map, Value, json};
 
 use super::daemon_set::drop_nulls;
-use super::template_types::{Field, FieldKind, ObjectMeta, PodTemplateSpec, Type};
+use super::template_types::{DaemonSet, FieldKind, Type};
 
 type Object = Map<String, Value>;
-
-static DAEMON_SET: Type = Type {
-    name: "DaemonSet",
-    fields: &[
-        Field { name: "metadata", kind: FieldKind::Struct(&ObjectMeta) },
-        Field { name: "spec", kind: FieldKind::Struct(&DAEMON_SET_SPEC) },
-    ],
-};
-
-/// Only what has lists that are merged.
-static DAEMON_SET_SPEC: Type =
-    Type { name: "DaemonSetSpec", fields: &[Field { name: "template", kind: FieldKind::Struct(&PodTemplateSpec) }] };
 
 /// Returns the merge key of a list (`patchMergeKey` in k8s.io/api/core/v1/types.go, release 0.37.2); `None` for lists that
 /// are replaced as a whole.
@@ -65,7 +53,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 ///
 /// Fails, as kubectl does, if an entry of a list lacks its merge key or is not an object.
 pub fn three_way_patch(last_applied: &Value, manifest: &Value, live: &Value) -> Result<Value, String> {
-    let (of, empty) = (Some(&DAEMON_SET), Object::new());
+    let (of, empty) = (Some(&DaemonSet), Object::new());
     let [last_applied, manifest, live] =
         [last_applied, manifest, live].map(|value| value.as_object().unwrap_or(&empty));
     let mut patch = diff(last_applied, manifest, of, false, Only::Deletions)?;
@@ -95,7 +83,7 @@ fn merged(object: &Value, patch: Value, mode: Mode) -> Result<Value, String> {
     let (Value::Object(mut object), Value::Object(patch)) = (object.clone(), patch) else {
         return Err("it is not an object".to_owned());
     };
-    merge(&mut object, patch, Some(&DAEMON_SET), mode)?;
+    merge(&mut object, patch, Some(&DaemonSet), mode)?;
     Ok(Value::Object(object))
 }
 

@@ -1,5 +1,8 @@
 //! Pod templates in JSON: what is written back, and what it means.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
 use serde_json::{Map, Value, json};
 
 use super::quantity::Quantity;
@@ -7,9 +10,17 @@ use super::template_defaults;
 use super::template_types::{FieldKind, PodTemplateSpec, Type};
 
 /// A pod template as JSON: every field is kept, also those that this program does not know.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Template {
     value: Value,
+    /// What it means, and the hash of that: each of thousands of revisions is compared with all others.
+    meaning: OnceLock<(u64, Value)>,
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Template) -> bool {
+        self.value == other.value
+    }
 }
 
 impl Template {
@@ -17,7 +28,7 @@ impl Template {
     /// revision's data.
     pub fn new(mut value: Value) -> Self {
         drop_noise(&mut value, Some(&PodTemplateSpec));
-        Template { value }
+        Template { value, meaning: OnceLock::new() }
     }
 
     /// Returns the template as it is written back to the API.
@@ -35,8 +46,15 @@ impl Template {
 
     /// Returns whether two templates mean the same, whatever their spelling.
     pub fn same_meaning(&self, other: &Template) -> bool {
-        let arranged = |template: &Template| arranged(&PodTemplateSpec, &template.normal());
-        self.value == other.value || arranged(self) == arranged(other)
+        self.meaning() == other.meaning()
+    }
+
+    fn meaning(&self) -> &(u64, Value) {
+        self.meaning.get_or_init(|| {
+            let (arranged, mut hasher) = (arranged(&PodTemplateSpec, &self.normal()), DefaultHasher::new());
+            arranged.hash(&mut hasher);
+            (hasher.finish(), arranged)
+        })
     }
 }
 
@@ -67,7 +85,8 @@ fn replace_nulls(map: &mut Value, with: &Value) {
     }
 }
 
-fn normal(of: &Type, value: &Value) -> Value {
+/// Returns the canonical form of an object of a type: see [`Template::normal`].
+pub(crate) fn normal(of: &Type, value: &Value) -> Value {
     let Value::Object(given) = value else { return value.clone() };
     let mut fields = Map::new();
     for (name, value) in given {
@@ -104,10 +123,10 @@ fn normal_field(kind: &FieldKind, value: &Value) -> Option<Value> {
         _ => value.clone(),
     };
     let means_nothing = match (kind, &value) {
-        (FieldKind::Value, Value::Bool(given)) => !given,
-        (FieldKind::Value, Value::String(text)) => text.is_empty(),
-        (FieldKind::Value | FieldKind::IntOrString, Value::Number(number)) => number.as_f64() == Some(0.0),
-        (FieldKind::Values | FieldKind::List(..), Value::Array(items)) => items.is_empty(),
+        (FieldKind::Value(_), Value::Bool(given)) => !given,
+        (FieldKind::Value(_), Value::String(text)) => text.is_empty(),
+        (FieldKind::Value(_) | FieldKind::IntOrString, Value::Number(number)) => number.as_f64() == Some(0.0),
+        (FieldKind::Values(_) | FieldKind::List(..), Value::Array(items)) => items.is_empty(),
         (FieldKind::Texts | FieldKind::Quantities | FieldKind::Struct(_), Value::Object(fields)) => fields.is_empty(),
         _ => false,
     };

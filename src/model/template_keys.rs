@@ -87,9 +87,14 @@ fn arrange_variables(entries: &[Value]) -> Vec<Value> {
         places.entry(name).or_default().push(place);
     }
     let of_one_name = places.values().flat_map(|places| places.windows(2).map(|pair| (pair[0], pair[1])));
+    // Those of one name are bound to each other, so that the nearest ones above and below bind the others, too.
     let of_references = entries.iter().enumerate().flat_map(|(place, entry)| {
-        let others = references(entry).into_iter().filter_map(|name| places.get(name)).flatten();
-        others.filter(move |other| **other != place).map(move |&other| (place.min(other), place.max(other)))
+        let others = references(entry).into_iter().filter_map(|name| places.get(name));
+        others.flat_map(move |others| {
+            let (above, below) = others.split_at(others.partition_point(|other| *other < place));
+            let below = below.iter().find(|other| **other != place);
+            above.last().into_iter().map(move |above| (*above, place)).chain(below.map(|below| (place, *below)))
+        })
     });
     let bound: BTreeSet<(usize, usize)> = of_one_name.chain(of_references).collect();
     let mut waits_for = vec![0_usize; entries.len()];
@@ -201,5 +206,10 @@ mod tests {
         assert_eq!(arrange(&[("C", "1"), ("A", "$$$(C)")]), ["1", "$$$(C)"]);
         assert_eq!(arrange(&[("A", "2"), ("A", "1"), ("A", "3")]), ["2", "1", "3"]);
         assert_eq!(arrange(&[("A", "$(A)")]), ["$(A)"]);
+        assert_eq!(arrange(&[("B", "1"), ("A", "$(B)"), ("B", "2")]), ["1", "$(B)", "2"]);
+        assert_eq!(arrange(&[("B", "1"), ("B", "2"), ("A", "$(B)")]), ["1", "2", "$(B)"]);
+        assert_eq!(arrange(&[("A", "$(B)"), ("B", "1"), ("B", "2")]), ["$(B)", "1", "2"]);
+        let many = vec![("A", "$(A)$(B)"); 20_000];
+        assert_eq!(arrange(&many).len(), many.len());
     }
 }

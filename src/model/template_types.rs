@@ -1,12 +1,12 @@
-//! The types of a pod template: the fields of each, and what the absence of each field means.
+//! The types of a DaemonSet: the fields of each, and what the absence of each field means.
 //!
-//! The table of them is generated from the Go types in k8s.io/api/core/v1/types.go and
+//! The table of them is generated from the Go types in k8s.io/api/apps/v1/types.go, k8s.io/api/core/v1/types.go and
 //! k8s.io/apimachinery/pkg/apis/meta/v1/types.go, release 1.37.2. The order of fields, in which they are shown, and the
 //! keys of lists are not in the Go types and are edited by hand.
 
 use super::template_keys::Key;
 
-/// A type of the API that is part of a pod template.
+/// A type of the API that is part of a DaemonSet.
 #[derive(Debug)]
 pub struct Type {
     /// The name of the Go type.
@@ -28,9 +28,9 @@ pub struct Field {
 #[derive(Debug)]
 pub enum FieldKind {
     /// A string, number or boolean whose zero value means the same as absence.
-    Value,
+    Value(Scalar),
     /// A pointer: presence has a meaning of its own.
-    Pointer,
+    Pointer(Scalar),
     /// A port by number or name; the number 0 means the same as absence.
     IntOrString,
     /// A quantity of which zero means the same as absence.
@@ -42,13 +42,34 @@ pub enum FieldKind {
     /// A map of strings.
     Texts,
     /// A list of strings or numbers whose order matters.
-    Values,
+    Values(Scalar),
     /// A struct; if it is empty, that means the same as absence.
     Struct(&'static Type),
     /// Fields whose presence has a meaning even if there are none.
     Optional(&'static Type),
     /// A list of structs, and their key.
     List(&'static Type, Key),
+}
+
+/// A value that is no object or list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// A string.
+    Text,
+    /// A boolean.
+    Bool,
+    /// A number of 32 bits.
+    Int32,
+    /// A number of 64 bits.
+    Int64,
+    /// A time.
+    Time,
+    /// Anything.
+    Json,
+    /// A number of 32 bits, or a string.
+    IntOrString,
+    /// An amount of a resource.
+    Quantity,
 }
 
 impl Type {
@@ -59,11 +80,23 @@ impl Type {
 }
 
 macro_rules! kind {
-    (value) => {
-        FieldKind::Value
+    (text) => {
+        FieldKind::Value(Scalar::Text)
     };
-    (pointer) => {
-        FieldKind::Pointer
+    (bool) => {
+        FieldKind::Value(Scalar::Bool)
+    };
+    (int32) => {
+        FieldKind::Value(Scalar::Int32)
+    };
+    (int64) => {
+        FieldKind::Value(Scalar::Int64)
+    };
+    (time) => {
+        FieldKind::Value(Scalar::Time)
+    };
+    ({ $scalar:ident }) => {
+        FieldKind::Pointer(Scalar::$scalar)
     };
     (int_or_string) => {
         FieldKind::IntOrString
@@ -80,8 +113,8 @@ macro_rules! kind {
     (texts) => {
         FieldKind::Texts
     };
-    (values) => {
-        FieldKind::Values
+    ([$scalar:ident]) => {
+        FieldKind::Values(Scalar::$scalar)
     };
     ((?$of:ident)) => {
         FieldKind::Optional(&$of)
@@ -97,7 +130,7 @@ macro_rules! kind {
     };
 }
 
-/// Declares types: `?` marks pointers in Go, and lists name the key of their entries.
+/// Declares types: `?` and braces mark pointers in Go, and lists of objects name the key of their entries.
 macro_rules! types {
     ($($name:ident { $($field:ident: $kind:tt),* $(,)? })*) => {
         $(
@@ -109,7 +142,7 @@ macro_rules! types {
             };
         )*
 
-        /// All types of a pod template.
+        /// All types of a DaemonSet.
         pub static TYPES: &[&Type] = &[$(&$name),*];
     };
 }

@@ -1,7 +1,36 @@
 //! What the API server rejects in an update strategy.
 
+use std::fmt;
+
 use super::daemon_set::{Flavor, RollingUpdate, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
+
+/// Something that the API server refuses, or a webhook does.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The path of the field, as the server names it.
+    pub path: String,
+    /// What is wrong, as `field.Error` of k8s.io/apimachinery says it.
+    pub message: String,
+}
+
+impl Problem {
+    /// Returns whether another problem is the same, maybe of another entry of a list.
+    pub(crate) fn is_like(&self, other: &Problem) -> bool {
+        let plain = |problem: &Problem| problem.path.split(['[', ']']).step_by(2).collect::<String>();
+        self.message == other.message && plain(self) == plain(other)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The message of an unknown field names it.
+        match self.message.starts_with("unknown field") {
+            true => formatter.write_str(&self.message),
+            false => write!(formatter, "{}: {}", self.path, self.message),
+        }
+    }
+}
 
 /// The path of the fields that pace a rolling update.
 const ROLLING_UPDATE: &str = "spec.updateStrategy.rollingUpdate";
@@ -12,23 +41,25 @@ impl UpdateStrategy {
     ///
     /// Ported from `ValidateDaemonSetUpdateStrategy`, pkg/apis/apps/validation/validation.go, release 1.37.2, and from
     /// `validateDaemonSetUpdateStrategy`, pkg/webhook/daemonset/validating/daemonset_validation.go of OpenKruise 1.9.
-    pub fn problems(&self, flavor: Flavor) -> Vec<String> {
+    pub fn problems(&self, flavor: Flavor) -> Vec<Problem> {
         match self {
             UpdateStrategy::OnDelete => Vec::new(),
             UpdateStrategy::RollingUpdate(rolling) => rolling.problems(flavor),
-            UpdateStrategy::Unknown(_) => vec![
-                "spec.updateStrategy.type: Unsupported value: supported values: \"RollingUpdate\", \"OnDelete\""
-                    .to_owned(),
-            ],
+            UpdateStrategy::Unknown(given) => vec![Problem {
+                path: "spec.updateStrategy".to_owned(),
+                message: format!("Unsupported value: {given:?}: supported values: \"RollingUpdate\", \"OnDelete\""),
+            }],
         }
     }
 }
 
 impl RollingUpdate {
-    fn problems(&self, flavor: Flavor) -> Vec<String> {
+    fn problems(&self, flavor: Flavor) -> Vec<Problem> {
         let RollingUpdate { max_unavailable, max_surge, rolling_update_type, .. } = self;
         let mut problems = Vec::new();
-        let mut problem = |field: &str, text: &str| problems.push(format!("{ROLLING_UPDATE}.{field}: {text}"));
+        let mut problem = |field: &str, text: &str| {
+            problems.push(Problem { path: format!("{ROLLING_UPDATE}.{field}"), message: text.to_owned() });
+        };
         for (field, amount) in [("maxUnavailable", *max_unavailable), ("maxSurge", *max_surge)] {
             match amount {
                 IntOrPercent::Int(number) if number < 0 => {

@@ -75,6 +75,9 @@ macro_rules! wire {
     (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Vec<String> = $tag:tt, $($rest:tt)*) => {
         wire!(@field [string, repeated] [Vec<String>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
+    (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Vec<i32> = $tag:tt, $($rest:tt)*) => {
+        wire!(@field [int32, repeated, packed = "false"] [Vec<i32>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
+    };
     (@fields $head:tt $name:ident $done:tt $(#[$meta:meta])* $field:ident: Vec<$type:ident> = $tag:tt, $($rest:tt)*) => {
         wire!(@field [message, repeated] [Vec<$type>] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };

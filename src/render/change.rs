@@ -138,7 +138,6 @@ pub fn outcome(plan: &ChangePlan, page: &mut Page<'_>) {
     }
     if !plan.kind.changes_template() {
         writeln!(page);
-        made_by_server(plan, page);
         return revert(plan, page);
     }
     let number = outcome.revision.unwrap_or_default();
@@ -187,7 +186,8 @@ pub fn outcome(plan: &ChangePlan, page: &mut Page<'_>) {
     page.hint(&Fix::new("to watch", watch))
 }
 
-/// Writes the command that restores what was before the change.
+/// Writes what the server stored beside what was sent, and the command that restores what was before the change.
 pub fn revert(plan: &ChangePlan, page: &mut Page<'_>) {
+    made_by_server(plan, page);
     plan.revert.iter().for_each(|fix| page.hint(fix));
 }

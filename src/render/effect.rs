@@ -5,7 +5,7 @@ use super::style;
 use super::text::{count, some_of};
 use crate::report::age::format_age;
 use crate::report::change::{Change, ChangePath};
-use crate::report::plan::{Effect, Pace, PlanKind};
+use crate::report::plan::{Effect, Pace, PlanKind, Standstill};
 
 /// Writes the effect of changes: how many pods a new template replaces, the pace of a rolling update if they concern it, and
 /// the revisions that are deleted.
@@ -46,7 +46,17 @@ fn replaced(effect: &Effect) -> Option<String> {
         (Some(outdated), deleted) if outdated == deleted => {
             return Some(format!("{} deleted, and none replaced", will_be(deleted)));
         }
-        (Some(outdated), deleted) => (format!("{} replaced", will_be(outdated - deleted)), deleted),
+        (Some(outdated), _) if effect.not_replaced.is_none() => {
+            (format!("{} replaced (of those that could be read)", will_be(outdated)), 0)
+        }
+        (Some(outdated), deleted) => {
+            let pods = match &effect.standstill {
+                None => will_be(outdated - deleted),
+                Some(Standstill { replaced: 0, .. }) => format!("none of {} will be", of(outdated - deleted)),
+                Some(Standstill { replaced, .. }) => format!("{replaced} of {} will be", of(outdated - deleted)),
+            };
+            (format!("{pods} replaced"), deleted)
+        }
         (None, _) => (format!("{} desired {} will be replaced", effect.desired, plural(effect.desired, "pod")), 0),
     };
     let deleted = if deleted == 0 { String::new() } else { format!(", and {deleted} deleted") };
@@ -56,6 +66,7 @@ fn replaced(effect: &Effect) -> Option<String> {
 /// Says how many pods are replaced in all, if not all are at once.
 fn in_all(effect: &Effect, pace: Pace) -> String {
     let all = effect.outdated.zip(effect.not_replaced).map(|(outdated, not_replaced)| outdated - not_replaced);
+    let all = effect.standstill.as_ref().map_or(all, |standstill| Some(standstill.replaced));
     let later = all.filter(|all| pace.replaced_now.is_some_and(|now| 0 < now && now < *all));
     later.map_or_else(String::new, |all| format!(", and {all} in all"))
 }
@@ -103,6 +114,8 @@ fn now(effect: &Effect, pace: Pace) -> String {
         (Some(number), false) => format!("{number} are unavailable now"),
     };
     let (Some(replaced), Some(outdated)) = (pace.replaced_now, effect.outdated) else { return in_use };
+    // What is deleted on a node that is down is not replaced.
+    let replaced = effect.standstill.as_ref().map_or(replaced, |standstill| replaced.min(standstill.replaced));
     let before = effect.before.and_then(|before| before.replaced_now).filter(|before| *before > 0);
     let instead = before.map_or_else(String::new, |before| format!(" instead of {before}"));
     match (outdated, replaced) {
@@ -145,8 +158,12 @@ fn revisions(effect: &Effect) -> Option<String> {
     })
 }
 
+fn of(pods: i64) -> String {
+    format!("{pods} {}", plural(pods, "pod"))
+}
+
 fn will_be(pods: i64) -> String {
-    format!("{pods} {} will be", plural(pods, "pod"))
+    format!("{} will be", of(pods))
 }
 
 fn plural(number: i64, noun: &str) -> String {

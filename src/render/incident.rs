@@ -45,7 +45,7 @@ pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
         }
         IncidentCause::SchedulerSilent { scheduler } => {
             let ago = ago.map(|ago| format!(", for up to {ago}")).unwrap_or_default();
-            format!("{scheduler} has not tried to schedule new pods of {daemon_sets}{ago}")
+            format!("scheduler {scheduler:?} has not tried to schedule new pods of {daemon_sets}{ago}")
         }
         IncidentCause::PodsRefused { refused_by, namespace } => {
             let of = namespace.as_ref().map(|namespace| format!(" of namespace {namespace}")).unwrap_or_default();
@@ -59,6 +59,10 @@ pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
                     format!("admission webhook {name} cannot be called, which refuses pods of {daemon_sets}")
                 }
                 Refuser::Policy(name) => format!("admission policy {name} denies pods of {daemon_sets}"),
+                Refuser::LimitRange(name) => format!("limitrange {name}{of} refuses pods of {daemon_sets}"),
+                Refuser::Namespace(name) => {
+                    format!("namespace {name} is being deleted, so that no pods of {daemon_sets} are created")
+                }
             }
         }
         IncidentCause::NodesDown => {

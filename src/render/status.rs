@@ -214,7 +214,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     page.paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer });
     rollout.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {
-        page.paragraph(&not_accepted(accepted, rollout.faults.map_or(0, |faults| faults.waiting)), style::plain);
+        page.paragraph(&not_accepted(accepted, rollout), style::plain);
     }
     if let Some(hold) = &rollout.hold {
         page.paragraph(&held(hold, now), style::plain);
@@ -388,7 +388,8 @@ fn accepted_nodes(accepted: &AcceptedNodes) -> String {
 }
 
 /// Returns why a rollout does not count as complete although something is accepted.
-fn not_accepted(accepted: &Accepted, waiting: usize) -> String {
+fn not_accepted(accepted: &Accepted, rollout: &RolloutStatus) -> String {
+    let FaultCounts { waiting, revision, .. } = rollout.faults.unwrap_or_default();
     let from = if accepted.by_annotation { "the annotation kubectl-ds/accept" } else { "--accept" };
     if let Some(why) = &accepted.invalid {
         return format!("{from} accepts nothing: {why}");
@@ -411,6 +412,10 @@ fn not_accepted(accepted: &Accepted, waiting: usize) -> String {
             format!("{} not accepted by {from} ({names}){waiting}", count(nodes, "node"))
         }
     }];
+    if revision > 0 && !accepted.not_accepted.is_empty() {
+        let which = rollout.revision.as_ref().map_or("the revision".to_owned(), |it| format!("revision {}", it.number));
+        parts.push(format!("never accepted: {which} is at fault"));
+    }
     parts.extend(accepted.by.iter().filter_map(exceeds));
     let fine = |one: &&AcceptedNodes| !one.nodes.is_empty() && !one.exceeds();
     parts.extend(accepted.by.iter().filter(fine).map(|one| format!("accepted: {}", accepted_nodes(one))));

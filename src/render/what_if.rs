@@ -38,7 +38,7 @@ pub fn what_if(report: &WhatIfReport, shown: WhatIfDetail, page: &mut Page<'_>) 
     }
     if !report.admission_checked {
         writeln!(page);
-        page.paragraph("not checked in a dump: admission, and whether mounted volumes exist", style::context);
+        page.paragraph("not checked in a dump: admission", style::context);
     }
     incomplete(&report.incomplete, page)
 }

@@ -67,10 +67,12 @@ impl From<&str> for Fix {
 /// A kubectl command whose arguments may come from the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
+    /// The program, if it is not kubectl.
+    program: Option<&'static str>,
     arguments: Vec<Word>,
     names: Vec<String>,
-    /// What runs in a container.
-    runs: Vec<String>,
+    /// Whether it is not a command, but what to add to one: any of the names as the value of a flag, or by itself.
+    is_choice: bool,
 }
 
 /// One word of a command.
@@ -89,6 +91,18 @@ impl Command {
     /// Starts a command with its verb, resource and flags.
     pub fn kubectl(arguments: &[&str]) -> Self {
         Command { arguments: arguments.iter().copied().map(text).collect(), ..Command::default() }
+    }
+
+    /// Starts a command of OpenShift's `oc`, which takes kubectl's flags.
+    pub fn oc(arguments: &[&str]) -> Self {
+        Command { program: Some("oc"), ..Command::kubectl(arguments) }
+    }
+
+    /// Makes what may be added to a command: one of these values, for a flag unless it is empty.
+    pub fn choice(flag: &str, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let flag = (!flag.is_empty()).then(|| text(flag));
+        let names = values.into_iter().map(Into::into).collect();
+        Command { arguments: flag.into_iter().collect(), names, is_choice: true, ..Command::default() }
     }
 
     /// Adds a flag and its value.
@@ -143,29 +157,16 @@ impl Command {
         self
     }
 
-    /// Adds what runs in the container of a pod, whose name is one that kubectl does not take for a flag.
-    #[must_use]
-    pub(crate) fn running(mut self, words: Vec<String>) -> Self {
-        self.runs = words;
-        self
-    }
-
-    /// Returns the arguments of kubectl, without those that the user has to set.
-    pub(crate) fn words(&self) -> Vec<String> {
-        let known = self.arguments.iter().filter_map(|word| match word {
-            Word::Text(text) => Some(text.clone()),
-            Word::Variable { .. } => None,
-        });
-        known.chain(self.names.iter().cloned()).chain(self.run_words()).collect()
-    }
-
-    fn run_words(&self) -> impl Iterator<Item = String> {
-        let separator = (!self.runs.is_empty()).then(|| "--".to_owned());
-        separator.into_iter().chain(self.runs.iter().cloned())
-    }
-
     /// Returns the command for a shell, optionally in ASCII only.
     pub fn quoted(&self, ascii: bool) -> String {
+        if self.is_choice {
+            let (flag, _) = self.verbs();
+            let choices = self.names.iter().map(|name| match flag {
+                "" => quote(name, ascii).into_owned(),
+                flag => Command::default().flag(flag, name).quoted(ascii).split_off("kubectl ".len()),
+            });
+            return choices.collect::<Vec<_>>().join(", ");
+        }
         // After `--` kubectl takes no argument for a flag.
         let separator = self.names.iter().any(|name| name.starts_with('-')).then(|| "--".to_owned());
         let arguments = self.arguments.iter().map(|word| match word {
@@ -176,8 +177,8 @@ impl Command {
             }
         });
         let names = self.names.iter().map(|name| quote(name, ascii).into_owned());
-        let runs = self.run_words().map(|word| quote(&word, ascii).into_owned());
-        let words = ["kubectl".to_owned()].into_iter().chain(arguments).chain(separator).chain(names).chain(runs);
+        let program = self.program.unwrap_or("kubectl").to_owned();
+        let words = [program].into_iter().chain(arguments).chain(separator).chain(names);
         let words: Vec<String> = words.collect();
         words.join(" ")
     }
@@ -236,7 +237,7 @@ pub enum Origin {
 impl Origin {
     /// Completes what is suggested, so that it does not reach another cluster unnoticed.
     pub fn complete(&self, fix: &mut Fix) {
-        let Some(command) = &mut fix.command else { return };
+        let Some(command) = fix.command.as_mut().filter(|command| !command.is_choice) else { return };
         match self {
             Origin::Cluster(flags) => *command = std::mem::take(command).with(flags),
             Origin::Dump(flags) if command.reads_dumps() => *command = std::mem::take(command).with(flags),
@@ -265,13 +266,15 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_in_a_container_stays_behind_all_flags() {
-        let exec = Command::kubectl(&["exec"]).name("pod/agent-x").running(vec!["ls".to_owned(), "-a b".to_owned()]);
-        let mut fix = Fix::new("to run it", exec);
-        Origin::Cluster(Command::default().flag("--context", "prod")).complete(&mut fix);
-        let exec = fix.command.unwrap();
-        assert_eq!(exec.to_string(), "kubectl exec --context prod pod/agent-x -- ls '-a b'");
-        assert_eq!(exec.words(), ["exec", "--context", "prod", "pod/agent-x", "--", "ls", "-a b"]);
+    fn what_is_added_to_a_command_is_quoted_as_it_is() {
+        let choice = |flag, values: &[&str]| {
+            let mut fix = Fix::new("add", Command::choice(flag, values.iter().copied()));
+            Origin::Cluster(Command::default().flag("--context", "prod")).complete(&mut fix);
+            fix.command.unwrap().to_string()
+        };
+        assert_eq!(choice("-n", &["team"]), "-n team");
+        assert_eq!(choice("-n", &["$(reboot)", "--all"]), "-n '$(reboot)', '-n=--all'");
+        assert_eq!(choice("", &["agent", "a b"]), "agent, 'a b'");
     }
 
     #[test]

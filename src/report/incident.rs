@@ -75,4 +75,8 @@ pub enum Refuser {
     UnavailableWebhook(String),
     /// An admission policy.
     Policy(String),
+    /// A LimitRange, by its name.
+    LimitRange(String),
+    /// A namespace that is being deleted.
+    Namespace(String),
 }

@@ -111,11 +111,13 @@ impl PlanKind {
 pub struct Effect {
     /// How many nodes should have a pod.
     pub desired: i64,
-    /// The nodes that become eligible and get a pod at once, by name; empty if nodes could not be read.
+    /// The nodes that get a pod at once, by name, because they become eligible, or because the API server refuses them one of the
+    /// present template and not of the new one; empty if nodes could not be read.
     pub nodes_gained: Vec<String>,
     /// The nodes that are no longer eligible and lose their pod at once, by name; empty if nodes could not be read.
     pub nodes_lost: Vec<String>,
-    /// How many pods are of another revision than the DaemonSet's after the change; absent if unknown.
+    /// How many pods are of another revision than the DaemonSet's after the change; absent if unknown. If nodes could not be read,
+    /// those of nodes that are not eligible count, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<i64>,
     /// How many of them are deleted without being replaced: their node is not eligible, or has another pod of the revision;
@@ -128,11 +130,34 @@ pub struct Effect {
     /// The pace of a rolling update after the change; absent under OnDelete, and if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Pace>,
+    /// Where the controller comes to a standstill although pods are left to replace, on the nodes as they are; absent if it does
+    /// not, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standstill: Option<Standstill>,
     /// The pods that the controller deletes because nodes may no longer have two pods: the newer one of each.
     pub surge_pods_deleted: Vec<PodOnNode>,
     /// The revisions that the controller deletes, oldest first; absent if the limit is not changed or if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revisions_deleted: Option<Vec<i64>>,
+}
+
+/// Where a rolling update comes to a standstill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Standstill {
+    /// How many pods are replaced before that.
+    pub replaced: i64,
+    /// How many pods of another revision are left on eligible nodes.
+    pub left: i64,
+    /// The nodes that use up the limit, by name.
+    pub held_by: Vec<String>,
+    /// Those of them that are down, by name: their pods stay Terminating, and new ones do not start.
+    pub down: Vec<String>,
+    /// The least `maxUnavailable` with which the controller gets to the end, as long as these nodes stay as they are; absent with
+    /// surge, and if many available pods would be deleted at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<i64>,
 }
 
 /// The pace of a rolling update.
@@ -293,6 +318,8 @@ pub enum WarningCode {
     OriginalStrategyLost,
     /// No old revisions are retained.
     NoHistory,
+    /// The rolling update comes to a standstill, because of nodes that use up its limit.
+    Blocks,
     /// A rolling update may replace the pods of all nodes at once.
     AllAtOnce,
     /// A rolling update takes an hour or more, because of `minReadySeconds`.
@@ -301,6 +328,8 @@ pub enum WarningCode {
     DisruptionBudget,
     /// Pods of an older revision become unavailable, so that they are replaced at once regardless of the limit.
     ReplacedRegardless,
+    /// Pods that are ready, but not yet for `minReadySeconds`, are deleted all at once.
+    ReadyPodsDeleted,
     /// Two pods of a node need the same host port, so that surge cannot work.
     HostPort,
     /// The newer pod is deleted on nodes with two.

@@ -136,22 +136,31 @@ reason_codes! {
     /// The namespace is being deleted, or is gone, so that no pod is created in it.
     /// The template is right. Find what keeps the namespace: the conditions of its status name it.
     NamespaceTerminating: Cluster, Never;
+    /// The API server or what is behind it could not create the pod, whatever the pod is like.
+    /// Act on the message: etcd is out of space, the API server is overloaded or times out, or the controller lacks a permission.
+    /// Otherwise wait: the controller tries again.
+    ApiServerFailing: Cluster, Never;
     /// A resource quota denied the pod.
-    /// Raise the quota, or free some of it.
+    /// Raise the quota, or free some of it. The latter does not help if one pod takes more than all of it.
     QuotaExceeded: Cluster, Never;
-    /// A LimitRange denied the pod.
-    /// Change the resources in the template, or the LimitRange.
+    /// A LimitRange denied the pod, or has set a default limit that is lower than a request.
+    /// Change the resources in the template, or the LimitRange, which the message names. A default limit is not in the template:
+    /// set one there, or raise the default.
     LimitRangeViolation: Admission, Never;
     /// Pod security admission denied the pod.
     /// Set the `securityContext` in the template as the level requires. Host paths, host namespaces and host ports need level
     /// `privileged`, most volume types need `baseline`, and no `securityContext` makes up for it: ask the owner of the namespace
     /// to label it `pod-security.kubernetes.io/enforce=LEVEL`, or move the DaemonSet to a namespace with that label.
     PodSecurityDenied: Admission, Never;
+    /// No security context constraint (OpenShift) or PodSecurityPolicy that the service account may use allows the pod.
+    /// The template may be right: an administrator has to grant the service account a constraint that allows it.
+    SecurityConstraintDenied: Admission, Never;
     /// An admission webhook or policy denied the pod.
-    /// Change the template accordingly, or the webhook or policy.
+    /// Change the template to what it demands, or exempt it there. A webhook or policy that has failed itself is to be mended.
     WebhookDenied: Admission, Never;
     /// An admission webhook could not be called.
-    /// Restore the service behind the webhook, or correct its configuration.
+    /// Restore the service behind the webhook, or correct its configuration. If the pods behind it need a node that is not ready
+    /// without this DaemonSet, exempt the namespace, set `failurePolicy: Ignore`, or delete the configuration for the time being.
     WebhookUnavailable: Cluster, Never;
     /// The service account does not exist.
     /// Create it with its role bindings, or correct `serviceAccountName`.
@@ -163,8 +172,9 @@ reason_codes! {
     /// Create it, or correct `runtimeClassName`.
     RuntimeClassMissing: Revision, Never;
     /// The API server rejected the pod for another reason.
-    /// Correct the template; the message names the field.
-    PodSpecRejected: Revision, Never;
+    /// Correct the template only if it has the field that the message names. Otherwise admission has set it, or the words are those
+    /// of an admission plugin that demands something.
+    PodSpecRejected: Admission, Never;
     /// The pod is not created yet.
     /// Wait: the controller creates pods in growing batches.
     CreatePending: Time, Always;
@@ -210,7 +220,7 @@ reason_codes! {
     /// The scheduler rejects the node for a reason that has no code of its own.
     /// Read the scheduler's message.
     SchedulerRejected: Placement, Never;
-    /// The kubelet rejected the pod.
+    /// The kubelet rejected the pod, or ended it because the node was shutting down.
     /// Read the kubelet's reason: the node changed after the pod was bound.
     KubeletRejected: Revision, Never;
     /// The pod has failed, and the controller waits before it recreates it.
@@ -220,26 +230,33 @@ reason_codes! {
     /// Set requests to what the pods use, or free the node.
     Evicted: Node, Never;
     /// An image cannot be pulled.
-    /// Correct the image, or add `imagePullSecrets` for its registry.
+    /// The message tells why, and the advice follows from it: the name or tag of the image, its platform,
+    /// credentials, the registry, the network, or the disk of the node.
     ImagePullFailed: Revision, Never;
     /// A container cannot be created from its configuration.
-    /// Create the ConfigMap, Secret or key that the message names, or correct the template.
+    /// Create the ConfigMap, Secret or key that the message names, or mend what it tells: the command, the user, a
+    /// mount, or the container runtime of the node.
     ContainerConfigError: Revision, Never;
     /// A container crashes repeatedly.
     /// Read the log of the previous run: `kubectl logs --previous`. With exit code 0 the command has ended; the command
     /// of a DaemonSet's container must keep running.
     CrashLooping: Revision, Never;
+    /// The kubelet kills a container because its liveness or startup probe fails.
+    /// Raise `timeoutSeconds` or `failureThreshold` of the probe, or find out why the container does not pass it.
+    LivenessFailing: Revision, Never;
     /// A container was OOMKilled.
-    /// Raise the memory limit, or find out what uses the memory.
+    /// Raise the memory limit, or free memory on the node if it ran out of memory.
     OOMKilled: Revision, Never;
     /// An init container has not completed.
     /// Read its log: `kubectl logs -c`.
     InitBlocked: Revision, AtStart;
     /// The pod sandbox cannot be created.
-    /// Check the network plugin and the container runtime on the node.
+    /// The message tells why: the network plugin, its addresses, the RuntimeClass, or the container runtime on the
+    /// node.
     SandboxFailed: Revision, Never;
     /// A volume cannot be mounted.
-    /// Create what is to be mounted, or check the volume's driver.
+    /// Create what is to be mounted, or mend what the message tells: the path on the node, the driver, or the server
+    /// of the volume.
     MountFailed: Revision, Never;
     /// The containers are running, but one is not ready.
     /// Fix the probe, or what keeps it from succeeding.
@@ -327,23 +344,6 @@ impl ReasonCode {
     /// Returns whether the state of the node is the reason, so that what its pods do follows from it.
     pub fn is_state_of_node(self) -> bool {
         self.class() == Class::Node || self == ReasonCode::NotReadyNotTolerated
-    }
-
-    /// Returns whether the pod has too little room beside the other pods of its node.
-    pub fn is_lack_of_room(self) -> bool {
-        self.class() == Class::Room
-    }
-
-    /// Returns whether the template can be the cause, so that pods of another revision may do better on the same node.
-    pub fn can_be_template(self) -> bool {
-        match self.class() {
-            // A template decides what a pod takes of a node, but each is one pod.
-            Class::Room => self != ReasonCode::TooManyPods,
-            // What takes too long may be the template's; what only terminates or is not created yet has none.
-            Class::Time => !matches!(self, ReasonCode::CreatePending | ReasonCode::Terminating),
-            Class::Revision | Class::Placement | Class::Admission => true,
-            Class::Node | Class::Cluster | Class::Surplus | Class::Unknown => false,
-        }
     }
 }
 

@@ -41,15 +41,19 @@ pub(super) fn template_effect(
     is_same_template: bool,
 ) -> Option<Effect> {
     let facts = Facts::new(before.index, after);
-    let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, &facts);
+    let (mut nodes_gained, nodes_lost) = nodes_gained_and_lost(before, &facts);
     if after.flavor() == Flavor::Advanced {
         let changes_nodes = !nodes_gained.is_empty() || !nodes_lost.is_empty();
         let unknown = Effect { before: None, after: None, ..effect_by_status(before.daemon_set, after) };
         return changes_nodes.then_some(Effect { nodes_gained, nodes_lost, ..unknown });
     }
     let creation_is_refused = is_same_template && before.still_refuses_pods();
+    if !is_same_template && before.creation_is_refused() {
+        nodes_gained.extend(nodes_that_wait(before, &facts, hash));
+        nodes_gained.sort();
+    }
     let effect = match is_read(before) {
-        false => effect_by_status(after, after),
+        false => Effect { outdated: outdated(&facts, hash), ..effect_by_status(after, after) },
         true => ControllerView { facts: &facts, hash, creation_is_refused }.effect(after),
     };
     Some(Effect { before: None, nodes_gained, nodes_lost, ..effect })
@@ -64,6 +68,23 @@ pub(in crate::rollout) fn nodes_gained_and_lost(before: &Facts<'_>, after: &Fact
         nodes.map(|(node, _)| node.node.to_owned()).collect()
     };
     (of((false, true)), of((true, false)))
+}
+
+/// Returns the nodes whose pods the API server refuses, and that get one of another template, as far as is known.
+fn nodes_that_wait(before: &Facts<'_>, after: &Facts<'_>, hash: &str) -> Vec<String> {
+    if before.index.snapshot.is_admitted(after.daemon_set, hash) == Some(false) {
+        return Vec::new();
+    }
+    let nodes = before.node_pods.iter().zip(&after.node_pods);
+    let waits = nodes.filter(|(before, after)| before.should_run() && after.should_run() && after.pods.is_empty());
+    waits.map(|(node, _)| node.node.to_owned()).collect()
+}
+
+/// Returns how many pods that could be read are of other revisions; `None` if they could not be read.
+fn outdated(facts: &Facts<'_>, hash: &str) -> Option<i64> {
+    let is_outdated =
+        |pod: &&Pod| !pod.metadata.is_terminating() && !daemon_pods::is_updated(facts.daemon_set, Some(hash), pod);
+    facts.pods_known.then(|| int(facts.pods().filter(is_outdated).count()))
 }
 
 /// Pods that the controller would delete because a surge ends: the newer one of each node with two.
@@ -140,6 +161,7 @@ impl<'a> ControllerView<'_, 'a> {
             not_replaced: Some(int(not_replaced)),
             before: self.pace(before, nodes, desired),
             after: self.pace(after, &nodes_after, desired),
+            standstill: None,
             surge_pods_deleted,
             revisions_deleted: None,
         }
@@ -210,6 +232,7 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
         not_replaced: None,
         before: pace(before),
         after: pace(after),
+        standstill: None,
         surge_pods_deleted: Vec::new(),
         revisions_deleted: None,
     }

@@ -11,13 +11,13 @@ use super::status::held;
 use crate::coverage::gaps;
 use crate::coverage::incidents::Incidents;
 use crate::coverage::options::Options;
-use crate::coverage::walk::daemon_set_coverage;
+use crate::coverage::walk::judge_daemon_set;
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::{Affected, Counts, DaemonSetCoverage};
+use crate::report::coverage::{Affected, Counts};
 use crate::report::incident::Incident;
 use crate::report::list::{ListReport, ListRow};
 use crate::report::rollout_status::Verdict;
@@ -29,11 +29,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let mut rows: Vec<ListRow> = index
         .daemon_sets()
         .into_iter()
-        .map(|daemon_set| {
-            let facts = Facts::new(&index, daemon_set);
-            let coverage = daemon_set_coverage(&facts, &Options::default());
-            row_of(facts, coverage, Some(&mut incidents))
-        })
+        .map(|daemon_set| row_of(Facts::new(&index, daemon_set), Some(&mut incidents)))
         .collect();
     // The sort is stable: equals stay in the order of namespace and name.
     rows.sort_by_key(|row| row.severity);
@@ -75,24 +71,25 @@ pub fn note_rollouts(incidents: &mut [Incident], snapshot: &Snapshot) {
 }
 
 /// Returns the row of a DaemonSet.
-pub(super) fn row(facts: Facts<'_>, coverage: DaemonSetCoverage) -> ListRow {
-    row_of(facts, coverage, None)
+pub(super) fn row(facts: Facts<'_>) -> ListRow {
+    row_of(facts, None)
 }
 
-fn row_of(facts: Facts<'_>, coverage: DaemonSetCoverage, incidents: Option<&mut Incidents>) -> ListRow {
-    let daemon_set = facts.daemon_set;
+fn row_of(facts: Facts<'_>, incidents: Option<&mut Incidents>) -> ListRow {
+    let judged = judge_daemon_set(&facts, &Options::default());
+    let (daemon_set, coverage) = (facts.daemon_set, &judged.coverage);
     let template = &daemon_set.spec.template.spec;
     let troubles = coverage.troubles();
     let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
     let (coverage, verdict, lacks_nodes, hold) = match is_plain {
         true => {
             if let Some(incidents) = incidents {
-                incidents.add(&facts, &coverage, &Options::default(), Some(false));
+                incidents.add(&facts, coverage, &Options::default(), Some(false));
             }
-            (coverage, Verdict::Complete, false, None)
+            (judged.coverage, Verdict::Complete, false, None)
         }
         false => {
-            let situation = Situation::of(facts, coverage);
+            let situation = Situation::of(facts, judged);
             let step = situation.next_step();
             let judged = verdict(&situation, &step);
             let faults = Faults::new(&situation, &step, judged, suspect(&situation).as_ref());

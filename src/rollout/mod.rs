@@ -2,8 +2,8 @@
 //!
 //! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
 //! for each DaemonSet; [`history`] lists revisions, and [`timeline`] the rollouts of all DaemonSets; [`recent_changes`] adds those of nodes; [`undo`], [`restart`],
-//! [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`] and what may go wrong
-//! ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when
+//! [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`], a [`forecast`] of where it
+//! comes to a standstill, and what else may go wrong ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when
 //! the controller has acted.
 //! [`partition`] stages a rollout node by node.
 
@@ -16,6 +16,9 @@ pub(crate) mod effect;
 #[cfg(feature = "live")]
 pub(crate) mod events;
 pub mod fleet;
+mod forecast;
+#[cfg(feature = "live")]
+pub(crate) mod harm;
 pub mod history;
 #[cfg(feature = "live")]
 pub(crate) mod new_pods;
@@ -29,6 +32,7 @@ pub mod recent_changes;
 pub(crate) mod replacement_warnings;
 pub(crate) mod restart;
 pub(crate) mod retry;
+pub mod rollback;
 pub mod set;
 pub mod situation;
 #[cfg(feature = "live")]

@@ -1,5 +1,6 @@
-//! The pods that the API server is asked about, in dry runs, after it has refused new pods of a DaemonSet: whether it still
-//! refuses those of the current revision, and whether it would create those of the revision to return to.
+//! The pods that the API server is asked about, in dry runs: after it has refused new pods of a DaemonSet, whether it still
+//! refuses those of the current revision, and whether it would create those of the revision to return to; and before pods are
+//! replaced by those of another template, whether it would create these.
 
 use serde_json::{Value, json};
 
@@ -45,16 +46,15 @@ pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     trials
 }
 
-/// Returns a pod of the template that a DaemonSet is to get, unless the API server has refused none or was asked already; the
-/// hash is empty if the template has no revision yet.
+/// Returns a pod of the template that a DaemonSet is to get, unless the API server was asked already; the hash is empty if the
+/// template has no revision yet.
 pub(crate) fn trial_of(snapshot: &Snapshot, daemon_set: &DaemonSet, hash: &str, template: &Template) -> Option<Trial> {
     let index = Index::new(snapshot);
     let is_asked = snapshot.is_admitted(daemon_set, hash).is_some();
-    let is_wanted = !is_asked && Facts::new(&index, daemon_set).creation_is_refused();
-    is_wanted.then(|| trial(&index, daemon_set, hash, template)).flatten()
+    (!is_asked).then(|| trial(&index, daemon_set, hash, template)).flatten()
 }
 
-/// Returns a pod of the current revision, of which pods are to be recreated, unless the API server was asked already.
+/// Returns a pod of the current revision, unless the API server was asked already.
 pub(crate) fn trial_of_current(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Trial> {
     let index = Index::new(snapshot);
     let Facts { revisions, .. } = Facts::new(&index, daemon_set);

@@ -1,9 +1,16 @@
 //! What another pace of a rolling update may break.
 
-use crate::model::daemon_set::DaemonSet;
+use crate::facts::Facts;
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::int_or_percent::int;
+use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::Snapshot;
+use crate::report::age::{format_age, seconds_between};
+use crate::report::count_and;
 use crate::report::plan::{Effect, Pace, Warning, WarningCode};
+use crate::scheduling::daemon_pods::available_since;
+use crate::scheduling::rolling_update::rolling_update;
 
 /// The least time of a rollout that is pointed out, in seconds.
 const SLOW_ROLLOUT: i64 = 3600;
@@ -39,7 +46,7 @@ pub(super) fn pace_warnings(
     }
     let was_slower = before.is_some_and(|before| before.min_rollout_seconds >= pace.min_rollout_seconds);
     if pace.min_rollout_seconds >= SLOW_ROLLOUT && !was_slower {
-        let duration = crate::report::age::format_age(pace.min_rollout_seconds);
+        let duration = format_age(pace.min_rollout_seconds);
         let seconds = after.spec.min_ready_seconds;
         let allowed = pace.allowed;
         let message = format!(
@@ -103,6 +110,30 @@ fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot)
     exceeded.collect()
 }
 
+/// Warns of pods that are ready, but not yet for `minReadySeconds`: the controller deletes them at once, beside what the limit
+/// allows (`rollingUpdate`, pkg/controller/daemon/update.go, release 1.37.2). A surge takes no pod away.
+pub(super) fn ready_pods_deleted(facts: &Facts<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
+    let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
+    if !is_rolled_out || after.flavor() == Flavor::Advanced || !facts.nodes_known || !facts.pods_known {
+        return None;
+    }
+    let (now, seconds) = (facts.ready_clock(), after.spec.min_ready_seconds);
+    let step = rolling_update(after, hash, &facts.node_pods, now).ok().filter(|step| !step.surges)?;
+    let ready: Vec<&Pod> = step.delete.iter().copied().filter(|pod| pod.is_ready()).collect();
+    let until = ready.iter().filter_map(|pod| available_since(pod, seconds)).max()?;
+    if int(step.used_by.len()) <= step.allowed {
+        return None;
+    }
+    let deletes = if ready.len() == 1 { "it" } else { "all" };
+    let message = format!(
+        "{} ready, but not yet for minReadySeconds ({}): the controller deletes {deletes} at once; wait {}",
+        count_and(ready.len(), "pod", ["is", "are"]),
+        format_age(seconds),
+        format_age(seconds_between(now, until))
+    );
+    Some(Warning::new(WarningCode::ReadyPodsDeleted, message))
+}
+
 /// Warns of the newer pods of nodes with two, which the controller deletes if the surge ends.
 pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
     let message = match effect.surge_pods_deleted.len() {
@@ -118,8 +149,10 @@ pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
 mod tests {
     use serde_json::json;
 
-    use super::{pace_warnings, template_at_once};
-    use crate::coverage::test_support::world;
+    use super::{pace_warnings, ready_pods_deleted, template_at_once};
+    use crate::coverage::test_support::{CURRENT, at, world};
+    use crate::facts::Facts;
+    use crate::facts::index::Index;
     use crate::report::plan::{Effect, Pace, WarningCode};
 
     fn effect(desired: i64, after: Pace) -> Effect {
@@ -132,6 +165,7 @@ mod tests {
             not_replaced,
             before,
             after: Some(after),
+            standstill: None,
             surge_pods_deleted: Vec::new(),
             revisions_deleted,
         }
@@ -168,6 +202,53 @@ mod tests {
             let warnings = pace_warnings(before, &effect(desired, after), daemon_set, &snapshot);
             let codes: Vec<WarningCode> = warnings.iter().map(|warning| warning.code).collect();
             assert_eq!(codes, expected, "{before:?} {after:?} {desired}");
+        }
+    }
+
+    /// Pods of an older revision, each ready since a time or not at all.
+    fn ready_since(strategy: serde_json::Value, times: &[Option<&str>]) -> Option<String> {
+        let mut world = world()
+            .revision("hash1", 1)
+            .daemon_set(json!({"spec": {"updateStrategy": strategy, "minReadySeconds": 600}}));
+        let labels = json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
+        for (number, time) in times.iter().enumerate() {
+            let (node, pod) = (format!("n{number}"), format!("agent-{number}"));
+            let status = if time.is_some() { "True" } else { "False" };
+            let ready =
+                json!({"type": "Ready", "status": status, "lastTransitionTime": at(time.unwrap_or("11:00:00"))});
+            let patch = json!({"metadata": {"labels": labels}, "status": {"conditions": [ready]}});
+            world = world.node(&node, json!({})).pod(&pod, &node, patch);
+        }
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let facts = Facts::new(&index, &snapshot.daemon_sets[0]);
+        ready_pods_deleted(&facts, &snapshot.daemon_sets[0], CURRENT).map(|warning| warning.message)
+    }
+
+    #[test]
+    fn ready_pods_that_are_not_available_yet_are_warned_of_if_more_are_deleted_than_the_limit_allows() {
+        let (late, soon, long_ago) = (Some("11:59:00"), Some("11:52:00"), Some("11:00:00"));
+        let unavailable = |number: i64| json!({"rollingUpdate": {"maxUnavailable": number}});
+        let all = "ready, but not yet for minReadySeconds (10m): the controller deletes all at once; wait 9m";
+        let soon_all = "ready, but not yet for minReadySeconds (10m): the controller deletes all at once; wait 2m";
+        let one = "1 pod is ready, but not yet for minReadySeconds (10m): the controller deletes it at once; wait 9m";
+        for (strategy, times, expected) in [
+            (unavailable(2), &[late; 8][..], Some(format!("8 pods are {all}"))),
+            (unavailable(2), &[soon; 8], Some(format!("8 pods are {soon_all}"))),
+            (unavailable(2), &[soon, late, soon, long_ago], Some(format!("3 pods are {all}"))),
+            (unavailable(1), &[late, None, long_ago], Some(one.to_owned())),
+            // No more than the limit allows anyway.
+            (unavailable(2), &[late, late, long_ago], None),
+            (unavailable(8), &[late; 8], None),
+            (unavailable(1), &[late, long_ago], None),
+            // They are not ready, and replacing them costs nothing.
+            (unavailable(1), &[None, None, None], None),
+            (unavailable(1), &[long_ago; 4], None),
+            // A surge takes no pod away, and under OnDelete the controller takes none.
+            (json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}), &[late; 8], None),
+            (json!({"type": "OnDelete"}), &[late; 8], None),
+        ] {
+            assert_eq!(ready_since(strategy.clone(), times), expected, "{strategy} {times:?}");
         }
     }
 

@@ -3,12 +3,15 @@
 use super::change_warnings::{self, holder, lost_original, who_puts_back};
 use super::effect::SurgePods;
 use super::partition::is_skipped;
+use super::partition::plan::{self as partition, Amount, StageRequest};
+use super::partition::template::NewTemplate;
 use super::partition::way_out::Continued;
 use super::proposal::{Planned, Proposal};
 use super::situation::{RolloutNode, Situation};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
+use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::Plan;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
@@ -102,6 +105,17 @@ fn not_rolled_back(before: &Situation<'_>) -> Option<Warning> {
     Some(Warning { fix: Some(undo), ..Warning::new(WarningCode::RolledBackBefore, message) })
 }
 
+/// Suggests to update the nodes that can be without the controller, if that is possible.
+fn one_by_one(before: &Situation<'_>) -> Option<Fix> {
+    let none_stays = Amount::Keep(IntOrPercent::Int(0));
+    let max_unavailable = Some(IntOrPercent::Int(1));
+    let request = StageRequest::new(none_stays, NewTemplate::Live, String::new());
+    let request = StageRequest { max_unavailable, ..request };
+    partition::plan(before, &request, None).ok().filter(|planned| !planned.stage.nodes.is_empty())?;
+    let again = Continued::of_request(&name_of(before.daemon_set), &request).again()?;
+    Some(Fix::new("to update the other nodes one by one instead", again))
+}
+
 fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     let daemon_set = before.daemon_set;
     let proposal = Proposal::new(before, plan);
@@ -115,6 +129,9 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     if daemon_set.flavor() == Flavor::Apps {
         let effect = proposal.effect();
         report.warnings.extend(proposal.pace_warnings(&effect));
+        // `set` changes no pace of a hold.
+        let blocks = report.warnings.iter_mut().filter(|warning| resumes && warning.code == WarningCode::Blocks);
+        blocks.for_each(|warning| warning.fix = one_by_one(before));
         report.effect = Some(effect);
         report.incomplete = proposal.unread(resumes);
     }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::change_warnings::{self, Written};
 use super::effect::{effect, template_effect};
-use super::pace_warnings::{pace_warnings, surge_pods_deleted, template_at_once};
+use super::forecast;
+use super::pace_warnings::{pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::situation::Situation;
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
@@ -76,13 +77,18 @@ impl<'s, 'a> Proposal<'s, 'a> {
 
     /// Computes what it means for the cluster, if the template stays.
     pub(super) fn effect(&self) -> Effect {
-        effect(self.before, &self.after)
+        let hash = self.before.current_hash().unwrap_or_default();
+        let standstill = forecast::standstill(self.before, &self.after, hash, true);
+        Effect { standstill, ..effect(self.before, &self.after) }
     }
 
     /// Returns what the pace of the controller may break after the change.
     pub(super) fn pace_warnings(&self, effect: &Effect) -> Vec<Warning> {
         let pace = pace_warnings(effect.before, effect, &self.after, self.before.index.snapshot);
-        surge_pods_deleted(effect).into_iter().chain(pace).collect()
+        let blocks = effect.standstill.as_ref().map(|standstill| forecast::warning(standstill, &self.after));
+        let hash = self.before.current_hash().unwrap_or_default();
+        let ready = self.changes_strategy().then(|| ready_pods_deleted(self.before, &self.after, hash)).flatten();
+        blocks.into_iter().chain(surge_pods_deleted(effect)).chain(ready).chain(pace).collect()
     }
 
     /// Returns what may go wrong as the controller replaces pods under another update strategy; `None` if it replaces none.
@@ -164,8 +170,12 @@ pub(super) fn propose_template(
     }
     let (after, hash) = (daemon_set.with_template(&template), to.map_or("", |to| to.object.hash()));
     warnings.extend(replacement_warnings(before, &Replacement::of_template(&after, hash, to.is_none())));
-    report.effect = template_effect(before, &after, hash, to.is_none());
-    warnings.extend(report.effect.as_ref().and_then(template_at_once));
+    let effect = template_effect(before, &after, hash, to.is_none());
+    let standstill = forecast::standstill(before, &after, hash, to.is_none());
+    warnings.splice(0..0, standstill.as_ref().map(|standstill| forecast::warning(standstill, &after)));
+    warnings.extend(ready_pods_deleted(before, &after, hash));
+    warnings.extend(effect.as_ref().and_then(template_at_once));
+    report.effect = effect.map(|effect| Effect { standstill, ..effect });
     proposal.planned(report)
 }
 
@@ -311,6 +321,26 @@ mod tests {
         for resources in unread("RollingUpdate") {
             assert_eq!(resources, ["nodes", "pods", "controllerrevisions", "events"]);
         }
+    }
+
+    /// Without permission to read nodes, the pods of the namespace are known all the same.
+    #[test]
+    fn the_pods_that_could_be_read_are_counted_without_nodes() {
+        let outdated = |kinds: &[Kind]| {
+            let mut world = of_type("RollingUpdate").daemon_set(json!({"status": {"desiredNumberScheduled": 8}}));
+            for &kind in kinds {
+                let cause = GapCause::Forbidden(format!("list {}", kind.resource()));
+                world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+            }
+            if kinds.contains(&Kind::Nodes) {
+                world.snapshot.nodes.clear();
+            }
+            plans(world).map(|plan| plan.effect.map(|effect| (effect.desired, effect.outdated, effect.not_replaced)))
+        };
+        // One pod has the template of revision 1, and one is terminating.
+        assert_eq!(outdated(&[Kind::Nodes]), [Some((8, Some(2), None)), Some((8, Some(3), None))]);
+        assert_eq!(outdated(&[Kind::Nodes, Kind::Pods]), [Some((8, None, None)), Some((8, None, None))]);
+        assert_eq!(outdated(&[]), [Some((4, Some(2), Some(0))), Some((4, Some(3), Some(0)))]);
     }
 
     /// The facts of the DaemonSet as it is are given; those of what it becomes are built only if they may differ.

@@ -1,18 +1,22 @@
 //! Warnings before pods are replaced: that their template fails, that the API server refuses new pods, and which pods
 //! would not be recreated.
 
-use super::situation::Situation;
-use super::situation::suspect::{not_by_their_node, suspect};
-use crate::coverage::{creation_refusal, exceeds_quota, is_refused_like_controller, refusal_reason};
+use super::forecast::is_down;
+use super::rollback::rollback;
+use super::situation::fault::not_by_their_node;
+use super::situation::suspect::suspect;
+use super::situation::{RolloutNode, Situation};
+use crate::coverage::{
+    Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal, exceeds_quota, have_same_cause,
+    is_refused_like_controller, refusal_reason,
+};
 use crate::facts::Facts;
-use crate::facts::index::Index;
-use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
-use crate::report::plan::{Warning, WarningCode};
-use crate::report::reason::{Class, Reason};
+use crate::report::plan::{ChangePlan, Warning, WarningCode};
+use crate::report::reason::Reason;
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and};
 use crate::scheduling::daemon_pods;
@@ -59,19 +63,43 @@ impl<'a> Replacement<'a> {
     /// Returns why the API server refuses new pods, and whether it is certain that it refuses those that replace the others;
     /// `None` if it would create them.
     fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
-        let of_controller = creation_refusal(situation)?;
+        let of_controller = creation_refusal(situation).map(|refusal| refusal.reason());
         let snapshot = situation.index.snapshot;
         let hash = if self.is_same_template { situation.current_hash() } else { Some(self.hash) };
         let Some(admission) = hash.and_then(|hash| snapshot.admission(self.after, hash)) else {
-            return situation.still_refuses_pods().then_some((of_controller, false));
+            return Some((of_controller.filter(|_| situation.still_refuses_pods())?, false));
         };
         let message = admission.refusal.as_ref()?;
         let asked = refusal_reason(snapshot, self.after, message);
+        let Some(of_controller) = of_controller else {
+            let is_certain = !exceeds_quota(message) && !is_about_people(situation, message);
+            return (!self.is_same_template).then_some((asked, is_certain));
+        };
         // Users may be refused what the controller is not, and the pods that are replaced give back their quota.
         let is_certain = is_refused_like_controller(situation, message) && !exceeds_quota(message);
         let is_gone = !situation.still_refuses_pods();
         Some((if is_certain || is_gone { asked } else { of_controller }, is_certain))
     }
+}
+
+/// Returns whether the API server refuses people a pod with a message, and not the controller: it has just created pods of the
+/// current revision, which people are refused for the same reason.
+fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
+    let Facts { index, daemon_set, .. } = **situation;
+    let of_current = situation.current_hash().and_then(|hash| index.snapshot.admission(daemon_set, hash));
+    let refusal = of_current.and_then(|admission| admission.refusal.as_ref());
+    let updated = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get());
+    refusal.is_some_and(|refusal| have_same_cause(index.snapshot, daemon_set, refusal, message))
+        && situation.is_recent(updated.max(), PROGRESS_DEADLINE)
+}
+
+/// Returns why a change must not be made unless that is forced: the controller would delete available pods for new ones that
+/// certainly fail or are refused. A surge takes no pod away.
+pub(super) fn certain_harm(report: &ChangePlan) -> Vec<Warning> {
+    let after = report.effect.as_ref().and_then(|effect| effect.after).filter(|pace| !pace.surges);
+    let replaced = after.and_then(|pace| pace.replaced_now.zip(pace.replaced_regardless));
+    let deletes_available = replaced.is_some_and(|(now, regardless)| now > regardless);
+    if deletes_available { certain(&report.warnings) } else { Vec::new() }
 }
 
 /// Returns the warnings for which a change is refused: of new pods that certainly fail or are refused.
@@ -84,17 +112,22 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
     let removed = situation.coverage.removed_nodes.as_ref().filter(|_| replacement.is_same_template);
     let removed = removed.filter(|removed| removed.needs_attention()).map(nodes_removed);
     let replaced = if situation.is_known { replaced(situation, replacement) } else { Vec::new() };
+    let refused = || replacement.refusal(situation).map(|refusal| refused(situation, replacement, refusal));
     if replaced.is_empty() {
-        return removed.into_iter().collect();
+        // Nodes that wait for their pods are to get one of the template.
+        let waits = situation.is_known && situation.creation_is_refused() && is_missing(situation);
+        return removed.into_iter().chain(waits.then(refused).flatten()).collect();
     }
     let suspect = suspect(situation);
     let not_by_nodes = not_by_nodes(situation, replacement, suspect.as_ref());
     let failing = suspect.filter(|suspect| replacement.is_same_template && suspect.what == SuspectKind::Revision);
     let so = "this change rolls it out to more nodes";
     let failing = failing.map(|failing| failing_revision(situation, &failing, so));
-    let refused = replacement.refusal(situation).map(|refusal| refused(situation, replacement, refusal));
-    let lost =
-        replacement.includes_ineligible.then(|| not_recreated(situation.index, replacement, &replaced)).flatten();
+    let refused = refused();
+    let lost = match replacement.includes_ineligible {
+        true => not_recreated(situation, replacement, &replaced),
+        false => Default::default(),
+    };
     removed.into_iter().chain(failing).chain(refused).chain(not_by_nodes).chain(lost).collect()
 }
 
@@ -130,8 +163,7 @@ pub(super) fn failing_revision(situation: &Situation<'_>, failing: &Suspect, so:
         count(failing.failing, "node"),
         count(failing.old_available, "node")
     );
-    let undo = |number| Fix::new("to roll back instead", name_of(situation.daemon_set).undo(number));
-    let fix = situation.revisions.proven().map(|(works, _)| undo(works.number()));
+    let fix = rollback(situation).ok().map(|rollback| Fix::new("to roll back instead", rollback.command));
     Warning { fix, is_certain: failing.available == 0, ..Warning::new(WarningCode::RevisionFails, message) }
 }
 
@@ -140,15 +172,23 @@ pub(super) fn failing_revision(situation: &Situation<'_>, failing: &Suspect, so:
 fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspect: Option<&Suspect>) -> Vec<Warning> {
     let is_explained = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
     let mut reasons = not_by_their_node(situation, suspect);
-    reasons.retain(|code, _| {
-        let is_cluster = code.class() == Class::Cluster;
-        !situation.creation_is_refused() && (is_cluster || (replacement.is_same_template && !is_explained))
+    let scheduler = |daemon_set: &DaemonSet| daemon_set.spec.template.spec.scheduler_name.clone();
+    let has_same_scheduler = scheduler(replacement.after) == scheduler(situation.daemon_set);
+    let is_cluster = |node: &&str| match situation.node(node).and_then(RolloutNode::origin) {
+        Some(Origin::ControlPlane | Origin::Quota) => true,
+        Some(Origin::Template(TemplatePart::Scheduler)) => has_same_scheduler,
+        _ => false,
+    };
+    reasons.retain(|_, nodes| {
+        let is_same = replacement.is_same_template && !is_explained;
+        !situation.creation_is_refused() && (is_same || nodes.iter().any(is_cluster))
     });
     let group = |code| situation.coverage.groups.iter().find(|group| group.code == code);
     let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code)?, nodes)));
     let warnings = found.map(|(group, nodes)| {
         let nodes = count_and(nodes.len(), "node", ["has", "have"]);
-        let which = match group.code.is_state_of_node() {
+        let is_of_node = |name: &String| situation.node(name).is_some_and(RolloutNode::is_of_node);
+        let which = match group.nodes.first().is_some_and(is_of_node) {
             true => "may be because of this revision",
             false => "is not tied to the node",
         };
@@ -161,12 +201,16 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
     warnings.collect()
 }
 
+/// Returns whether an eligible node has no pod.
+fn is_missing(situation: &Situation<'_>) -> bool {
+    situation.eligible().any(|node| node.updated.is_none() && node.old.is_none())
+}
+
 /// Warns that the API server refuses new pods.
 fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (Reason, bool)) -> Warning {
     let (Reason { code, message, fix }, is_certain) = refusal;
-    let is_missing = situation.nodes.iter().any(|node| node.eligible && node.updated.is_none() && node.old.is_none());
     // As long as the controller fails to create pods, it does not get to the rolling update.
-    let so = match replacement.by_controller && is_missing {
+    let so = match replacement.by_controller && is_missing(situation) {
         true => "the controller replaces no pod",
         false => "a pod that is deleted is not recreated",
     };
@@ -181,35 +225,49 @@ fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (R
     Warning { fix: Some(fix), is_certain, ..Warning::new(WarningCode::CreationRefused, message) }
 }
 
-/// Warns of pods on nodes that should not run one: once deleted, they are not recreated.
-fn not_recreated(index: &Index<'_>, replacement: &Replacement<'_>, replaced: &[(&str, &Pod)]) -> Option<Warning> {
+/// Warns of pods that are not recreated once they are deleted: those on nodes that should not run one, and, until their nodes
+/// return, those on nodes that are down, whose kubelets end no pod.
+fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, replaced: &[(&str, &Pod)]) -> Vec<Warning> {
     // OpenKruise's controller is not simulated.
     if replacement.after.flavor() == Flavor::Advanced {
-        return None;
+        return Vec::new();
     }
     let daemon_pod = DaemonPod::new(&replacement.after.spec.template);
-    let is_lost = |node: &str| {
-        let decision = index.node(node).map(|node| daemon_pod.decide(node));
-        decision.is_some_and(|decision| !decision.should_run && decision.should_continue_running)
-    };
-    let lost: Vec<String> = replaced
-        .iter()
-        .filter(|(node, _)| is_lost(node))
-        .map(|(node, pod)| format!("{} on {node}", pod.metadata.name))
-        .collect();
-    let names = lost.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
-    let message = match lost.len() {
-        0 => return None,
-        1 => format!("pod {names} will be deleted and not recreated, because its node is not eligible"),
-        number @ 2..=MAX_NAMES => {
-            format!("{number} pods are deleted and not recreated, because their nodes are not eligible: {names}")
+    let (mut lost, mut stay) = (Vec::new(), Vec::new());
+    for (name, pod) in replaced {
+        let Some((node, object)) = situation.node(name).and_then(|node| Some((node, node.object?))) else { continue };
+        let decision = daemon_pod.decide(object);
+        if decision.should_run || !decision.should_continue_running {
+            continue;
         }
-        number => format!(
-            "{number} pods are deleted and not recreated, because their nodes are not eligible: {names} +{} more",
-            number - MAX_NAMES
-        ),
+        let text = format!("{} on {name}", pod.metadata.name);
+        if is_down(situation, node) { &mut stay } else { &mut lost }.push(text);
+    }
+    let warn = |pods: &[String], [one, several]: [&str; 2]| {
+        let names = pods.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
+        let message = match pods.len() {
+            0 => return None,
+            1 => format!("pod {names} {one}"),
+            number @ 2..=MAX_NAMES => format!("{number} pods {several}: {names}"),
+            number => format!("{number} pods {several}: {names} +{} more", number - MAX_NAMES),
+        };
+        Some(Warning::new(WarningCode::NotRecreated, message))
     };
-    Some(Warning::new(WarningCode::NotRecreated, message))
+    let stay = warn(
+        &stay,
+        [
+            "stays Terminating until its node returns, because that is down",
+            "stay Terminating until their nodes return, because those are down",
+        ],
+    );
+    let lost = warn(
+        &lost,
+        [
+            "will be deleted and not recreated, because its node is not eligible",
+            "are deleted and not recreated, because their nodes are not eligible",
+        ],
+    );
+    stay.into_iter().chain(lost).collect()
 }
 
 #[cfg(test)]
@@ -223,7 +281,7 @@ mod tests {
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
     use crate::rollout::situation::Situation;
-    use crate::rollout::undo::undo;
+    use crate::rollout::undo::{NoTarget, undo, undo_safely};
 
     fn old() -> Value {
         json!({"metadata": {"creationTimestamp": at("11:10:00"),
@@ -424,6 +482,123 @@ mod tests {
         // The controller deletes the pod of an evicting node anyway.
         let evicting = json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}});
         assert_eq!(codes(&restarted(world().node("m", evicting).pod("b", "m", json!({})))), []);
+    }
+
+    /// Their kubelets end no pod.
+    #[test]
+    fn pods_of_nodes_that_are_down_stay_until_their_nodes_return() {
+        let down = |effects: &[&str]| {
+            let taints =
+                effects.iter().map(|effect| json!({"key": "node.kubernetes.io/unreachable", "effect": effect}));
+            json!({"spec": {"taints": taints.collect::<Vec<_>>()},
+                "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:40:00")}]}})
+        };
+        let cordoned = || json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
+        let unready = || json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:40:00")}]}});
+        let of = |nodes: &[(&str, Value)]| {
+            let world = nodes.iter().fold(
+                with_strategy(world(), &json!({"rollingUpdate": {"maxUnavailable": 9}})),
+                |world, (node, object)| world.node(node, object.clone()).pod(&format!("pod-{node}"), node, unready()),
+            );
+            let plan = restarted(world.node("n", json!({})).pod("a", "n", json!({})));
+            let warnings = plan.warnings.into_iter().filter(|it| it.code == WarningCode::NotRecreated);
+            warnings.map(|warning| warning.message).collect::<Vec<_>>()
+        };
+        let both = || down(&["NoSchedule", "NoExecute"]);
+        let stays = "stays Terminating until its node returns, because that is down";
+        let stay = "stay Terminating until their nodes return, because those are down";
+        let lost = "pod pod-m on m will be deleted and not recreated, because its node is not eligible";
+        for (nodes, expected) in [
+            (&[("d", both())][..], vec![format!("pod pod-d on d {stays}")]),
+            (&[("d", both()), ("e", both())], vec![format!("2 pods {stay}: pod-d on d, pod-e on e")]),
+            (&[("d", both()), ("m", cordoned())], vec![format!("pod pod-d on d {stays}"), lost.to_owned()]),
+            (&[("m", cordoned())], vec![lost.to_owned()]),
+            // A new pod waits there for the node.
+            (&[("d", down(&[]))], Vec::new()),
+            (&[("d", down(&["NoExecute"]))], Vec::new()),
+        ] {
+            assert_eq!(of(nodes), expected);
+        }
+    }
+
+    /// No event tells of a refusal yet: the pods of the revision to return to are older than what refuses them.
+    #[test]
+    fn a_rollback_whose_pods_are_refused_deletes_no_available_pod() {
+        let policy =
+            "pods \"agent-x\" is forbidden: ValidatingAdmissionPolicy 'registry' with binding 'b' denied request: no";
+        let security = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        let quota =
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
+        let webhook = "admission webhook \"people.example.com\" denied the request: no bare pods";
+        let limits = "pods \"agent-x\" is forbidden: maximum memory usage per Container is 8Mi, but limit is 16Mi";
+        let invalid = "Pod \"agent-x\" is invalid: spec.hostNetwork: Forbidden: no";
+        let running = |world: World, created: &str| {
+            world.node("n", json!({})).pod("a", "n", json!({"metadata": {"creationTimestamp": at(created)}}))
+        };
+        let of = |target: Option<&str>, current: Option<&str>, created: &str| {
+            let world = world().revision_of_image("hash1", 1, "agent:1");
+            let world = asked(asked(running(world, created), "hash1", target), CURRENT, current);
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let refused = undo_safely(&Situation::new(&index, &snapshot.daemon_sets[0]), Some(1)).err();
+            refused.map(|refused| match refused {
+                NoTarget::Refused(warnings) => warnings[0].message.clone(),
+                other => panic!("{other:?}"),
+            })
+        };
+        for (target, who) in [
+            (policy, "admission policy registry"),
+            (security, "PodSecurityDenied"),
+            (webhook, "people.example.com"),
+            (limits, "8Mi"),
+            (invalid, "hostNetwork"),
+        ] {
+            let message = of(Some(target), None, "11:30:00").unwrap();
+            assert!(message.contains(who) && message.contains("pods of the new template"), "{message}");
+        }
+        assert_eq!(of(None, None, "11:30:00"), None);
+        // The pods that are replaced give back their quota.
+        assert_eq!(of(Some(quota), None, "11:30:00"), None);
+        // The controller has just created a pod that people are refused for the same reason.
+        assert_eq!(of(Some(webhook), Some(webhook), "11:55:00"), None);
+        assert!(of(Some(webhook), Some(webhook), "11:30:00").is_some());
+        assert!(of(Some(security), Some(webhook), "11:55:00").is_some());
+    }
+
+    /// Which nodes get one, if the API server is not known to refuse that, too.
+    #[test]
+    fn a_rollback_creates_the_pods_that_are_refused() {
+        let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        let labels = json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
+        let cordoned = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
+        let of = |nodes: &[(&str, bool)], is_refused: bool, target: Option<Option<&str>>| {
+            let mut world = world().revision_of_image("hash1", 1, "agent:1").node("gpu", cordoned.clone());
+            for (node, has_old) in nodes {
+                world = world.node(node, json!({}));
+                if *has_old {
+                    world = world.pod(&format!("pod-{node}"), node, json!({"metadata": {"labels": labels}}));
+                }
+            }
+            let world = if is_refused { world.refusal(denied) } else { world };
+            let world = target.into_iter().fold(world, |world, refusal| asked(world, "hash1", refusal));
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let report = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), Some(1)).unwrap().report;
+            let warnings = report.warnings.into_iter().filter(|it| it.code == WarningCode::CreationRefused);
+            (report.effect.unwrap().nodes_gained, warnings.map(|warning| warning.message).collect::<String>())
+        };
+        let (old, none) = (true, false);
+        let nodes = [("n0", none), ("n1", old), ("n4", none), ("n7", none)];
+        let waits = || ["n0", "n4", "n7"].map(str::to_owned).to_vec();
+        assert_eq!(of(&nodes, true, Some(None)), (waits(), String::new()));
+        let (gained, warning) = of(&nodes, true, None);
+        assert!(gained == waits() && warning.ends_with("unless it accepts those of the new template"), "{warning}");
+        let (gained, warning) = of(&nodes, true, Some(Some(denied)));
+        assert!(gained.is_empty() && warning.contains("including those of the new template"), "{warning}");
+        // The controller is about to create them.
+        assert_eq!(of(&nodes, false, None), (Vec::new(), String::new()));
+        assert_eq!(of(&[("n0", none)], true, Some(None)), (vec!["n0".to_owned()], String::new()));
+        assert_eq!(of(&[("n1", old)], true, Some(None)), (Vec::new(), String::new()));
     }
 
     #[test]

@@ -102,9 +102,8 @@ pub(crate) fn is_as_retried(retried: &DaemonSet, now: &DaemonSet) -> bool {
 /// Returns why no new pod comes or starts, whichever node it is for.
 fn no_new_pods(before: &Situation<'_>) -> Option<LeftBecause> {
     // A scheduler may take a moment.
-    let waits_for_scheduler = |node: &RolloutNode<'_>| {
-        node.reason.is_some_and(|code| code == ReasonCode::SchedulerSilent && !before.passes(code, node.since))
-    };
+    let waits_for_scheduler =
+        |node: &RolloutNode<'_>| node.code() == Some(ReasonCode::SchedulerSilent) && !before.passes(node);
     let is_scheduler_silent = || before.nodes.iter().any(waits_for_scheduler);
     match () {
         () if before.controller_silent_since().is_some() || is_scheduler_silent() => {
@@ -129,7 +128,7 @@ fn in_vain(before: &Situation<'_>, deletes: bool) -> Vec<Warning> {
     let asked = before.current_hash().and_then(|hash| snapshot.admission(daemon_set, hash));
     let refusal = match asked {
         Some(asked) => asked.refusal.as_ref().map(|message| refusal_reason(snapshot, daemon_set, message)),
-        None => creation_refusal(before),
+        None => creation_refusal(before).map(|refusal| refusal.reason()),
     };
     let refused = refusal.map(|refusal| {
         let (refuses, unless) = match asked {

@@ -11,6 +11,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::raised_pace::{Limit, RaisedPace};
+use crate::model::update_strategy::Problem;
 use crate::plan::{Plan, SpecFields, StrategyType};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
@@ -33,7 +34,7 @@ pub struct SetRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetRefusal {
     /// The API server would reject the result; its messages.
-    Invalid(Vec<String>),
+    Invalid(Vec<Problem>),
     /// The pace of a rolling update is set, and the update strategy is another.
     NotRollingUpdate,
     /// The update strategy is suspended by `pause` or `partition`.

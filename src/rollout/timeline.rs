@@ -12,8 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 use super::fleet;
 use super::history::change_cause;
 use crate::coverage::gaps;
-use crate::coverage::options::Options;
-use crate::coverage::walk::daemon_set_coverage;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::Facts;
@@ -153,8 +151,7 @@ fn rollouts_of(index: &Index<'_>, revisions: &Revisions<'_>) -> Rollouts {
 
 /// Returns how far the current rollout of a DaemonSet is.
 fn progress(facts: Facts<'_>, is_pending: bool) -> RolloutProgress {
-    let coverage = daemon_set_coverage(&facts, &Options::default());
-    let ListRow { status, counts, .. } = fleet::row(facts, coverage);
+    let ListRow { status, counts, .. } = fleet::row(facts);
     // Of nodes that were not read, only the numbers of the status are known.
     let known = Some(&counts).filter(|counts| status != FleetStatus::Unknown || counts.from_status);
     // Those of a status that is stale are numbers of the template before.

@@ -1,8 +1,9 @@
 //! Which revision to roll back to, and what that changes.
 
 use super::proposal::{Planned, propose_template};
+use super::replacement_warnings::certain_harm;
 use super::situation::Situation;
-use crate::facts::revisions::{Doubt, Revision, Revisions};
+use crate::facts::revisions::{BRIEF, Doubt, Revision, Revisions};
 use crate::model::hold::Hold;
 use crate::model::snapshot::Kind;
 use crate::plan::Plan;
@@ -20,6 +21,8 @@ pub enum NoTarget {
     NoOther(usize),
     /// All others were rolled back from; the newest of them.
     OnlyLeft(i64),
+    /// The API server refuses its pods, and the controller would delete available ones.
+    Refused(Vec<Warning>),
 }
 
 /// Plans to roll back to a revision; without a number, to the [target](Revisions::target).
@@ -50,7 +53,9 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     let is_guess = to_revision.is_none() && !before.knows(Kind::Pods) && revisions.others().nth(1).is_some();
     let plan = Plan::undo(before.daemon_set, target.number(), template);
     let planned = propose_template(before, plan, PlanKind::UndoPlan, Some(target));
-    let doubt = revisions.doubt(target).filter(|_| planned.report.needed).map(|doubt| {
+    // What lasted longer was only tried after others that lasted.
+    let is_doubtful = |doubt: &Doubt| !matches!(doubt, Doubt::ReplacedAfter(lasted) if *lasted >= BRIEF);
+    let doubt = revisions.doubt(target).filter(|doubt| planned.report.needed && is_doubtful(doubt)).map(|doubt| {
         let (number, what) = (target.number(), describe(doubt));
         match doubt {
             Doubt::RolledBack => Warning::new(
@@ -76,6 +81,19 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
         ..planned.report
     };
     Ok(Planned { report, ..planned })
+}
+
+/// Plans to roll back, unless the API server is known to refuse the pods that available ones are deleted for.
+///
+/// # Errors
+///
+/// Fails as [`undo`] does, and if the rollback would make things worse.
+pub(crate) fn undo_safely(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned, NoTarget> {
+    let planned = undo(before, to_revision)?;
+    match certain_harm(&planned.report) {
+        worse if worse.is_empty() => Ok(planned),
+        worse => Err(NoTarget::Refused(worse)),
+    }
 }
 
 /// Returns whether the template of a DaemonSet that is held is one that was rolled back to, so that nodes may still have to follow.

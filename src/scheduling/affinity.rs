@@ -1,6 +1,6 @@
 //! The required node affinity of a pod: parsed once, then matched against nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::model::node::Node;
 use crate::model::pod::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
@@ -9,6 +9,9 @@ use crate::model::selector::{is_label_key, is_label_value};
 /// The one field that terms can match: the node's name.
 const NAME_FIELD: &str = "metadata.name";
 
+/// The most terms that are all matched against a node.
+const FEW: usize = 8;
+
 /// A required node affinity, parsed so that matching does not allocate.
 ///
 /// Ported from `LazyErrorNodeSelector`,
@@ -16,6 +19,16 @@ const NAME_FIELD: &str = "metadata.name";
 #[derive(Debug, Clone)]
 pub struct RequiredNodeAffinity {
     terms: Option<Vec<Term>>,
+    places: Places,
+}
+
+/// Where the terms are that may match a node with a label, or of a name: thousands may match none.
+#[derive(Debug, Clone, Default)]
+struct Places {
+    by_label: HashMap<String, HashMap<String, Vec<usize>>>,
+    by_name: HashMap<String, Vec<usize>>,
+    /// Those without any requirement of a value.
+    others: Vec<usize>,
 }
 
 /// The result of a required node affinity on a node.
@@ -110,14 +123,27 @@ struct FieldRequirement {
 impl RequiredNodeAffinity {
     /// Parses the terms; those that cannot be parsed never match, and the others still count.
     pub fn new(selector: Option<&NodeSelector>) -> Self {
-        RequiredNodeAffinity {
-            terms: selector.map(|selector| selector.node_selector_terms.iter().map(Term::parse).collect()),
-        }
+        let terms: Option<Vec<Term>> =
+            selector.map(|selector| selector.node_selector_terms.iter().map(Term::parse).collect());
+        let places = terms.as_ref().filter(|terms| terms.len() > FEW).map(|terms| Places::of(terms));
+        RequiredNodeAffinity { terms, places: places.unwrap_or_default() }
     }
 
     /// Returns whether a node matches, without allocating.
     pub fn matches(&self, node: &Node) -> bool {
-        self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+        self.terms.as_ref().is_none_or(|terms| self.first_match(terms, node).is_some())
+    }
+
+    fn first_match(&self, terms: &[Term], node: &Node) -> Option<usize> {
+        let (name, labels) = (&node.metadata.name, &node.metadata.labels);
+        // Every field matches a node without a name.
+        if terms.len() <= FEW || name.is_empty() {
+            return terms.iter().position(|term| term.matches(node));
+        }
+        let Places { by_label, by_name, others } = &self.places;
+        let of_labels = labels.iter().filter_map(|(key, value)| by_label.get(key)?.get(value)).flatten();
+        let places = of_labels.chain(by_name.get(name).into_iter().flatten()).chain(others).copied();
+        places.filter(|place| terms[*place].matches(node)).min()
     }
 
     /// Returns which term matches a node, or why none does.
@@ -126,10 +152,30 @@ impl RequiredNodeAffinity {
         if terms.is_empty() {
             return AffinityOutcome::NoTerms;
         }
-        match terms.iter().position(|term| term.matches(node)) {
+        match self.first_match(terms, node) {
             Some(term) => AffinityOutcome::Matches { term },
             None => AffinityOutcome::NoMatch { terms: terms.iter().map(|term| term.explain(node)).collect() },
         }
+    }
+}
+
+impl Places {
+    fn of(terms: &[Term]) -> Self {
+        let mut places = Places::default();
+        for (place, term) in terms.iter().enumerate() {
+            let Term::Valid { labels, fields } = term else { continue };
+            let label = labels.iter().find(|requirement| matches!(requirement.test, Test::In));
+            let name = fields.iter().find(|requirement| requirement.equal && requirement.written.key == NAME_FIELD);
+            if let Some(LabelRequirement { written, .. }) = label {
+                let by_value = places.by_label.entry(written.key.clone()).or_default();
+                written.values.iter().for_each(|value| by_value.entry(value.clone()).or_default().push(place));
+            } else if let Some(FieldRequirement { written, .. }) = name {
+                places.by_name.entry(written.values[0].clone()).or_default().push(place);
+            } else {
+                places.others.push(place);
+            }
+        }
+        places
     }
 }
 
@@ -268,8 +314,49 @@ impl FieldRequirement {
 mod tests {
     use serde_json::{from_value, json};
 
-    use super::RequiredNodeAffinity;
+    use super::{AffinityOutcome, NodeSelector, RequiredNodeAffinity};
     use crate::model::node::Node;
+
+    /// The first term that matches counts, however it is found.
+    #[test]
+    fn of_many_terms_the_same_one_matches_as_of_few() {
+        let term = |number: usize| match number % 5 {
+            0 => {
+                json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": [format!("p{number}"), "p7"]}]})
+            }
+            1 => {
+                json!({"matchExpressions": [{"key": "disk", "operator": "Exists"}, {"key": "pool", "operator": "In", "values": ["p8"]}]})
+            }
+            2 => json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [format!("n{number}")]}]}),
+            3 => json!({"matchExpressions": [{"key": "cores", "operator": "Gt", "values": [number.to_string()]}]}),
+            _ => json!({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}],
+                "matchExpressions": [{"key": "zone", "operator": "In", "values": [format!("z{}", number % 3)]}]}),
+        };
+        let terms: Vec<_> = (0..60).map(term).collect();
+        let affinity = |terms: &[serde_json::Value]| {
+            let selector: NodeSelector = from_value(json!({"nodeSelectorTerms": terms})).unwrap();
+            RequiredNodeAffinity::new(Some(&selector))
+        };
+        let many = affinity(&terms);
+        let few: Vec<_> = terms.iter().map(|term| affinity(std::slice::from_ref(term))).collect();
+        for number in 0..200 {
+            let labels = json!({"pool": format!("p{}", number % 70), "cores": (number % 50).to_string(), "zone": format!("z{}", number % 11)});
+            let mut node: Node =
+                from_value(json!({"metadata": {"name": format!("n{}", number % 65), "labels": labels}})).unwrap();
+            if number % 4 == 0 {
+                node.metadata.labels = Default::default();
+            }
+            if number % 50 == 0 {
+                node.metadata.name.clear();
+            }
+            let expected = few.iter().position(|one| one.matches(&node));
+            let found = match many.explain(&node) {
+                AffinityOutcome::Matches { term } => Some(term),
+                _ => None,
+            };
+            assert_eq!((found, many.matches(&node)), (expected, expected.is_some()), "{node:?}");
+        }
+    }
 
     #[test]
     fn numbers_of_labels_are_compared() {

@@ -4,6 +4,7 @@
 //! is scheduled first does, which nobody knows beforehand. The same holds from a pod on that may not preempt others.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::orders::{MAX_PODS, fullest, has};
 use super::ports::{conflicts, host_ports};
@@ -46,21 +47,39 @@ pub struct Lack {
 pub struct Taken<'a> {
     /// Their requests.
     pub usage: NodeUsage,
-    ports: Vec<&'a ContainerPort>,
+    /// Their host ports, by number.
+    ports: BTreeMap<i32, Vec<&'a ContainerPort>>,
 }
 
 impl<'a> Taken<'a> {
     /// Adds a pod with these requests.
     pub fn add(&mut self, spec: &'a PodSpec, requests: &Amounts) {
         self.usage.add_requests(requests);
-        self.ports.extend(host_ports(spec));
+        host_ports(spec).for_each(|port| self.ports.entry(port.host_port).or_default().push(port));
     }
 
     fn lack(&self, node: &Node, pod: &Candidate<'_>) -> Option<Lack> {
-        let is_taken = |wanted: &&ContainerPort| self.ports.iter().any(|held| conflicts(wanted, held));
+        let is_taken = |wanted: &&ContainerPort| self.conflicts(wanted).next().is_some();
         let ports: Vec<i32> = host_ports(pod.spec).filter(is_taken).map(|port| port.host_port).collect();
         let resources = fits(pod.requests, node, &self.usage);
         (!ports.is_empty() || !resources.is_empty()).then_some(Lack { resources, ports })
+    }
+
+    /// Returns whether one of these pods has its place beside all others.
+    fn has_place(&self, node: &Node, pod: &Candidate<'_>) -> bool {
+        let own = |wanted: &ContainerPort| host_ports(pod.spec).filter(|held| conflicts(wanted, held)).count();
+        let is_taken = |wanted: &ContainerPort| self.conflicts(wanted).count() > own(wanted);
+        let mut others = self.usage.clone();
+        others.pods = others.pods.saturating_sub(1);
+        for (resource, amount) in pod.requests {
+            others.requested.entry(resource.clone()).and_modify(|sum| *sum = sum.saturating_sub(*amount));
+        }
+        !host_ports(pod.spec).any(is_taken) && fits(pod.requests, node, &others).is_empty()
+    }
+
+    fn conflicts(&self, wanted: &ContainerPort) -> impl Iterator<Item = &&'a ContainerPort> {
+        let held = self.ports.get(&wanted.host_port).into_iter().flatten();
+        held.filter(move |held| conflicts(wanted, held))
     }
 }
 
@@ -107,11 +126,8 @@ pub fn settle<'a>(node: &Node, taken: &Taken<'a>, pods: &[Candidate<'a>]) -> Vec
             let running = fullest(rest.len(), |bits| fit_beside(&least, &mut chosen(bits)));
             (0..rest.len()).map(|at| running.iter().all(|bits| has(*bits, at))).collect()
         } else {
-            let beside_others = |number: &usize| {
-                let taken = with(&most, &mut rest.iter().copied().filter(|other| other != number));
-                taken.lack(node, &pods[*number]).is_none()
-            };
-            rest.iter().map(beside_others).collect()
+            let all = with(&most, &mut rest.iter().copied());
+            rest.iter().map(|number| all.has_place(node, &pods[*number])).collect()
         };
         for (number, _) in rest.iter().zip(&certain).filter(|(_, is_certain)| !**is_certain) {
             places[*number] = Place::Depends;

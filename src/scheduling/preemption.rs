@@ -124,7 +124,7 @@ impl<'a> Budgets<'a> {
     }
 
     /// Returns the budgets that count the preemption of a pod.
-    fn of(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
+    pub fn of(&self, pod: &Pod) -> Vec<&'a PodDisruptionBudget> {
         let (namespace, labels) = (pod.metadata.namespace.as_str(), &*pod.metadata.labels);
         let Some(of_namespace) = self.0.get(namespace).filter(|_| !labels.is_empty()) else { return Vec::new() };
         let budgets = &of_namespace.budgets;
@@ -283,8 +283,13 @@ impl<'a> Contest<'a> {
         } else if !self.fits_in(&self.without_lower(own)) {
             Preemption::NotHelpful
         } else {
-            Preemption::Preempts(self.victims(budgets))
+            Preemption::Preempts(self.victims(own, budgets))
         }
+    }
+
+    /// Returns the pods that are preempted for the pod if it has a priority with which it has room.
+    pub fn victims_of(&self, priority: i32, budgets: Option<&Budgets<'_>>) -> Victims<'a> {
+        self.victims(priority, budgets).without_terminating()
     }
 
     /// Returns the priority above which the pod would have room, if it may preempt; `None` if no priority is high enough.
@@ -322,8 +327,7 @@ impl<'a> Contest<'a> {
     ///
     /// Which of equally important pods stays depends on an order that is not known. So for each group of those two rooms
     /// are kept: with the pods that stay for certain, and with all that may.
-    fn victims(&self, budgets: Option<&Budgets<'_>>) -> Victims<'a> {
-        let own = priority(self.pod);
+    fn victims(&self, own: i32, budgets: Option<&Budgets<'_>>) -> Victims<'a> {
         let lower: Vec<&Occupant<'a>> = self.bound.iter().filter(|other| priority(other.pod) < own).collect();
         let violations = violations(&lower, budgets);
         // Those that violate a budget are the first that may stay.

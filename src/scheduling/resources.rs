@@ -107,8 +107,8 @@ impl Insufficient {
 /// Returns the resources that are insufficient for one more pod; none if it fits.
 ///
 /// The order is pods, cpu, memory, ephemeral-storage, then the others by name. Ported from `Fits`,
-/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.37.2, without its device classes:
-/// those can provide a resource that the node does not have, through dynamic resource allocation.
+/// pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.37.2, without its device classes: what they may provide is
+/// to be left out of the requests, see [`Devices::without`](super::devices::Devices::without).
 pub fn fits(requests: &Amounts, node: &Node, usage: &NodeUsage) -> Vec<Insufficient> {
     let mut insufficient = Vec::new();
     let allowed = node.status.allocatable.get("pods").map_or(0, Quantity::value);
@@ -142,7 +142,7 @@ pub fn is_counted(resource: &str) -> bool {
 }
 
 /// Ported from `IsExtendedResourceName`, pkg/apis/core/v1/helper/helpers.go, release 1.37.2.
-fn is_extended(resource: &str) -> bool {
+pub(super) fn is_extended(resource: &str) -> bool {
     resource.contains('/')
         && !resource.contains("kubernetes.io/")
         && !resource.starts_with("requests.")

@@ -60,6 +60,10 @@ async fn read_live(live: &Live, query: &Query) -> Snapshot {
     let mut snapshot = live.read(query).await.unwrap();
     let nodes: BTreeSet<String> = nodes_needing_all_pods(&snapshot);
     live.read_pods_on(&mut snapshot, &nodes).await.unwrap();
+    let refused = snapshot.events.iter().filter(|event| event.reason == "FailedCreate");
+    let refused = refused.map(|event| event.involved_object.namespace.clone()).collect();
+    live.read_limit_ranges(&mut snapshot, refused).await;
+    snapshot.device_classes = Some(Vec::new());
     snapshot
 }
 

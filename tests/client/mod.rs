@@ -3,6 +3,7 @@
 mod admission;
 #[cfg(unix)]
 mod agent_pods;
+pub(crate) mod asking;
 mod clusters;
 mod config_objects;
 mod connecting;

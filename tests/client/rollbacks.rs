@@ -276,6 +276,25 @@ fn a_revision_that_admission_has_made_does_not_promise_what_the_next_undo_does()
     assert!(!ended.out.contains("only with --to-revision"), "{}", ended.out);
 }
 
+/// What is stored is not what was rolled back to, whether or not the controller is waited for.
+#[test]
+fn an_image_that_admission_has_rewritten_is_named() {
+    for (arguments, code) in [
+        (&["undo", "agent", "--to-revision=1", "--no-wait"][..], 0),
+        (&["undo", "agent", "--to-revision=1"], 0),
+        (&["undo", "agent", "--to-revision=1", "--timeout=30s"], 0),
+        (&["undo", "agent", "--to-revision=1", "--dry-run=server"], 0),
+        (&["undo", "agent", "--to-revision=1", "--no-wait", "-o", "json"], 0),
+        (&["undo", "agent", "--to-revision=1", "--no-wait", "-o", "yaml"], 0),
+    ] {
+        let cluster = Cluster::new();
+        roll_out(&cluster, "agent:2");
+        let ended = run(&admitting(&cluster, Of::All, mirror), arguments);
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {} {}", ended.out, ended.err);
+        assert!(ended.out.contains("mirror/agent:1"), "{arguments:?}: {}", ended.out);
+    }
+}
+
 /// What an undo was to leave may have been put back.
 #[test]
 fn what_replaces_the_template_of_a_rollback_is_not_rolled_out() {
@@ -355,4 +374,98 @@ fn an_older_answer_is_not_another_client_of_an_advanced_daemon_set() {
     });
     let ended = run(&server, &["partition", "ads/agent", "1", "--progress-deadline=5s"]);
     assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+}
+
+/// Serves a cluster with a policy that refuses pods of an image, and is newer than those that run.
+fn refusing(cluster: &Arc<Cluster>, image: &'static str) -> Server {
+    let cluster = cluster.clone();
+    Server::start(move |asked| {
+        let is_pod = asked.method == "POST" && asked.path().ends_with("/pods");
+        match is_pod && String::from_utf8_lossy(&asked.body).contains(&format!("\"image\":\"{image}\"")) {
+            true => refusal(
+                422,
+                "Invalid",
+                "pods \"agent-\" is forbidden: ValidatingAdmissionPolicy 'registry' with binding 'registry' denied request: \
+                 images must start with registry.local/",
+            ),
+            false => cluster.answer(asked),
+        }
+    })
+}
+
+/// Returns how many pods were deleted.
+fn deletions(server: &Server) -> usize {
+    server.asked().iter().filter(|asked| asked.method == "DELETE").count()
+}
+
+#[test]
+fn no_way_back_deletes_pods_for_such_as_are_refused() {
+    let updated = || {
+        let cluster = Cluster::new();
+        let server = admitting(&cluster, Of::All, |_, _| {});
+        assert_eq!(run(&server, UPDATE).code, Some(0));
+        cluster
+    };
+    for (cluster, arguments) in [
+        (held(), &["undo", "agent"][..]),
+        (held(), &["undo", "agent", "--to-revision=1"]),
+        (held(), &["partition", "agent", "0", "--to-revision=1"]),
+        (updated(), &["partition", "agent", "50%", "--to-revision=1"]),
+        (updated(), &["undo", "agent"]),
+        (updated(), &["undo", "agent", "--to-revision=1", "--dry-run=server"]),
+    ] {
+        let before = live(&cluster);
+        let server = refusing(&cluster, "agent:1");
+        let ended = run(&server, arguments);
+        assert_eq!((ended.code, deletions(&server), sent(&server)), (Some(1), 0, 0), "{arguments:?} {}", ended.err);
+        assert!(
+            ended.err.contains("admission policy registry denied") && ended.err.contains("--force"),
+            "{arguments:?} {}",
+            ended.err
+        );
+        assert_eq!(live(&cluster)["spec"], before["spec"]);
+    }
+    // Whoever knows better may, and what is not refused goes on.
+    let cluster = held();
+    let ended = run(&refusing(&cluster, "agent:1"), &["undo", "agent", "--force"]);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(0), &json!("agent:1")), "{}", ended.err);
+    let cluster = held();
+    let ended = run(&refusing(&cluster, "agent:3"), &["undo", "agent"]);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(0), &json!("agent:1")), "{}", ended.err);
+}
+
+#[test]
+fn a_gate_that_fails_rolls_nothing_back_to_a_revision_whose_pods_are_refused() {
+    let cluster = Cluster::new();
+    let server = refusing(&cluster, "agent:1");
+    let ended = run(&server, &[UPDATE, UNDO].concat());
+    assert_eq!((ended.code, deletions(&server)), (Some(3), 1), "{} {}", ended.out, ended.err);
+    assert!(
+        ended.err.contains("admission policy registry denied") && ended.err.contains("kubectl ds undo"),
+        "{}",
+        ended.err
+    );
+    assert_eq!((image(&live(&cluster)), cluster.is_suspended()), (&json!("agent:2"), true));
+}
+
+/// The strategy that another client has restored at the end replaces nothing.
+#[test]
+fn a_rollout_that_another_client_has_finished_is_not_said_to_go_on() {
+    let (cluster, folder) = (Cluster::new(), tempfile::tempdir().unwrap());
+    let server = admitting(&cluster, Of::All, |_, _| {});
+    let is_verifying = folder.path().join("verifying");
+    let verify = format!("--verify=touch '{}'; sleep 3", is_verifying.display());
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_verifying.exists() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            cluster.finish();
+        });
+        run(&server, &["partition", "agent", "50%", "--image=agent=agent:2", &verify])
+    });
+    assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("another client has finished the rollout: 2 of 2 on revision 2"), "{}", ended.err);
+    assert!(ended.out.contains("2 nodes on revision 2, 0 on other revisions"), "{}", ended.out);
+    assert!(!ended.err.contains("pause") && !ended.err.contains("replacing"), "{}", ended.err);
 }

@@ -190,6 +190,22 @@ impl Cluster {
         state.object["metadata"]["resourceVersion"] = version.into();
     }
 
+    /// Replaces the pods that are left, and restores the strategy, as another client does that finishes the rollout.
+    pub(super) fn finish(&self) {
+        let mut state = self.state.lock().unwrap();
+        let (image, pods) = (state.image().to_owned(), std::mem::take(&mut state.pods));
+        let (updated, old): (Vec<_>, Vec<_>) =
+            pods.into_iter().partition(|pod| pod["spec"]["containers"][0]["image"] == image.as_str());
+        state.pods = updated;
+        old.iter().for_each(|pod| state.add_pod(pod["spec"]["nodeName"].as_str().unwrap()));
+        state.object["metadata"]["annotations"] = json!({});
+        state.object["spec"]["updateStrategy"] = strategy();
+        state.version += 1;
+        state.object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        drop(state);
+        self.changed.notify_all();
+    }
+
     pub(super) fn is_suspended(&self) -> bool {
         self.state.lock().unwrap().is_suspended()
     }

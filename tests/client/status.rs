@@ -317,7 +317,10 @@ fn a_watch_ends_after_its_timeout() {
     let following = Following::new();
     let (code, lines, err) = following.start(&["--timeout", "1s"]).end();
     assert_eq!((code, lines[0].as_str()), (Some(4), DEGRADED));
-    assert_eq!(err, "error: timed out: not every rollout is done\nhint: the rollouts continue\n");
+    assert_eq!(
+        err,
+        "error: timed out: not every rollout is done\nhint: team/agent is degraded and does not go on by itself\n"
+    );
 }
 
 #[test]
@@ -353,7 +356,7 @@ fn an_interrupted_watch_leaves_the_last_state() {
     assert_eq!(code, Some(130), "{lines:#?}");
     // The line, and the screen.
     assert_eq!(lines.iter().filter(|line| *line == DEGRADED).count(), 2, "{lines:#?}");
-    assert_eq!(err, "error: interrupted\nhint: the rollouts continue\n");
+    assert_eq!(err, "error: interrupted\nhint: team/agent is degraded and does not go on by itself\n");
 }
 
 #[test]

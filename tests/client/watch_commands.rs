@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::server::Asked;
+use super::server::{Asked, Reply};
 use super::status::{DAEMON_SETS, Following, PODS, current_pod, ready_pod, rollout};
-use super::{json_list, node, protobuf_list};
+use super::{JSON, api_groups, json_list, node, protobuf_list, refusal};
 
 #[test]
 fn a_list_is_followed_line_by_line() {
@@ -161,6 +161,34 @@ fn what_the_server_warns_of_is_shown_once_while_it_is_followed() {
         assert_eq!(ended, Some(code), "{err}");
         assert!(err.starts_with("warning: old API\n"), "{err}");
         assert_eq!(err.contains("error: 1 warning received"), code == 1, "{err}");
+    }
+}
+
+/// OpenKruise's DaemonSets may be there, and may not be read.
+#[test]
+fn what_may_not_be_read_is_told_while_changes_are_followed() {
+    const GROUP: &str = "/apis/apps.kruise.io/v1beta1";
+    for forbidden in ["/apis", "/apis/apps.kruise.io/v1beta1/namespaces/team/daemonsets"] {
+        let following = Following::with("changes", &["-n", "team", "-o", "json"], move |asked| match asked.path() {
+            path if path == forbidden => Some(refusal(403, "Forbidden", "it is forbidden")),
+            "/apis" => Some(api_groups(&[("apps", &["v1"]), ("apps.kruise.io", &["v1beta1"])])),
+            GROUP => {
+                let resources = json!({"kind": "APIResourceList", "resources": [{"name": "daemonsets"}]});
+                Some(Reply::of(200, JSON, resources.to_string()))
+            }
+            QUOTAS | "/api/v1/namespaces" if !asked.target.contains("watch=true") => Some(json_list(asked.path(), &[])),
+            _ => None,
+        });
+        let mut running = following.start(&[]);
+        running.read_line();
+        following.send(QUOTAS, "ADDED", &quota("edit", "50"));
+        running.read_line();
+        let (_, lines, _) = running.interrupt();
+        for line in &lines {
+            let report: Value = serde_json::from_str(line).unwrap();
+            assert!(report["incomplete"].to_string().contains("OpenKruise"), "{forbidden}: {line}");
+        }
+        assert_eq!(lines.len(), 2, "{forbidden}: {lines:#?}");
     }
 }
 

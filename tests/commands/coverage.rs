@@ -139,3 +139,115 @@ fn no_row_for_a_node_is_wider_than_the_terminal() {
         assert!(too_wide.is_empty(), "{too_wide:#?}");
     }
 }
+
+/// Public reports as dumps: what `coverage` and `coverage --node` say, and what would mislead.
+#[test]
+fn situations_that_people_reported_get_the_advice_that_helps() {
+    for (file, target, node, says, misleads) in [
+        (
+            "windows-no-platform.yaml",
+            "observe/otel-agent",
+            "win-0",
+            "nodeSelector kubernetes.io/os: linux",
+            "imagePullSecrets",
+        ),
+        (
+            "not-a-shared-mount.yaml",
+            "kube-system/csi-smb-node",
+            "n-2",
+            "mount --make-rshared /",
+            "correct the template",
+        ),
+        (
+            "liveness-probe-kills.yaml",
+            "kube-system/vpc-agent",
+            "n-2",
+            "raise timeoutSeconds of the liveness probe",
+            "read the log",
+        ),
+        ("hostpath-type-check.yaml", "logging/fluent-bit", "n-2", "create the file /etc/machine-id", "claim"),
+        (
+            "csi-driver-not-on-node.yaml",
+            "edge/edge-proxy",
+            "app-0",
+            "add a toleration of dedicated=apps:NoSchedule to DaemonSet kube-system/secrets-store-csi-driver",
+            "configmaps",
+        ),
+        ("scheduler-lost-the-node.yaml", "kube-system/calico-node", "n-3", "restart kube-scheduler", "no longer true"),
+        ("surge-without-room.yaml", "edge/edge", "n-0", "use maxUnavailable instead of maxSurge", "a priority above"),
+        ("surge-anti-affinity.yaml", "edge/edge", "n-0", "use maxUnavailable instead of maxSurge", "relax it"),
+        (
+            "image-volume.json",
+            "ml/inference",
+            "w-1",
+            "volume weights: cannot pull models/llama:2",
+            "cannot pull images/inference",
+        ),
+        ("restart-all-containers.json", "ml/trainer", "w-1", "container watcher ends", "container trainer crashes"),
+    ] {
+        let dump = format!("{}/tests/fixtures/cases/{file}", env!("CARGO_MANIFEST_DIR"));
+        let (namespace, name) = target.split_once('/').unwrap();
+        for more in [&[][..], &["--node", node]] {
+            let shown = run(&[&["coverage", name, "-n", namespace, "--from", &dump], more].concat()).out;
+            let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(says) && !flat.contains(misleads), "{file} {more:?}:\n{shown}");
+        }
+    }
+}
+
+/// What a manifest needs, and what the dump has beside it: with others of a kind, all of the namespace are there.
+#[test]
+fn a_preview_from_a_dump_names_what_the_pods_lack_and_is_no_success() {
+    let object = |kind: &str, name: &str| {
+        let metadata = json!({"name": name, "namespace": "apps", "creationTimestamp": "2026-11-01T00:00:00Z"});
+        json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})
+    };
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "n"},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}});
+    let none = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "items": []});
+    let dump = json!({"apiVersion": "v1", "kind": "List", "items": [
+        node, object("ServiceAccount", "default"), object("ConfigMap", "kube-root-ca.crt"), object("Secret", "other"),
+        object("PersistentVolumeClaim", "other"),
+    ]});
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    let daemon_sets = json!({"apiVersion": "apps/v1", "kind": "DaemonSetList", "items": []});
+    let lists = ["PodList", "LimitRangeList"].map(none).map(|list| list.to_string()).concat();
+    std::fs::write(file.path(), format!("{dump}{daemon_sets}{lists}")).unwrap();
+    let preview = |pod: &serde_json::Value, more: &str| {
+        let mut spec = json!({"containers": [{"name": "a", "image": "a:1"}]});
+        spec.as_object_mut().unwrap().extend(pod.as_object().unwrap().clone());
+        let template = json!({"metadata": {"labels": {"app": "new"}}, "spec": spec});
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "new", "namespace": "apps"},
+            "spec": {"selector": {"matchLabels": {"app": "new"}}, "template": template}});
+        let from = file.path().to_str().unwrap();
+        let command = kubectl_ds(&["coverage", "-f", "-", "--from", from, "--exit-code", "--now", NOW]);
+        end(command, Some(format!("{manifest}{more}").as_bytes()))
+    };
+    for (pod, named) in [
+        (
+            json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "shared"}}]}),
+            "persistentvolumeclaim shared not found",
+        ),
+        (json!({"volumes": [{"name": "v", "configMap": {"name": "cfg"}}]}), "configmap cfg not found"),
+        (json!({"volumes": [{"name": "v", "secret": {"secretName": "tls"}}]}), "secret tls not found"),
+        (json!({"serviceAccountName": "agent-sa"}), "agent-sa"),
+        (json!({"imagePullSecrets": [{"name": "registry"}]}), "secret registry of imagePullSecrets not found"),
+    ] {
+        let ended = preview(&pod, "");
+        let text = [&ended.out, &ended.err].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).concat();
+        assert!(text.contains(named) && ended.code != Some(0), "{pod}: {:?} {text}", ended.code);
+    }
+    for pod in [
+        json!({}),
+        json!({"volumes": [{"name": "v", "configMap": {"name": "cfg", "optional": true}}]}),
+        json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "other"}}]}),
+    ] {
+        let ended = preview(&pod, "");
+        assert!(!ended.out.contains("not found") && !ended.out.contains("exists is not known"), "{pod}: {}", ended.out);
+    }
+    let created = preview(
+        &json!({"volumes": [{"name": "v", "configMap": {"name": "cfg"}}]}),
+        &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cfg", "namespace": "apps"}}).to_string(),
+    );
+    assert!(!created.out.contains("not found"), "{}", created.out);
+}

@@ -8,14 +8,19 @@ use super::run_with_input;
 pub const HOSTILE: &str = "x\u{1b}[31m\u{9b}2J\u{7}\u{202e}\u{200b}\r\nfake: all is well";
 
 pub fn cluster() -> Value {
+    cluster_with(HOSTILE)
+}
+
+/// A cluster with a text in every place where there can be text.
+pub fn cluster_with(text: &str) -> Value {
     let daemon_set = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
-        "metadata": {"name": HOSTILE, "namespace": HOSTILE, "uid": "u", "generation": 1, "creationTimestamp": "2026-11-20T09:00:00Z"},
+        "metadata": {"name": text, "namespace": text, "uid": "u", "generation": 1, "creationTimestamp": "2026-11-20T09:00:00Z"},
         "spec": {
-            "selector": {"matchLabels": {"a": HOSTILE}},
-            "updateStrategy": {"type": HOSTILE},
-            "template": {"metadata": {"labels": {"a": HOSTILE}}, "spec": {
-                "nodeSelector": {"zone": HOSTILE}, "containers": [{"name": HOSTILE, "image": HOSTILE}],
+            "selector": {"matchLabels": {"a": text}},
+            "updateStrategy": {"type": text},
+            "template": {"metadata": {"labels": {"a": text}}, "spec": {
+                "nodeSelector": {"zone": text}, "containers": [{"name": text, "image": text}],
             }},
         },
         "status": {"observedGeneration": 1, "desiredNumberScheduled": 7},
@@ -23,35 +28,34 @@ pub fn cluster() -> Value {
     let node = |name: &str, zone: &str| {
         json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"zone": zone}},
-            "spec": {"taints": [{"key": HOSTILE, "value": HOSTILE, "effect": "PreferNoSchedule"}]},
-            "status": {"allocatable": {"cpu": "4", "pods": "9"}, "conditions": [{"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}]},
+            "spec": {"taints": [{"key": text, "value": text, "effect": "PreferNoSchedule"}]},
+            "status": {"allocatable": {"cpu": "4", "pods": "9"}, "conditions": [{"type": "Ready", "status": "False", "reason": text, "message": text}]},
         })
     };
-    let owner =
-        json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": HOSTILE, "uid": "u", "controller": true}]);
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": text, "uid": "u", "controller": true}]);
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": HOSTILE, "namespace": HOSTILE, "labels": {"a": HOSTILE, "controller-revision-hash": HOSTILE},
-            "ownerReferences": owner, "finalizers": [HOSTILE]},
-        "spec": {"nodeName": HOSTILE, "containers": [{"name": HOSTILE, "image": HOSTILE}], "readinessGates": [{"conditionType": HOSTILE}]},
-        "status": {"phase": "Running", "reason": HOSTILE, "message": HOSTILE,
-            "conditions": [{"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}],
-            "containerStatuses": [{"name": HOSTILE, "state": {"waiting": {"reason": HOSTILE, "message": HOSTILE}}, "restartCount": 3,
-                "lastState": {"terminated": {"exitCode": 1, "reason": HOSTILE, "message": HOSTILE}}}]},
+        "metadata": {"name": text, "namespace": text, "labels": {"a": text, "controller-revision-hash": text},
+            "ownerReferences": owner, "finalizers": [text]},
+        "spec": {"nodeName": text, "containers": [{"name": text, "image": text}], "readinessGates": [{"conditionType": text}]},
+        "status": {"phase": "Running", "reason": text, "message": text,
+            "conditions": [{"type": "Ready", "status": "False", "reason": text, "message": text}],
+            "containerStatuses": [{"name": text, "state": {"waiting": {"reason": text, "message": text}}, "restartCount": 3,
+                "lastState": {"terminated": {"exitCode": 1, "reason": text, "message": text}}}]},
     });
     let event = json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": HOSTILE},
-        "involvedObject": {"kind": "Pod", "namespace": HOSTILE, "name": HOSTILE}, "reason": HOSTILE, "message": HOSTILE,
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": text},
+        "involvedObject": {"kind": "Pod", "namespace": text, "name": text}, "reason": text, "message": text,
         "type": "Warning", "lastTimestamp": "2026-11-20T09:30:00Z",
     });
     let failed = json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "f", "namespace": HOSTILE},
-        "involvedObject": {"kind": "DaemonSet", "namespace": HOSTILE, "name": HOSTILE, "uid": "u"},
-        "reason": "FailedCreate", "message": format!("Error creating: {HOSTILE}"), "type": "Warning",
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "f", "namespace": text},
+        "involvedObject": {"kind": "DaemonSet", "namespace": text, "name": text, "uid": "u"},
+        "reason": "FailedCreate", "message": format!("Error creating: {text}"), "type": "Warning",
         "lastTimestamp": "2026-11-20T09:30:00Z",
     });
     json!({"apiVersion": "v1", "kind": "List", "items": [
-        daemon_set, node(HOSTILE, HOSTILE), node("other", HOSTILE), node("third", "elsewhere"), pod, event, failed,
+        daemon_set, node(text, text), node("other", text), node("third", "elsewhere"), pod, event, failed,
     ]})
 }
 

@@ -13,6 +13,8 @@ pub mod hostile;
 mod list;
 mod logs;
 mod partition;
+#[cfg(unix)]
+mod pasted;
 mod pause;
 mod restart;
 mod streams;

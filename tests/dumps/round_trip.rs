@@ -134,6 +134,7 @@ fn container() -> BoxedStrategy<Container> {
             ports,
             resources: ResourceRequirements { limits, requests },
             restart_policy,
+            ..Container::default()
         })
         .boxed()
 }
@@ -253,7 +254,8 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
     let limit_range =
         (metadata(), text(), quantities(), quantities()).prop_map(|(metadata, type_, default, default_request)| {
             let mut limit_range = LimitRange { metadata, ..LimitRange::default() };
-            limit_range.spec.limits = vec![LimitRangeItem { type_, default, default_request }];
+            limit_range.spec.limits =
+                vec![LimitRangeItem { type_, default, default_request, ..LimitRangeItem::default() }];
             limit_range
         });
     let runtime_class = (metadata(), proptest::option::of(quantities()), proptest::option::of(texts())).prop_map(
@@ -301,13 +303,15 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         gaps,
     )
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
+            node_plugins: Vec::new(),
+            device_classes: None,
             clock_difference: jiff::SignedDuration::ZERO,
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),
             budgets_complete: false,
             config_maps: Vec::new(),
             secrets: Vec::new(),
-            service_accounts: BTreeSet::new(),
+            object_names: BTreeSet::new(),
             admissions: Vec::new(),
             now: Timestamp::from_second(now).unwrap(),
             daemon_sets: daemon_sets
@@ -394,7 +398,7 @@ fn a_dump_of_one_namespace_does_not_answer_for_others() {
     assert_eq!(
         shown(error),
         "standard input: is a dump of namespace \"x\" only, not of \"y\"\n\
-         hint: pass `-n x`, or make a dump with `kubectl ds snapshot -A`"
+         hint: make a dump with `kubectl ds snapshot -A`, or pass: -n x"
     );
 }
 
@@ -404,13 +408,14 @@ fn a_file_is_replaced_as_a_whole_and_gzipped_by_its_name() {
     for name in ["dump.json", "dump.json.gz"] {
         let path = folder.path().join(name);
         std::fs::write(&path, "old").unwrap();
-        write_dump_file(&small_snapshot(), &options(Format::Json), &path).unwrap();
+        write_dump_file(&small_snapshot(), &options(Format::Json), &path, &|| false).unwrap();
         assert_eq!(std::fs::read(&path).unwrap().starts_with(b"\x1f\x8b"), name.ends_with("gz"));
         let dump = open(path.to_str().unwrap(), &mut std::io::empty(), None).unwrap();
         assert_eq!(dump.snapshot.daemon_sets.len(), 2);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside them");
-    let error = write_dump_file(&small_snapshot(), &options(Format::Json), &folder.path().join("no/dump.json"));
+    let error =
+        write_dump_file(&small_snapshot(), &options(Format::Json), &folder.path().join("no/dump.json"), &|| false);
     assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
 

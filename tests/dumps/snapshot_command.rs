@@ -106,6 +106,18 @@ fn a_redacted_snapshot_of_the_faulty_cluster_has_the_same_counts() {
     assert_eq!(states(&redacted, "-"), states("", FAULTY_CLUSTER));
 }
 
+/// Twelve kinds of secrets, each with this mark in it.
+#[test]
+fn no_kind_of_secret_is_left() {
+    let dump = include_str!("../fixtures/secrets.json");
+    assert!(dump.matches("S3CR").count() > 12);
+    for flags in [&[][..], &["-o", "yaml"]] {
+        let (exit, redacted, err) = run(&[&["snapshot", "-A", "--redact", "--from", "-"], flags].concat(), dump);
+        assert_eq!(exit, Exit::Success, "{err}");
+        assert!(!redacted.contains("S3CR"), "{redacted}");
+    }
+}
+
 #[test]
 fn a_redacted_snapshot_has_the_same_history() {
     let dump = std::fs::read_to_string(REVISIONS).unwrap();

@@ -332,6 +332,12 @@ fn rows() -> Vec<Row> {
             setup.exec(plugin(place)).variable("KUBERC", place.write("kuberc", &kuberc("DenyAll", json!(null))))
         })
         .since(35),
+        same("a plugin policy in the second document of a file", |place, setup| {
+            let other = json!({"apiVersion": "kubectl.config.k8s.io/v9", "kind": "Preference"});
+            let documents = format!("{other}\n---\n{}", kuberc("DenyAll", json!(null)));
+            setup.exec(plugin(place)).variable("KUBERC", place.write("kuberc", &documents))
+        })
+        .since(35),
         same("a plugin policy with the plugin in its allowlist", |place, setup| {
             let allowlist = json!([{"name": place.path("plugin")}]);
             let path = place.write("kuberc", &kuberc("Allowlist", allowlist));
@@ -691,15 +697,21 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "this machine's clock may be wrong",
     ),
     (
+        "a credential plugin that does not end, or writes without end",
+        "waits for ever, and keeps all of it",
+        "ends it after `--request-timeout`, or 60 seconds, or a megabyte",
+        "one cluster must not keep the answers of the others",
+    ),
+    (
         "a server that is silent, without `--request-timeout`",
         "waits for ever",
-        "says so after ten seconds, and gives up after 75",
+        "says so after ten seconds, and gives up after 60",
         "the API server ends requests after 60 seconds; what is silent for longer has lost the request, or is no API server",
     ),
     (
         "a change that is not answered",
         "waits for ever",
-        "after 75 seconds, reads the object again within 5 seconds, three times at most, and reports what became of it, or that \
+        "after 60 seconds, reads the object again within 5 seconds, three times at most, and reports what became of it, or that \
          it is unknown (exit code 7)",
         "whoever waits for ever neither knows nor tells what was changed",
     ),
@@ -775,7 +787,7 @@ const OTHERS: &[(&str, &str, &str, &str)] = &[
         "`-o custom-columns`",
         "prints columns that the user chooses",
         "is an error",
-        "`-o jsonpath` and `-o json` with a tool such as jq do it",
+        "`-o json` with a tool such as jq does it",
     ),
 ];
 

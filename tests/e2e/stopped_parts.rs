@@ -119,7 +119,7 @@ fn what_concerns_several_daemon_sets_is_told_once_above_every_table() {
     cluster.create(&daemon_set("first"));
     cluster.create(&daemon_set("second"));
     told_above_every_table(
-        "default-scheduler has not tried to schedule new pods of 2 DaemonSets",
+        "scheduler \"default-scheduler\" has not tried to schedule new pods of 2 DaemonSets",
         "kubectl get lease -n kube-system kube-scheduler",
     );
 

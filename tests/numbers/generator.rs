@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::random::Random;
+use super::Random;
 
 const NOW: &str = "2026-11-20T10:00:00Z";
 

@@ -72,7 +72,7 @@ pub const EXPECTATIONS: &[Expectation] = &[
     expect("research/model-cache", LimitRangeViolation, GPU, "maximum memory usage per Container is 1Gi"),
     expect("research/heartbeat", LimitRangeViolation, GPU, "minimum cpu usage per Container is 50m"),
     expect("research/sampler", LimitRangeViolation, GPU, "max limit to request ratio per Container is 4"),
-    expect("frugal/indexer", PodSpecRejected, ZONE_C, "must be less than or equal to memory limit"),
+    expect("frugal/indexer", LimitRangeViolation, ZONE_C, "must be less than or equal to memory limit"),
     expect("hardened/file-monitor", PodSecurityDenied, GENERAL, "violates PodSecurity \"restricted:latest\""),
     expect("governed/nameless", WebhookDenied, ZONE_C, "ValidatingAdmissionPolicy 'owner-label'"),
     expect("misgoverned/accountant", WebhookDenied, ZONE_C, "ValidatingAdmissionPolicy 'cost-center'"),

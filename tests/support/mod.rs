@@ -21,6 +21,7 @@ pub mod random;
 pub mod server;
 pub mod template_generator;
 pub mod terminal;
+pub mod validation;
 
 /// Returns an error and its hints as a person sees them in a pipe.
 pub fn shown(error: impl Into<CommandError>) -> String {

@@ -1,7 +1,7 @@
 //! A command in a pseudo-terminal.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -58,6 +58,11 @@ impl InTerminal {
         let mut terminal = Terminal::new(usize::from(columns).max(80), usize::from(rows).max(10));
         (0..ABOVE).for_each(|line| terminal.write(format!("above {line}\r\n").as_bytes()));
         InTerminal { child, terminal, pty, output, written: Vec::new(), parts: Vec::new() }
+    }
+
+    /// Types a line.
+    pub fn enter(&mut self, line: &str) {
+        self.pty.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     pub fn resize(&mut self, columns: u16, rows: u16) {

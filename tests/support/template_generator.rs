@@ -73,7 +73,7 @@ fn value(random: &mut Random, of: &Type, field: &Field, taste: Taste) -> Value {
         return unknown(random);
     }
     match &field.kind {
-        FieldKind::Value | FieldKind::Pointer => scalar(random, of.name, field.name),
+        FieldKind::Value(_) | FieldKind::Pointer(_) => scalar(random, of.name, field.name),
         FieldKind::IntOrString => {
             random.pick(&[json!(0), json!(80), json!(8080), json!(""), json!("http"), json!("0")]).clone()
         }
@@ -86,7 +86,7 @@ fn value(random: &mut Random, of: &Type, field: &Field, taste: Taste) -> Value {
             let keys = ["app", "disk", "example.com/a.b", "kubectl.kubernetes.io/restartedAt", "odd]key"];
             texts(random, &keys, |random| if random.percent(2) { Value::Null } else { word(random).into() })
         }
-        FieldKind::Values => {
+        FieldKind::Values(_) => {
             let is_number = field.name == "supplementalGroups" || of.name == "ContainerRestartRuleOnExitCodes";
             let item = |random: &mut Random| match is_number {
                 true => random.below(3).into(),
@@ -377,7 +377,7 @@ fn mixed(random: &mut Random, kind: Option<&FieldKind>, old: &Value, fresh: &Val
             }
             entries.into()
         }
-        (Some(FieldKind::Values), Value::Array(old), Value::Array(fresh)) => {
+        (Some(FieldKind::Values(_)), Value::Array(old), Value::Array(fresh)) => {
             let mut items = old.clone();
             for item in fresh {
                 match random.below(6) {

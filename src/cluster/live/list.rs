@@ -23,7 +23,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::snapshot::{Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
+use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 use crate::model::written::{WrittenNode, WrittenObject};
 
 /// The most bytes a list in JSON may have: lists that can be larger come in protobuf.
@@ -99,6 +99,7 @@ items_in_json!(
     HeldPod: |_, text| HeldPod::from_object(decode_json(text)?),
     WrittenObject: |_, text| WrittenObject::from_object(&decode_json(text)?),
     PriorityClass: |_, text| decode_json(text),
+    DeviceClass: |_, text| decode_json(text),
     DaemonSet: |list: &List, text| {
         DaemonSet::from_object(list.with_type(decode_json(text)?)).map_err(|error| error.to_string())
     },

@@ -176,6 +176,45 @@ impl Live {
         }
     }
 
+    /// Adds the LimitRanges of these namespaces, unless they were read.
+    pub async fn read_limit_ranges(&self, snapshot: &mut Snapshot, namespaces: BTreeSet<String>) {
+        let kind = Kind::LimitRanges;
+        for namespace in namespaces {
+            if snapshot.limit_ranges.iter().any(|range| range.metadata.namespace == namespace) {
+                continue;
+            }
+            let namespace = Some(namespace);
+            let cause = match self.list(list::List { namespace: namespace.clone(), ..list::List::of(kind) }, Some).await
+            {
+                Ok(ranges) => {
+                    snapshot.limit_ranges.extend(ranges);
+                    continue;
+                }
+                Err(error) if reader::is_forbidden(&error) => GapCause::Forbidden(list::permission("list", kind)),
+                Err(error) => GapCause::Failed(error.to_string()),
+            };
+            snapshot.gaps.push(Gap { kind, namespace, cause });
+        }
+    }
+
+    /// Adds the device classes, which may provide resources that nodes do not offer. A server that does not serve them has none.
+    pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
+        let kind = Kind::DeviceClasses;
+        let cause = match self.list(list::List::of(kind), Some).await {
+            Ok(classes) => {
+                snapshot.device_classes = Some(classes);
+                return;
+            }
+            Err(error) if error.is_not_served() => {
+                snapshot.device_classes = Some(Vec::new());
+                return;
+            }
+            Err(error) if reader::is_forbidden(&error) => GapCause::Forbidden(list::permission("list", kind)),
+            Err(error) => GapCause::Failed(error.to_string()),
+        };
+        snapshot.gaps.push(Gap { kind, namespace: None, cause });
+    }
+
     /// Adds every pod on these nodes, so that their free resources can be computed.
     ///
     /// # Errors

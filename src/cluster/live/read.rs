@@ -75,6 +75,13 @@ impl Reader<'_> {
         (snapshot.runtime_classes, snapshot.priority_classes) = (runtime_classes, priority_classes);
         snapshot.gaps = self.take_gaps();
         (snapshot.unknown_names, snapshot.neighbors) = (self.unknown_names.take(), self.neighbors.take());
+        if snapshot.events.iter().any(is_about_unregistered_driver) {
+            // Which one is missing is told as far as they may be read.
+            let others = |other: DaemonSet| {
+                (other.registers_with_kubelet() && !self.query.wants(&other.metadata)).then_some(other)
+            };
+            snapshot.node_plugins = self.live.list(List::of(Kind::DaemonSets), others).await.unwrap_or_default();
+        }
         self.check_node(&snapshot, scope).await?;
         if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);
@@ -223,6 +230,11 @@ impl Reader<'_> {
         self.note_gap(Kind::Leases, list.namespace, cause);
         Ok(Vec::new())
     }
+}
+
+/// Returns whether the kubelet or the attach-detach controller says that a node does not have a CSI driver.
+fn is_about_unregistered_driver(event: &Event) -> bool {
+    ["list of registered CSI drivers", "does not contain driver"].iter().any(|words| event.message.contains(words))
 }
 
 /// Returns the cause of the gap if the server answered, but not with the lease: answers do not depend on it.

@@ -309,6 +309,7 @@ fn is_optional(kind: Kind) -> bool {
         | Kind::PriorityClasses
         | Kind::Leases
         | Kind::PodDisruptionBudgets
+        | Kind::DeviceClasses
         | Kind::ConfigMaps
         | Kind::Secrets => true,
         Kind::DaemonSets

@@ -118,6 +118,7 @@ impl Live {
         let advanced = if is_advanced { advanced::kind(&reader).await? } else { None };
         let mut snapshot = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::empty(self.now()) };
         (snapshot.unknown_names, snapshot.neighbors) = (reader.unknown_names.take(), reader.neighbors.take());
+        snapshot.gaps = reader.take_gaps();
         let mut watch = Watch {
             live: self,
             query,

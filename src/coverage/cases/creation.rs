@@ -140,7 +140,8 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "template_is_invalid",
-            refused("Pod \"agent-x\" is invalid: spec.containers[0].image: Required value"),
+            refused("Pod \"agent-x\" is invalid: spec.containers[0].image: Required value")
+                .template(json!({"containers": [{"name": "agent", "image": ""}]})),
             (Missing, R::PodSpecRejected),
             &["spec.containers[0].image", "60s"],
             "kubectl edit ds -n default agent",
@@ -306,10 +307,36 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "maximum_of_the_api_is_no_limit_range",
-            refused("Pod \"agent-x\" is invalid: metadata.annotations: Too long: maximum of 262144 bytes"),
+            refused("Pod \"agent-x\" is invalid: metadata.annotations: Too long: maximum of 262144 bytes")
+                .daemon_set(json!({"spec": {"template": {"metadata": {"annotations": {"long": "text"}}}}})),
             (Missing, R::PodSpecRejected),
             &["262144", "60s"],
             "kubectl edit ds -n default agent",
+        ),
+        case(
+            "namespace_is_being_deleted",
+            refused("pods \"agent-x\" is forbidden: unable to create new content in namespace default because it is being terminated"),
+            (Missing, R::NamespaceTerminating),
+            &["namespace default", "60s"],
+            "kubectl get namespace -o yaml default",
+        ),
+        case(
+            "no_security_context_constraint_allows_the_pod",
+            refused(
+                "pods \"agent-\" is forbidden: unable to validate against any security context constraint: [provider \"anyuid\": \
+                 Forbidden: not usable by user or serviceaccount, .containers[0].privileged: Invalid value: true: Privileged \
+                 containers are not allowed, provider \"privileged\": Forbidden: not usable by user or serviceaccount]",
+            ),
+            (Missing, R::SecurityConstraintDenied),
+            &["serviceaccount default", "Privileged containers are not allowed", "60s"],
+            "oc adm policy add-scc-to-user -n default -z default privileged",
+        ),
+        case(
+            "etcd_is_out_of_space",
+            refused("etcdserver: mvcc: database space exceeded"),
+            (Missing, R::ApiServerFailing),
+            &["database space exceeded", "60s"],
+            "",
         ),
     ]
 }

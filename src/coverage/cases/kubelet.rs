@@ -39,6 +39,12 @@ fn crashed(reason: &str, exit_code: i32, container: Value) -> World {
     )
 }
 
+fn unhealthy(world: World) -> World {
+    let mut world = world.event("Pod", "agent-x", "Unhealthy", "Liveness probe failed: command timed out", "11:50:00");
+    world.snapshot.events[0].involved_object.field_path = "spec.containers{agent}".to_owned();
+    world
+}
+
 fn running() -> Value {
     json!({"started": true, "state": {"running": {"startedAt": at("11:31:00")}}})
 }
@@ -203,6 +209,13 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl edit ds -n default agent",
         ),
         case(
+            "liveness_probe_kills",
+            unhealthy(crashed("Error", 137, json!({"name": "agent", "livenessProbe": {"timeoutSeconds": 1}}))),
+            (NotReady, R::LivenessFailing),
+            &["timeoutSeconds: 1", "timed out", "12"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
             "init_container_takes_its_time",
             init(json!({"running": {"startedAt": at("11:31:00")}})),
             (Starting, R::InitBlocked),
@@ -220,7 +233,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (Starting, R::SandboxFailed),
             &["60s"],
-            "",
+            "kubectl get pods -A --field-selector 'spec.nodeName=n'",
         ),
         case(
             "volume_cannot_be_mounted",
@@ -233,7 +246,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (Starting, R::MountFailed),
             &["60s"],
-            "kubectl get 'configmaps,secrets' -n default",
+            "kubectl get secret -n default",
         ),
         case(
             "readiness_probe_fails",
@@ -291,9 +304,9 @@ pub(super) fn cases() -> Vec<Case> {
             failed(
                 json!({"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}),
             ),
-            (Failed, R::FailedPodBackoff),
-            &["Terminated"],
-            "kubectl delete pod -n default agent-x",
+            (Failed, R::KubeletRejected),
+            &["the node was shutting down"],
+            "",
         ),
         case(
             "running_container_has_its_volumes",

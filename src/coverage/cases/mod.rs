@@ -5,6 +5,7 @@
 mod creation;
 mod eligibility;
 mod kubelet;
+mod messages;
 mod scheduling;
 mod terminating;
 
@@ -100,7 +101,12 @@ fn no_command_makes_an_outage_worse() {
                         words[1..3] == ["delete", "pod"]
                     }
                     ReasonCode::ServiceAccountMissing => words[1..3] == ["create", "serviceaccount"],
-                    ReasonCode::SurgeHostPortDeadlock => words[1..3] == ["ds", "set"],
+                    // The new pod never ran.
+                    ReasonCode::SurgeHostPortDeadlock | ReasonCode::InsufficientResource | ReasonCode::TooManyPods => {
+                        words[1..3] == ["ds", "set"]
+                    }
+                    // An administrator decides.
+                    ReasonCode::SecurityConstraintDenied => words[..3] == ["oc", "adm", "policy"],
                     _ => false,
                 };
             assert!(allowed, "{name}: {command}");

@@ -303,7 +303,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (Pending, R::SchedulerRejected),
             &[],
-            "",
+            "kubectl get pods -n kube-system -l 'component=kube-scheduler'",
         ),
         case(
             "old_pod_does_not_bear_a_taint_that_the_template_bears",

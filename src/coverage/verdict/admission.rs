@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::quantity::Quantity;
@@ -30,6 +32,12 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
         None => spec.priority_class_name.is_empty().then_some(0),
     };
     Pod { spec: spec.with_pod_level_defaults().unwrap_or(spec), ..Pod::default() }
+}
+
+/// Returns the name of the account that the pods use.
+pub fn service_account(daemon_set: &DaemonSet) -> &str {
+    let account = daemon_set.object.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str);
+    account.filter(|account| !account.is_empty()).unwrap_or("default")
 }
 
 /// Returns the priority class of that name, or if none is named that of all other pods.

@@ -4,50 +4,65 @@ use jiff::Timestamp;
 
 use super::containers;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, delete_pod, describe_pod};
+use super::finding::{Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_pod};
 use super::node_health;
+use super::sandbox::sandbox_failed;
 use super::sentence::Sentence;
-use crate::model::event::Event;
+use super::volumes::mount_failed;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
-/// The kubelet's reasons for rejecting a pod that was bound to its node, besides `OutOf…`.
+/// The kubelet's reasons for rejecting a pod that was bound to its node for what its template has, which this kubelet does not allow
+/// or support.
 ///
-/// `admissionRejectionReasons`, pkg/kubelet/kubelet.go, release 1.37.2, and the names of the filters of
-/// pkg/kubelet/lifecycle/predicate.go. One that has a code of its own is found before.
-const REJECTIONS: &[&str] = &[
-    "NodeAffinity",
-    "NodeName",
-    "NodePorts",
-    "TaintToleration",
-    "UnexpectedAdmissionError",
+/// `admissionRejectionReasons`, pkg/kubelet/kubelet.go, release 1.37.2. One that has a code of its own is found before.
+const OF_TEMPLATE: &[&str] = &[
     "PodOSNotSupported",
     "PodOSSelectorNodeLabelDoesNotMatch",
     "AppArmor",
     "SysctlForbidden",
     "TopologyAffinityError",
     "SMTAlignmentError",
-    "VolumeAttachmentLimitExceeded",
     "PodFeatureUnsupported",
     "PodLevelResourcesNotSupported",
     "InitContainerRestartPolicyForbidden",
+    "SupplementalGroupsPolicyNotSupported",
+];
+
+/// The kubelet's other reasons, besides `OutOf…`: what the node has, its labels and its taints, or its devices, are not as they were
+/// when the pod was bound, and it would reject pods of any template. They include the names of the filters of
+/// pkg/kubelet/lifecycle/predicate.go.
+const OF_NODE: &[&str] = &[
+    "NodeAffinity",
+    "NodeName",
+    "NodePorts",
+    "TaintToleration",
+    "UnexpectedAdmissionError",
+    "VolumeAttachmentLimitExceeded",
     "UnknownReason",
     "UnexpectedPredicateFailureType",
-    "SupplementalGroupsPolicyNotSupported",
     "NodeShutdown",
     "InvalidNodeInfo",
 ];
+
+/// What the kubelet says of pods that it ends because the node is shutting down: `processShutdownEvent`,
+/// pkg/kubelet/nodeshutdown/nodeshutdown_manager.go, release 1.37.2.
+const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown.";
 
 /// Finds why a bound pod is not available, the root cause first.
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(node.and_then(|node| node_health::node_unreachable(subject.index.now(), node)));
     if pod.is_terminal() {
-        findings.extend(evicted(pod).or_else(|| kubelet_rejected(pod)));
-        findings.push(failed_pod_backoff(subject, pod));
+        let ended = evicted(pod).or_else(|| ended_by_shutdown(pod)).or_else(|| kubelet_rejected(pod));
+        let is_explained = ended.is_some() && pod.status.phase == "Succeeded";
+        findings.extend(ended);
+        if !is_explained {
+            findings.push(failed_pod_backoff(subject, pod));
+        }
         return findings;
     }
     if pod.is_ready() {
@@ -55,11 +70,11 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
         return findings;
     }
     let events = subject.index.events_about("Pod", &pod.metadata);
-    if containers::none_started(pod) {
-        findings.extend(sandbox_failed(subject, &events));
-        findings.extend(mount_failed(subject, &events));
+    if containers::none_created(pod) {
+        findings.extend(sandbox_failed(subject, pod, &events));
+        findings.extend(mount_failed(subject, node, pod, &events));
     }
-    findings.extend(containers::findings(subject, pod, &events));
+    findings.extend(containers::findings(subject, node, pod, &events));
     findings.extend(readiness_gate(pod));
     if findings.is_empty() {
         findings.push(not_ready(pod));
@@ -67,26 +82,91 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
     findings
 }
 
-/// Finds that the pod was evicted.
+/// Finds that the pod was evicted, or rejected because the node lacks something.
+///
+/// The messages are those of pkg/kubelet/eviction/helpers.go and pkg/kubelet/preemption/preemption.go, release 1.37.2. That of an
+/// eviction names each container that used more than it requests, so that one without a name is the node's alone.
 fn evicted(pod: &Pod) -> Option<Finding> {
-    if !matches!(pod.status.reason.as_str(), "Evicted" | "Preempting") {
+    let (reason, says) = (pod.status.reason.as_str(), pod.status.message.trim());
+    if !matches!(reason, "Evicted" | "Preempting") {
         return None;
     }
-    let message = Sentence::from("evicted by the kubelet: ").value(pod.status.message.trim());
-    Some(Finding::new(
-        ReasonCode::Evicted,
-        message,
-        "set requests to what the pods use, or free the node; pods of a higher priority are evicted later",
-    ))
+    let node = &pod.spec.node_name;
+    let rejected = says.trim_start_matches("Pod was rejected: ").strip_prefix("The node had condition: ");
+    let exceeds = says.contains(" exceeds the ") || says.contains(" exceeded its ");
+    let (origin, advice) = match () {
+        () if reason == "Preempting" => (
+            Origin::Node,
+            Sentence::from(
+                "free the node: it made room for a critical pod; pods of a priority class that is critical stay",
+            ),
+        ),
+        () if rejected.is_some() => {
+            // Under memory pressure alone, pods that request memory are admitted (`Admit`, pkg/kubelet/eviction/eviction_manager.go).
+            let until = match rejected.is_some_and(|conditions| conditions.starts_with("[MemoryPressure]")) {
+                true => "; until then, the kubelet admits only pods that request memory or are critical",
+                false => "; until then, the kubelet admits only critical pods, whatever the others request",
+            };
+            let what = match rejected {
+                Some(conditions) if conditions.contains("DiskPressure") => "free disk space on ",
+                Some(conditions) if conditions.contains("PIDPressure") => "find out which processes fill ",
+                _ => "free memory on ",
+            };
+            (Origin::Node, Sentence::from(what).example(node).words(until))
+        }
+        () if exceeds => {
+            (Origin::Room(Lack::OwnUsage), Sentence::from("raise the limit, or find out what the pod fills it with"))
+        }
+        () if says.is_empty() || says.contains(" was using ") => (
+            Origin::Room(Lack::OwnUsage),
+            Sentence::from(
+                "set requests to what the pods use, or free the node; pods of a higher priority are evicted later",
+            ),
+        ),
+        () => {
+            let free = Sentence::from("free what is short on ").example(node);
+            (Origin::Node, free.words(": no container is named, so none used more than it requests"))
+        }
+    };
+    let message = match rejected {
+        Some(_) => Sentence::from("rejected by the kubelet: ").value(says.trim_start_matches("Pod was rejected: ")),
+        None => Sentence::from("evicted by the kubelet: ").value(says),
+    };
+    let finding = Finding::new(ReasonCode::Evicted, message, advice).with_origin(origin);
+    Some(if rejected.is_some() { finding.with_command(describe_bound_node(pod)) } else { finding })
+}
+
+/// Returns the command that describes the node of a pod.
+fn describe_bound_node(pod: &Pod) -> Command {
+    Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name)
+}
+
+/// Finds that the kubelet ended the pod because the node was shutting down: a pod whose containers end with 0 has succeeded then.
+fn ended_by_shutdown(pod: &Pod) -> Option<Finding> {
+    let of_kubelet = pod.condition("DisruptionTarget").is_some_and(|it| it.message == SHUTDOWN);
+    if !of_kubelet && pod.status.reason != "Terminated" {
+        return None;
+    }
+    let message = Sentence::from("the kubelet ended the pod because the node was shutting down");
+    // `podsShouldBeOnNode` deletes a pod that has succeeded without backoff.
+    let (message, advice) = match pod.status.phase.as_str() {
+        "Succeeded" => (
+            message.words("; the controller deletes and recreates it"),
+            "wait; if the pod remains, check kube-controller-manager",
+        ),
+        _ => (message, "wait until the node is up again: the controller recreates the pod"),
+    };
+    let finding = Finding::new(ReasonCode::KubeletRejected, message, advice).with_origin(Origin::Node);
+    Some(if pod.status.phase == "Succeeded" { finding.with_passing(Passing::Starting) } else { finding })
 }
 
 /// Finds that the kubelet rejected the pod.
 fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     let reason = pod.status.reason.as_str();
-    let rejected = reason.starts_with("OutOf")
-        || REJECTIONS.contains(&reason)
-        || (!reason.is_empty() && pod.status.message.starts_with("Pod was rejected"));
-    if !rejected {
+    let is_of_template = OF_TEMPLATE.contains(&reason);
+    let is_of_node = reason.starts_with("OutOf") || OF_NODE.contains(&reason);
+    let is_other = !reason.is_empty() && pod.status.message.starts_with("Pod was rejected");
+    if !is_of_template && !is_of_node && !is_other {
         return None;
     }
     let cause = pod.status.message.trim().trim_start_matches("Pod was rejected: ");
@@ -107,7 +187,12 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
         "AppArmor" | "SysctlForbidden" => "allow it in the kubelet configuration, or remove it from the template",
         _ => "check the kubelet log on the node",
     };
-    Some(Finding::new(ReasonCode::KubeletRejected, message, advice))
+    let origin = match () {
+        () if is_of_template => Origin::Template(TemplatePart::Anything),
+        () if is_of_node => Origin::Node,
+        () => Origin::Unknown,
+    };
+    Some(Finding::new(ReasonCode::KubeletRejected, message, advice).with_origin(origin))
 }
 
 /// Finds a pod that has failed or succeeded and was not deleted yet.
@@ -149,30 +234,6 @@ fn not_yet_available(subject: &Subject, pod: &Pod) -> Option<Finding> {
         .words(format!("; minReadySeconds is {}: available in ", format_age(required)))
         .age(required - ready);
     Some(Finding::new(ReasonCode::NotYetAvailable, message, "wait"))
-}
-
-/// Finds that the pod's sandbox cannot be created, by the kubelet's events.
-fn sandbox_failed(subject: &Subject, events: &[&Event]) -> Option<Finding> {
-    let event = events.iter().find(|event| event.reason == "FailedCreatePodSandBox")?;
-    let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.index.now());
-    Some(Finding::new(
-        ReasonCode::SandboxFailed,
-        message,
-        "check the network plugin and the container runtime on the node",
-    ))
-}
-
-/// Finds that a volume cannot be mounted or attached, by the kubelet's events.
-fn mount_failed(subject: &Subject, events: &[&Event]) -> Option<Finding> {
-    let event = events.iter().find(|event| matches!(event.reason.as_str(), "FailedMount" | "FailedAttachVolume"))?;
-    let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.index.now());
-    let (advice, resources) = if event.message.contains("configmap") || event.message.contains("secret") {
-        ("create what is missing, or correct its name in the template", "configmaps,secrets")
-    } else {
-        ("check the volume and its driver", "pvc")
-    };
-    let list = Command::kubectl(&["get", resources]).namespace(&subject.daemon_set.metadata.namespace);
-    Some(Finding::new(ReasonCode::MountFailed, message, advice).with_command(list))
 }
 
 /// Finds readiness gates that are not met.

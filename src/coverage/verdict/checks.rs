@@ -49,6 +49,7 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
         }
     };
     let room = NodeRoom::of(subject.index, node, pod);
+    let room = room.map(|room| room.surging(allows_surge(subject.daemon_set), own));
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
     checks.extend(resources(node, &pod_requests(pod), room.as_ref()));
     checks
@@ -115,7 +116,13 @@ fn resources(node: &Node, requests: &Amounts, room: Option<&NodeRoom>) -> Vec<Ch
         None => passed("pods", format!("{taken} of {slots}")),
     });
     for (resource, asked) in requests {
-        if let Some(finding) = shortage(resource) {
+        if room.devices.may_provide(resource, node) {
+            let asked = format_amount(resource, *asked);
+            checks.push(unknown(
+                resource,
+                format!("requests {asked}; the node offers none, and whether a device class provides it is not known"),
+            ));
+        } else if let Some(finding) = shortage(resource) {
             checks.push(failed(resource, finding.message.to_string(), Some(finding.code)));
         } else {
             let all = allocatable(resource);

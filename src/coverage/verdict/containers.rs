@@ -2,15 +2,16 @@
 
 use jiff::Timestamp;
 
+use super::creation_errors::{creation_failed, start_failed};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, describe_pod, edit, logs};
+use super::finding::{Finding, describe_node, describe_pod, edit, logs};
+use super::images::image_pull_failed;
+use super::probes;
 use super::sentence::Sentence;
-use crate::facts::revisions::name_of;
 use crate::model::event::Event;
+use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
-use crate::model::template::Template;
 use crate::report::age::seconds_between;
-use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
 /// For how many seconds after a restart the last termination counts as the current problem.
@@ -40,7 +41,8 @@ impl Role {
         }
     }
 
-    fn noun(self) -> &'static str {
+    /// Returns what a container of the role is called.
+    pub fn noun(self) -> &'static str {
         match self {
             Role::Container => "container",
             Role::Init => "init container",
@@ -64,9 +66,14 @@ pub fn walk(pod: &Pod) -> impl Iterator<Item = (Role, &Container, Option<&Contai
     init.chain(main)
 }
 
-/// Returns whether no container of the pod has ever started.
-pub fn none_started(pod: &Pod) -> bool {
-    walk(pod).all(|(_, _, status)| !status.is_some_and(has_started))
+/// Returns whether no container of the pod has ever started, or waits for anything that comes after the sandbox and the volumes of
+/// the pod, such as its image.
+pub fn none_created(pod: &Pod) -> bool {
+    let waits_later = |status: &ContainerStatus| {
+        let waiting = status.state.waiting.as_ref().filter(|waiting| !waiting.reason.is_empty());
+        waiting.is_some() && !status.is_being_created()
+    };
+    walk(pod).all(|(_, _, status)| !status.is_some_and(|status| has_started(status) || waits_later(status)))
 }
 
 /// Returns whether every container of the pod has started, and every init container has completed.
@@ -97,15 +104,22 @@ pub fn last_end(pod: &Pod) -> Option<String> {
 }
 
 /// Finds why the containers of a bound pod are not ready.
-pub fn findings(subject: &Subject, pod: &Pod, events: &[&Event]) -> Vec<Finding> {
+pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Vec<Finding> {
+    let now = subject.index.now();
     let mut findings = Vec::new();
     for (role, container, status) in walk(pod) {
         let Some(status) = status else { continue };
-        findings.extend(image_pull_failed(subject, role, container, status));
-        findings.extend(container_config_error(subject, role, container, status));
-        findings.extend(oom_killed(subject, role, container, status));
-        findings.extend(crash_looping(subject, pod, role, container, status));
+        let this = (role, container, status);
+        findings.extend(image_pull_failed(subject, pod, this, events));
+        findings.extend(creation_failed(subject, pod, this));
+        let Some(end) = crash(pod, now, this) else { continue };
+        findings.push(
+            out_of_memory(subject, node, pod, this, end)
+                .or_else(|| probes::killed(subject, pod, this, end, events))
+                .unwrap_or_else(|| crash_looping(subject, pod, this, end)),
+        );
     }
+    findings.extend(all_restarting(pod));
     findings.extend(init_blocked(subject, pod));
     if !findings.is_empty() {
         return findings;
@@ -116,108 +130,20 @@ pub fn findings(subject: &Subject, pod: &Pod, events: &[&Event]) -> Vec<Finding>
     readiness_failing(subject, pod, events).into_iter().collect()
 }
 
-/// Returns whether a container waits for this reason because its image cannot be pulled.
-pub(crate) fn is_image_pull_failure(reason: &str) -> bool {
-    matches!(
-        reason,
-        "ErrImagePull"
-            | "ImagePullBackOff"
-            | "InvalidImageName"
-            | "ErrImageNeverPull"
-            | "ImageInspectError"
-            | "RegistryUnavailable"
-            | "SignatureValidationFailed"
-    )
-}
+/// A container with its role and its status.
+pub type Observed<'p> = (Role, &'p Container, &'p ContainerStatus);
 
-/// Finds an image that cannot be pulled.
-fn image_pull_failed(
-    subject: &Subject,
-    role: Role,
-    container: &Container,
-    status: &ContainerStatus,
-) -> Option<Finding> {
-    let waiting = status.state.waiting.as_ref()?;
-    if !is_image_pull_failure(&waiting.reason) {
-        return None;
-    }
-    let mut message = Sentence::from(format!("{} {}: cannot pull {} (", role.noun(), container.name, container.image))
-        .value(&waiting.reason)
-        .words(")");
-    // The back-off message repeats the image; the cause follows it.
-    let cause = match waiting.message.trim().strip_prefix("Back-off pulling image ") {
-        Some(rest) => rest.split_once(": ").map_or("", |(_, cause)| cause),
-        None => waiting.message.trim(),
-    };
-    if !cause.is_empty() {
-        message = message.words(": ").value(cause);
-    }
-    let finding = |message, advice: String| Finding::new(ReasonCode::ImagePullFailed, message, advice);
-    if let Some((revision, works)) = image_of_revision(subject, &container.image) {
-        let undo = name_of(subject.daemon_set).undo(works);
-        let message = message.words(format!("; revision {revision} changed the image"));
-        return Some(
-            finding(message, format!("correct the image, or roll back to revision {works}")).with_command(undo),
-        );
-    }
-    let advice = "correct the image, or add imagePullSecrets for its registry".to_owned();
-    Some(finding(message, advice).with_command(edit(subject.daemon_set)))
-}
-
-/// Returns the current revision if it has brought an image, and the one that works without it.
-fn image_of_revision(subject: &Subject, image: &str) -> Option<(i64, i64)> {
-    let revisions = &subject.revisions;
-    let has_it = |template: &Template| {
-        let lists =
-            ["containers", "initContainers"].into_iter().filter_map(|list| template.value()["spec"][list].as_array());
-        lists.flatten().any(|container| container["image"] == image)
-    };
-    let current = revisions.current().filter(|_| has_it(&revisions.live))?;
-    let (works, _) = revisions.proven().filter(|(_, template)| !has_it(template))?;
-    Some((current.number(), works.number()))
-}
-
-/// Finds a container that cannot be created from its configuration.
-fn container_config_error(
-    subject: &Subject,
-    role: Role,
-    container: &Container,
-    status: &ContainerStatus,
-) -> Option<Finding> {
-    let waiting = status.state.waiting.as_ref()?;
-    let failed = matches!(
-        waiting.reason.as_str(),
-        "CreateContainerConfigError"
-            | "CreateContainerError"
-            | "RunContainerError"
-            | "PreCreateHookError"
-            | "PreStartHookError"
-            | "PostStartHookError"
-    );
-    if !failed {
-        return None;
-    }
-    let mut message = Sentence::from(format!("{} {}: {}", role.noun(), container.name, waiting.reason));
-    if !waiting.message.is_empty() {
-        message = message.words(": ").value(waiting.message.trim());
-    }
-    let (advice, command) = match missing_object(&waiting.message) {
-        Some((kind, object)) => (
-            format!("create {kind} {object}, or correct its name in the template"),
-            Command::kubectl(&["get", kind]).namespace(&subject.daemon_set.metadata.namespace),
-        ),
-        None => ("correct the template".to_owned(), edit(subject.daemon_set)),
-    };
-    Some(Finding::new(ReasonCode::ContainerConfigError, message, advice).with_command(command))
-}
-
-/// Returns the kind and name of the object that the kubelet did not find: `secret "token" not found`.
-fn missing_object(message: &str) -> Option<(&'static str, &str)> {
-    ["configmap", "secret"].into_iter().find_map(|kind| {
-        let (_, rest) = message.split_once(kind)?;
-        let (name, rest) = rest.strip_prefix(" \"")?.split_once('"')?;
-        rest.trim_start().starts_with("not found").then_some((kind, name))
-    })
+/// Returns whether a container crashes, and its end, if that is known.
+///
+/// What the kubelet ended because of another container does not crash.
+fn crash<'p>(
+    pod: &'p Pod,
+    now: Timestamp,
+    (role, container, status): Observed<'p>,
+) -> Option<Option<&'p ContainerStateTerminated>> {
+    let end = current_termination(now, role, status);
+    let follows = end.is_some_and(|end| follows_another(pod, container, end));
+    (!follows && (is_backing_off(status) || end.is_some())).then_some(end)
 }
 
 /// Returns the termination that is a container's current problem: it waits for a restart, is terminated, or was
@@ -236,36 +162,120 @@ fn current_termination(now: Timestamp, role: Role, status: &ContainerStatus) -> 
     (seconds_between(at, now) < RECENT_END).then_some(end)
 }
 
-/// Finds a container that was OOMKilled.
-fn oom_killed(subject: &Subject, role: Role, container: &Container, status: &ContainerStatus) -> Option<Finding> {
-    current_termination(subject.index.now(), role, status).filter(|end| end.reason == "OOMKilled")?;
-    let (limit, advice) = match container.resources.limits.get("memory") {
-        Some(limit) => (format!("memory limit {limit}"), "raise the memory limit, or find out what uses the memory"),
-        None => (
-            "no memory limit, so the node likely ran out of memory".to_owned(),
-            "find out what uses the memory of the node, and set a memory request",
-        ),
-    };
-    let message = Sentence::from(format!("{} {} OOMKilled; {limit}; restarts: ", role.noun(), container.name))
-        .number(i64::from(status.restart_count));
-    Some(Finding::new(ReasonCode::OOMKilled, message, advice).with_command(edit(subject.daemon_set)))
+/// The reason of containers that the kubelet has removed to restart all containers of a pod: pkg/kubelet/kubelet_pods.go, release
+/// 1.37.2.
+const RESTARTING_ALL: &str = "RestartingAllContainers";
+
+/// For how many seconds after a container has ended the kubelet ends the others at most, without a grace period.
+const ENDS_OTHERS: i64 = 60;
+
+/// Returns whether the kubelet has ended a container because another one ended for which its restart rule is to restart all.
+///
+/// As `ShouldAllContainersRestart`, pkg/kubelet/container/helpers.go, release 1.37.2, does, it is decided by the exit codes.
+fn follows_another(pod: &Pod, container: &Container, end: &ContainerStateTerminated) -> bool {
+    if end.reason == RESTARTING_ALL {
+        return true;
+    }
+    let ends = walk(pod).filter_map(|(_, other, status)| {
+        let state = status?;
+        let end = state.state.terminated.as_ref().or(state.last_state.terminated.as_ref())?;
+        other.restarts_all(end.exit_code).then_some((other, end))
+    });
+    let first = ends.min_by_key(|(_, end)| end.finished_at.get());
+    first.is_some_and(|(first, its_end)| {
+        let ends = its_end.finished_at.get().zip(end.finished_at.get());
+        let after = ends.map(|(first, other)| other.duration_since(first).as_secs());
+        first.name != container.name && after.is_none_or(|after| (0..=ENDS_OTHERS).contains(&after))
+    })
+}
+
+/// Finds that the kubelet restarts all containers of a pod, if it has removed the one whose end made it do so.
+fn all_restarting(pod: &Pod) -> Option<Finding> {
+    let is_removed =
+        |status: &ContainerStatus| status.state.waiting.as_ref().is_some_and(|it| it.reason == RESTARTING_ALL);
+    walk(pod).find(|(_, _, status)| status.is_some_and(is_removed))?;
+    let with_rule =
+        walk(pod).filter(|(_, container, _)| container.restart_policy_rules.iter().any(|rule| rule.restarts_all()));
+    let names: Vec<&str> = with_rule.map(|(_, container, _)| container.name.as_str()).collect();
+    let message = format!(
+        "the kubelet restarts all containers: {} ended with an exit code for which its restart rule is RestartAllContainers",
+        names.join(" or ")
+    );
+    let advice = "find out why it ends with that exit code: the others only follow it";
+    Some(Finding::new(ReasonCode::CrashLooping, message, advice).with_command(describe_pod(pod)))
+}
+
+/// Finds a container that was OOMKilled, because of its own limit or because the node ran out of memory.
+fn out_of_memory(
+    subject: &Subject,
+    node: Option<&Node>,
+    pod: &Pod,
+    (role, container, status): Observed,
+    end: Option<&ContainerStateTerminated>,
+) -> Option<Finding> {
+    let end = end?;
+    let is_oom_killed = end.reason == "OOMKilled";
+    let of_node = node.and_then(|node| Some((node, node_out_of_memory(subject, node, end)?)));
+    let killed = Sentence::from(format!("{} {} ", role.noun(), container.name));
+    let restarts = |message: Sentence| message.words("; restarts: ").number(i64::from(status.restart_count));
+    let limits = status.resources.as_ref().map(|resources| &resources.limits);
+    let limit = limits.and_then(|limits| limits.get("memory")).or_else(|| container.resources.limits.get("memory"));
+    let of_pod = pod.spec.resources.as_ref().and_then(|resources| resources.limits.get("memory"));
+    match (of_node, limit.map(|limit| ("", limit)).or_else(|| of_pod.map(|limit| (" of the pod", limit)))) {
+        (Some((node, why)), limit) if is_oom_killed || end.exit_code == 137 => {
+            let limit = match limit {
+                Some((of, limit)) => format!("not necessarily its memory limit{of} {limit}"),
+                None => "it has no memory limit".to_owned(),
+            };
+            let message =
+                killed.words("killed because the node ran out of memory (").value(why).words(format!("); {limit}"));
+            let advice = "free memory on the node: request what the pods there use, and limit those that use more";
+            Some(Finding::new(ReasonCode::OOMKilled, restarts(message), advice).with_command(describe_node(node)))
+        }
+        (_, Some((of, limit))) if is_oom_killed => {
+            let message = killed.words(format!("OOMKilled; memory limit{of} {limit}"));
+            let advice = "raise the memory limit, or find out what uses the memory";
+            Some(Finding::new(ReasonCode::OOMKilled, restarts(message), advice).with_command(edit(subject.daemon_set)))
+        }
+        (_, None) if is_oom_killed => {
+            let message = killed.words("OOMKilled; no memory limit, so the node likely ran out of memory");
+            let advice = "find out what uses the memory of the node, and set a memory request";
+            Some(Finding::new(ReasonCode::OOMKilled, restarts(message), advice).with_command(edit(subject.daemon_set)))
+        }
+        _ => None,
+    }
+}
+
+/// For how many seconds before and after a container has ended what is known of its node's memory tells why.
+const SAME_OOM: i64 = 120;
+
+/// Returns what shows that a node ran out of memory when a container ended: the event of the kubelet's OOM watcher, or the condition.
+///
+/// The event is that of `Start`, pkg/kubelet/oom/oom_watcher_linux.go, release 1.37.2; it refers to the node by its name, not by its
+/// UID.
+fn node_out_of_memory(subject: &Subject, node: &Node, end: &ContainerStateTerminated) -> Option<String> {
+    let mut about = node.metadata.clone();
+    about.uid.clear();
+    let ended = end.finished_at.get();
+    let is_then = |at: Timestamp| ended.is_none_or(|ended| at.duration_since(ended).as_secs().abs() <= SAME_OOM);
+    let events = subject.index.events_about("Node", &about);
+    let oom = events.iter().find(|event| event.reason == "SystemOOM" && event.last_seen().is_none_or(is_then));
+    let pressure = || node.condition("MemoryPressure").filter(|condition| condition.status == "True");
+    oom.map(|event| format!("SystemOOM: {}", event.message.trim()))
+        .or_else(|| pressure().map(|_| "MemoryPressure=True".to_owned()))
 }
 
 /// Finds a container that crashes repeatedly.
 fn crash_looping(
     subject: &Subject,
     pod: &Pod,
-    role: Role,
-    container: &Container,
-    status: &ContainerStatus,
-) -> Option<Finding> {
-    let end = current_termination(subject.index.now(), role, status);
-    if !is_backing_off(status) && end.is_none() {
-        return None;
-    }
-    // Containers of a DaemonSet always restart.
+    (role, container, status): Observed,
+    end: Option<&ContainerStateTerminated>,
+) -> Finding {
+    let restarts_all = end.is_some_and(|end| container.restarts_all(end.exit_code));
+    // The containers of a DaemonSet always restart, unless they have a restart policy of their own.
     let completes = role != Role::Init && end.is_some_and(|end| end.exit_code == 0);
-    let verb = if completes { "ends" } else { "crashes" };
+    let verb = if completes || restarts_all { "ends" } else { "crashes" };
     let mut message = Sentence::from(format!("{} {} {verb}", role.noun(), container.name));
     if let Some(end) = end {
         message = message.words(": ").value(end_text(end));
@@ -273,17 +283,24 @@ fn crash_looping(
             message = message.words(" after ").age(seconds_between(from, to));
         }
     }
+    if restarts_all {
+        message = message.words(", for which its rule is to restart all containers of the pod");
+    }
     if let Some(text) = end.and_then(last_words) {
         message = message.words(", ").example(format!("{text:?}"));
     }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
+    let not_started = end.and_then(|end| start_failed(subject, pod, &end.reason, &end.message));
     let logs = logs(pod, &container.name);
-    let command = if status.state.terminated.is_some() { logs } else { logs.switch("--previous") };
-    let advice = match completes {
-        true => "its command must not end: check command and args, and read the log",
-        false => "read the log",
+    // With all containers, the kubelet removes their logs.
+    let is_last = status.state.terminated.is_some() || restarts_all;
+    let command = if is_last { logs } else { logs.switch("--previous") };
+    let (advice, command) = match completes {
+        _ if not_started.is_some() => not_started.unwrap_or_default(),
+        true => ("its command must not end: check command and args, and read the log".to_owned(), command),
+        false => ("read the log".to_owned(), command),
     };
-    Some(Finding::new(ReasonCode::CrashLooping, message, advice).with_command(command))
+    Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice).with_command(command)
 }
 
 fn is_backing_off(status: &ContainerStatus) -> bool {
@@ -295,7 +312,7 @@ fn is_backing_off(status: &ContainerStatus) -> bool {
 /// that name.
 pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Option<(&'a str, bool)> {
     let containers = || walk(pod).filter(|(_, container, _)| only.is_none_or(|only| only == container.name));
-    let crashed = containers().find_map(|(role, container, status)| crash_log(now, role, container, status?));
+    let crashed = containers().find_map(|(role, container, status)| crash_log(pod, now, (role, container, status?)));
     let is_unready = |(role, _, status): &(Role, _, Option<&ContainerStatus>)| {
         status.is_some_and(|status| has_started(status) && !status.ready && !(*role == Role::Init && is_done(status)))
     };
@@ -307,14 +324,9 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
 }
 
 /// Returns a container that crashes, and whether the log of its previous run tells why.
-fn crash_log<'a>(
-    now: Timestamp,
-    role: Role,
-    container: &'a Container,
-    status: &ContainerStatus,
-) -> Option<(&'a str, bool)> {
-    let is_crash = is_backing_off(status) || current_termination(now, role, status).is_some();
-    is_crash.then(|| (container.name.as_str(), status.state.terminated.is_none()))
+fn crash_log<'p>(pod: &'p Pod, now: Timestamp, this: Observed<'p>) -> Option<(&'p str, bool)> {
+    let (_, container, status) = this;
+    crash(pod, now, this).map(|_| (container.name.as_str(), status.state.terminated.is_none()))
 }
 
 /// Returns the first container of a pod that crashes, and whether the log of its previous run tells why; `None` if none crashes, or
@@ -322,9 +334,8 @@ fn crash_log<'a>(
 #[cfg(feature = "live")]
 pub fn silent_crash(pod: &Pod, now: Timestamp) -> Option<(&str, bool)> {
     let mut containers = walk(pod).filter_map(|(role, container, status)| Some((role, container, status?)));
-    let (log, role, status) = containers
-        .find_map(|(role, container, status)| Some((crash_log(now, role, container, status)?, role, status)))?;
-    current_termination(now, role, status).and_then(last_words).is_none().then_some(log)
+    let (log, this) = containers.find_map(|this| Some((crash_log(pod, now, this)?, this)))?;
+    current_termination(now, this.0, this.2).and_then(last_words).is_none().then_some(log)
 }
 
 /// Returns the last line of a termination message, which may be the end of the log.
@@ -430,7 +441,7 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
 mod tests {
     use serde_json::{Value, from_value, json};
 
-    use super::{all_started, last_words, none_started, telling_log};
+    use super::{all_started, last_words, none_created, telling_log};
     use crate::coverage::test_support::{at, world};
     use crate::model::pod::{ContainerStateTerminated, Pod};
     use crate::report::reason::{Reason, ReasonCode};
@@ -451,7 +462,7 @@ mod tests {
             let mut pod =
                 json!({"spec": {"containers": [{"name": "agent"}]}, "status": {"containerStatuses": [status]}});
             pod["status"]["containerStatuses"][0]["name"] = json!("agent");
-            assert_eq!(none_started(&from_value::<Pod>(pod.clone()).unwrap()), none, "{pod}");
+            assert_eq!(none_created(&from_value::<Pod>(pod.clone()).unwrap()), none, "{pod}");
         }
     }
 

@@ -38,13 +38,23 @@ impl Creations {
     pub fn new(facts: &Facts<'_>) -> Self {
         let (created, deleted) = (facts.last_event("SuccessfulCreate"), facts.last_event("SuccessfulDelete"));
         let missing = facts.node_pods.iter().filter(|node| node.should_run() && node.pods.is_empty()).count();
-        Creations { refusals: refusals(facts, created), created, deleted, missing }
+        let refusals = if has_ended(facts, created, deleted) { Vec::new() } else { refusals(facts, created) };
+        Creations { refusals, created, deleted, missing }
     }
 }
 
+/// Returns whether the API server has created pods since it last refused one, and all of them: the controller deletes pods of
+/// a rolling update only then (`updateDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.37.2). What is missing now
+/// is about to be created.
+fn has_ended(facts: &Facts<'_>, created: Option<Timestamp>, deleted: Option<Timestamp>) -> bool {
+    let newest = facts.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
+    let refused = facts.last_event("FailedCreate");
+    created.max(newest) > refused && deleted > refused
+}
+
 /// Returns why the API server refuses a DaemonSet's pods at present.
-pub(crate) fn creation_refusal(facts: &Facts<'_>) -> Option<Reason> {
-    let refusal = || Some(Creations::new(facts).refusals.first()?.reason());
+pub(crate) fn creation_refusal(facts: &Facts<'_>) -> Option<Finding> {
+    let refusal = || Creations::new(facts).refusals.into_iter().next();
     facts.creation_is_refused().then(refusal).flatten()
 }
 
@@ -159,6 +169,36 @@ mod tests {
         let codes: Vec<ReasonCode> = creations(world).refusals.iter().map(|refusal| refusal.code).collect();
         use ReasonCode as R;
         assert_eq!(codes, [R::QuotaExceeded, R::WebhookDenied, R::PriorityClassMissing]);
+    }
+
+    /// The pod of a node that is missing now is just being replaced.
+    #[test]
+    fn a_refusal_has_ended_once_the_controller_replaces_pods_again() {
+        for (created, pod, deleted, is_told) in [
+            (Some("11:59:30"), None, Some("11:59:40"), false),
+            // Events about created pods may be dropped.
+            (None, Some("11:59:30"), Some("11:59:40"), false),
+            (Some("11:40:00"), Some("11:59:30"), Some("11:59:40"), false),
+            // That of before the refusal.
+            (Some("11:40:00"), Some("11:40:00"), Some("11:58:00"), true),
+            (Some("11:59:30"), None, Some("11:58:00"), true),
+            (Some("11:59:30"), None, None, true),
+            // What has failed is deleted although nothing can be created.
+            (None, None, Some("11:59:40"), true),
+            (Some("11:59:00"), None, Some("11:59:00"), true),
+        ] {
+            let world = world().event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", "11:59:00");
+            let event = |world: World, reason, time: Option<&str>| match time {
+                Some(time) => world.event("DaemonSet", "agent", reason, "", time),
+                None => world,
+            };
+            let world = event(event(world, "SuccessfulCreate", created), "SuccessfulDelete", deleted);
+            let world = match pod {
+                Some(time) => world.pod("agent-n", "n", json!({"metadata": {"creationTimestamp": at(time)}})),
+                None => world,
+            };
+            assert_eq!(creations(world).refusals.len(), usize::from(is_told), "{created:?} {pod:?} {deleted:?}");
+        }
     }
 
     #[test]

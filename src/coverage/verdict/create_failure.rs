@@ -1,27 +1,172 @@
 //! Why the API server did not create a pod, by the message of the controller's `FailedCreate` event.
 //!
-//! The messages are those of the API server's admission plugins, release 1.37.2; each rule names its source.
+//! [`REFUSALS`] is the list of those that are known, with where upstream writes them: Kubernetes 1.37.2, and OpenShift. Whose
+//! words a message is decides what helps: the template is to be corrected only if the message is about a field that it has.
 
+use super::admission::service_account;
 use super::finding::{Finding, edit};
+use super::limit_range;
 use super::near_miss;
+use super::webhook;
+use serde_json::Value;
+
 use crate::model::daemon_set::DaemonSet;
+use crate::model::pod::Container;
+use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
 use crate::report::fix::Command;
 use crate::report::incident::Refuser;
 use crate::report::reason::ReasonCode;
 
+/// A pod that was refused.
+#[derive(Clone, Copy)]
+pub(super) struct Refused<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) daemon_set: &'a DaemonSet,
+    /// The API server's words.
+    pub(super) message: &'a str,
+}
+
+impl<'a> Refused<'a> {
+    /// Returns the namespace of the pod.
+    pub(super) fn namespace(self) -> &'a str {
+        &self.daemon_set.metadata.namespace
+    }
+
+    /// Returns the message behind some words.
+    fn after(self, words: &str) -> Option<&'a str> {
+        Some(self.message.split_once(words)?.1)
+    }
+}
+
+/// Who refuses a pod with which words.
+struct Refusal {
+    /// What the messages contain.
+    says: &'static [&'static str],
+    /// Reads the rest; `None` if the message only resembles it.
+    read: fn(Refused<'_>) -> Option<Finding>,
+}
+
+const fn refusal_of(says: &'static [&'static str], read: fn(Refused<'_>) -> Option<Finding>) -> Refusal {
+    Refusal { says, read }
+}
+
+/// Everything that is known to refuse pods. What is configured in a cluster comes first: its messages may quote any others.
+const REFUSALS: [Refusal; 25] = [
+    // k8s.io/apiserver: pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors/statuserror.go and …/mutating/dispatcher.go.
+    refusal_of(&["failed calling webhook "], webhook::unavailable),
+    refusal_of(&["admission webhook \""], webhook::denied),
+    // k8s.io/apiserver: pkg/admission/plugin/policy/validating/dispatcher.go and …/policy/generic/policy_dispatcher.go.
+    refusal_of(&["olicy '", "olicy \""], webhook::denied_by_policy),
+    // plugin/pkg/admission/imagepolicy/admission.go.
+    refusal_of(&["image policy webhook backend denied"], webhook::denied_by_image_policy),
+    // github.com/openshift/apiserver-library-go: pkg/securitycontextconstraints/sccadmission/admission.go.
+    refusal_of(&["against any security context constraint"], security_context_constraint),
+    // plugin/pkg/admission/security/podsecuritypolicy/admission.go, up to release 1.24.
+    refusal_of(&["against any pod security policy"], pod_security_policy),
+    // k8s.io/apiserver: pkg/admission/plugin/namespace/lifecycle/admission.go.
+    refusal_of(&["because it is being terminated"], namespace_terminating),
+    refusal_of(&["namespaces \"", "namespace \""], namespace_missing),
+    // k8s.io/apiserver: pkg/admission/plugin/resourcequota/controller.go.
+    refusal_of(&[EXCEEDED_QUOTA, "failed quota: ", "status unknown for quota: ", "insufficient quota to "], quota),
+    // k8s.io/pod-security-admission: admission/admission.go.
+    refusal_of(&["violates PodSecurity "], pod_security_denied),
+    // plugin/pkg/admission/serviceaccount/admission.go.
+    refusal_of(&["error looking up service account "], service_account_missing),
+    refusal_of(&["does not reference that "], service_account_without_secret),
+    refusal_of(&["no API token found for service account"], |refused| {
+        control_plane(refused, "wait: kube-controller-manager creates the token of a new service account", None)
+    }),
+    // plugin/pkg/admission/priority/admission.go.
+    refusal_of(&["no PriorityClass with name "], priority_class_missing),
+    // plugin/pkg/admission/runtimeclass/admission.go.
+    refusal_of(&["RuntimeClass \""], runtime_class_missing),
+    refusal_of(&["conflict: runtimeClass.scheduling"], |refused| {
+        let advice = "make the nodeSelector of the template agree with the one of its runtime class";
+        Some(rejected(refused, advice).with_command(edit(refused.daemon_set)))
+    }),
+    // plugin/pkg/admission/limitranger/admission.go.
+    refusal_of(&[" usage per ", " max limit to request ratio per "], limit_range::violated),
+    // pkg/apis/core/validation/validation.go, ValidateContainerResourceRequirements.
+    refusal_of(&[" limit of "], limit_range::defaulted_limit),
+    // plugin/pkg/admission/podnodeselector/admission.go and …/podtolerationrestriction/admission.go.
+    refusal_of(&["node label selector conflict", "node label selector labels conflict"], |refused| {
+        let advice = "make the nodeSelector of the template agree with what the annotations of the namespace allow, or \
+                      change those";
+        Some(rejected(refused, advice).with_command(get_namespace(refused)))
+    }),
+    refusal_of(&["pod tolerations (possibly merged"], |refused| {
+        let advice = "the annotation scheduler.alpha.kubernetes.io/tolerationsWhitelist of the namespace allows other \
+                      tolerations only: add those of the template to it, or remove them from the template";
+        Some(rejected(refused, advice).with_command(get_namespace(refused)))
+    }),
+    // pkg/registry/rbac and plugin/pkg/admission/gc/gc_admission.go: what the controller may do, not what the pod may.
+    refusal_of(
+        &["cannot create resource \"pods\"", "cannot set blockOwnerDeletion", "cannot set an ownerRef"],
+        |refused| {
+            let role = "system:controller:daemon-set-controller";
+            let command = Command::kubectl(&["describe", "clusterrole,clusterrolebinding"]).name(role);
+            control_plane(
+                refused,
+                "the controller lacks a permission: restore its cluster role and binding",
+                Some(command),
+            )
+        },
+    ),
+    // go.etcd.io/etcd/api/v3: v3rpc/rpctypes/error.go.
+    refusal_of(&["database space exceeded"], |refused| {
+        let advice = "etcd has used up its space, so that nothing can be created in the cluster: compact and defragment etcd, \
+                      then disarm its alarm (etcdctl alarm disarm); --quota-backend-bytes is the limit";
+        control_plane(refused, advice, None)
+    }),
+    refusal_of(&["request is too large", "Request entity too large", "message larger than max"], |refused| {
+        let advice = "the pod is too large to be stored (1.5 MiB in etcd by default): move what is long in the template, such as \
+                      arguments and annotations, into ConfigMaps, or find the webhook that adds to the pod";
+        Some(rejected(refused, advice).with_command(edit(refused.daemon_set)))
+    }),
+    // k8s.io/apimachinery: pkg/api/errors/errors.go, NewConflict, NewAlreadyExists and NewGenerateNameConflict.
+    refusal_of(&["Operation cannot be fulfilled on", "already exists", "please try again"], |refused| {
+        control_plane(refused, "wait: the controller tries again, and this passes by itself", None)
+    }),
+    // The rest of k8s.io/apimachinery: pkg/api/errors/errors.go, etcd's errors, and those of Go's network.
+    refusal_of(
+        &[
+            "etcdserver: ",
+            "Too many requests",
+            "too many requests",
+            "Timeout: ",
+            "timed out",
+            "deadline exceeded",
+            "in the time allotted",
+            "rate limiter",
+            "Internal error occurred",
+            "an error on the server",
+            "currently unable to handle",
+            "not yet ready to handle request",
+            "connection refused",
+            "connection reset",
+            "connection lost",
+            "TLS handshake timeout",
+            "i/o timeout",
+            "no route to host",
+            "EOF",
+            "Unauthorized",
+            "timeout",
+        ],
+        |refused| {
+            let advice =
+                "wait: the controller tries again; if it persists, check kube-apiserver, etcd and the load on them";
+            control_plane(refused, advice, None)
+        },
+    ),
+];
+
 /// Finds why a pod of the DaemonSet could not be created, from the message of a `FailedCreate` event.
 pub fn classify(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> Finding {
-    let message = refusal(message);
-    quota_exceeded(daemon_set, message)
-        .or_else(|| pod_security_denied(daemon_set, message))
-        .or_else(|| webhook_unavailable(message))
-        .or_else(|| webhook_denied(message))
-        .or_else(|| service_account_missing(message))
-        .or_else(|| priority_class_missing(snapshot, daemon_set, message))
-        .or_else(|| runtime_class_missing(snapshot, daemon_set, message))
-        .or_else(|| limit_range_violation(daemon_set, message))
-        .unwrap_or_else(|| pod_spec_rejected(daemon_set, message))
+    let refused = Refused { snapshot, daemon_set, message: refusal(message) };
+    let says = |kind: &&Refusal| kind.says.iter().any(|words| refused.message.contains(words));
+    let known = REFUSALS.iter().filter(says).find_map(|kind| (kind.read)(refused));
+    known.unwrap_or_else(|| invalid(refused))
 }
 
 /// Returns the API server's message, without the prefixes of the event recorder and the controller.
@@ -69,49 +214,95 @@ pub fn exceeds_quota(message: &str) -> bool {
     message.contains(EXCEEDED_QUOTA)
 }
 
-/// Finds a resource quota: `plugin/resourcequota/controller.go` of k8s.io/apiserver.
-fn quota_exceeded(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
-    let namespace = &daemon_set.metadata.namespace;
-    let finding = |message: String, advice: &str, quota: &str| {
-        let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(namespace);
-        let finding = Finding::new(ReasonCode::QuotaExceeded, message, advice);
-        Some(match quota {
-            "" => finding.with_command(describe),
-            _ => finding.with_command(describe.name(quota)).refused_by(Refuser::Quota(quota.to_owned())),
-        })
+/// Finds a resource quota.
+fn quota(refused: Refused<'_>) -> Option<Finding> {
+    let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(refused.namespace());
+    let of = |quota: &str, message: String, advice: String, command: Command| {
+        let finding = Finding::new(ReasonCode::QuotaExceeded, message, advice).with_command(command);
+        Some(finding.refused_by(Refuser::Quota(quota.to_owned())))
     };
-    if let Some((_, rest)) = message.split_once(EXCEEDED_QUOTA) {
-        let mut parts = rest.splitn(2, ", requested: ");
-        let quota = parts.next().unwrap_or_default();
-        let numbers = parts.next().and_then(|numbers| {
+    if let Some(rest) = refused.after(EXCEEDED_QUOTA) {
+        let (quota, numbers) = rest.split_once(", requested: ").unwrap_or((rest, ""));
+        let amounts = || {
             let (requested, rest) = numbers.split_once(", used: ")?;
             let (used, limited) = rest.split_once(", limited: ")?;
-            Some(format!(": requested {requested}, used {used}, limited {limited}"))
-        });
-        let message = format!("exceeded quota {quota}{}", numbers.unwrap_or_default());
-        return finding(message, "raise the quota, or free some of it", quota);
+            Some((requested, used, limited))
+        };
+        let Some((requested, used, limited)) = amounts() else {
+            let advice = "raise the quota, or free some of it".to_owned();
+            return of(quota, format!("exceeded quota {quota}"), advice, describe.name(quota));
+        };
+        let message = format!("exceeded quota {quota}: requested {requested}, used {used}, limited {limited}");
+        return of(quota, message, quota_advice(refused, requested, limited), describe.name(quota));
     }
-    if let Some((_, rest)) = message.split_once("failed quota: ") {
+    if let Some(rest) = refused.after("failed quota: ") {
         let (quota, demand) = rest.split_once(": ")?;
-        let message = format!("quota {quota}: {demand}");
-        let finding = Finding::new(ReasonCode::QuotaExceeded, message, "set it in the template");
-        return Some(finding.with_command(edit(daemon_set)).refused_by(Refuser::Quota(quota.to_owned())));
+        let advice = "set it in the template, or give the namespace a LimitRange with a default for it".to_owned();
+        return of(quota, format!("quota {quota}: {demand}"), advice, edit(refused.daemon_set));
     }
-    if let Some((_, rest)) = message.split_once("status unknown for quota: ") {
+    if let Some(rest) = refused.after("status unknown for quota: ") {
         let quota = rest.split(", ").next().unwrap_or(rest);
         let message = format!("the usage of quota {quota} is not known yet, and until it is nothing is admitted");
-        return finding(message, "wait; if it persists, check kube-controller-manager", quota);
+        let advice = "wait; if it persists, check kube-controller-manager".to_owned();
+        return of(quota, message, advice, describe.name(quota));
     }
-    let (_, rest) = message.split_once("insufficient quota to ")?;
-    finding(format!("insufficient quota to {rest}"), "create a quota that covers it", "")
+    let rest = refused.after("insufficient quota to ")?;
+    let namespace = refused.namespace();
+    let advice = match rest.contains("PriorityClass") {
+        true => format!(
+            "the API server admits pods of this priority class only where a ResourceQuota allows them: create one in namespace \
+             {namespace} whose scopeSelector is PriorityClass In (that class), or use another class"
+        ),
+        false => format!("create a ResourceQuota in namespace {namespace} that covers it"),
+    };
+    Some(
+        Finding::new(ReasonCode::QuotaExceeded, format!("insufficient quota to {rest}"), advice).with_command(describe),
+    )
+}
+
+/// Returns what helps with a quota that is used up: to free some of it does not if one pod requests more than all of it.
+fn quota_advice(refused: Refused<'_>, requested: &str, limited: &str) -> String {
+    let amounts = |text: &str| -> Vec<(String, Quantity)> {
+        let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+        pairs.map(|(resource, amount)| (resource.to_owned(), Quantity::new(amount))).collect()
+    };
+    let (requested, limited) = (amounts(requested), amounts(limited));
+    let limit =
+        |resource: &str| limited.iter().find(|(known, _)| known == resource).and_then(|(_, amount)| amount.nanos());
+    let never = requested.iter().find(|(resource, amount)| amount.nanos() > limit(resource).or(amount.nanos()));
+    let raise = match never {
+        Some((resource, amount)) => format!("raise the quota: one pod takes {resource}={} of it", amount.text),
+        None => "raise the quota, or free some of it".to_owned(),
+    };
+    let of_containers = requested.iter().find_map(|(resource, _)| {
+        let (kind, name) = match resource.split_once('.') {
+            Some((kind @ ("requests" | "limits"), name)) => (kind, name),
+            _ if matches!(resource.as_str(), "cpu" | "memory" | "ephemeral-storage") => ("requests", resource.as_str()),
+            _ => return None,
+        };
+        Some((kind, name))
+    });
+    let Some((kind, resource)) = of_containers else { return raise };
+    let spec = &refused.daemon_set.spec.template.spec;
+    let sets = |container: &Container| match kind {
+        // A limit is the request of a container that has none.
+        "requests" => {
+            container.resources.requests.contains_key(resource) || container.resources.limits.contains_key(resource)
+        }
+        _ => container.resources.limits.contains_key(resource),
+    };
+    if spec.containers.iter().chain(&spec.init_containers).any(sets) || spec.resources.is_some() {
+        return format!("{raise}; or lower the {resource} {kind} in the template");
+    }
+    format!("{raise}; the template sets no {resource} {kind}, so a LimitRange of the namespace or a webhook does")
 }
 
 /// Finds pod security admission: `admission/admission.go` of k8s.io/pod-security-admission.
-fn pod_security_denied(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
-    let (_, rest) = message.split_once("violates PodSecurity ")?;
+fn pod_security_denied(refused: Refused<'_>) -> Option<Finding> {
+    let rest = refused.after("violates PodSecurity ")?;
     let (level, violations) = rest.split_once(": ").unwrap_or((rest, ""));
     let level = level.trim_matches('"');
-    let namespace = &daemon_set.metadata.namespace;
+    let namespace = refused.namespace();
     let message = format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations));
     let finding = |advice: String| {
         let finding = Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
@@ -133,7 +324,7 @@ fn pod_security_denied(daemon_set: &DaemonSet, message: &str) -> Option<Finding>
         finding(advice).with_command(get)
     } else {
         finding(format!("set the securityContext in the template as level {level} requires"))
-            .with_command(edit(daemon_set))
+            .with_command(edit(refused.daemon_set))
     })
 }
 
@@ -152,138 +343,501 @@ fn without_asides(text: &str) -> String {
     kept.replace(" ,", ",").trim().to_owned()
 }
 
-/// Finds a webhook that cannot be called: `pkg/util/webhook/error.go` of k8s.io/apiserver.
-fn webhook_unavailable(message: &str) -> Option<Finding> {
-    let (_, rest) = message.split_once("failed calling webhook ")?;
-    let (webhook, why) = rest.split_once(['"']).and_then(|(_, rest)| rest.split_once('"')).unwrap_or((rest, ""));
-    let why = why.trim_start_matches([':', ';', ' ']);
-    let why = why.strip_prefix("failed to call webhook: ").unwrap_or(why);
-    let finding = Finding::new(
-        ReasonCode::WebhookUnavailable,
-        format!("failed calling admission webhook {webhook}: {why}"),
-        "restore the service behind the webhook, or correct its configuration",
-    );
-    let list = Command::kubectl(&["get", "mutatingwebhookconfigurations,validatingwebhookconfigurations"]);
-    Some(finding.with_command(list).refused_by(Refuser::UnavailableWebhook(webhook.to_owned())))
-}
-
-/// Finds a webhook or admission policy that denies the pod:
-/// `pkg/admission/plugin/webhook/errors/statuserror.go` and
-/// `pkg/admission/plugin/policy/validating/plugin.go` of k8s.io/apiserver.
-fn webhook_denied(message: &str) -> Option<Finding> {
-    if let Some((_, rest)) = message.split_once("admission webhook \"") {
-        let (webhook, why) = rest.split_once("\" denied the request")?;
-        let why = why.trim_start_matches([':', ' ']);
-        let finding = Finding::new(
-            ReasonCode::WebhookDenied,
-            format!("admission webhook {webhook} denied the pod: {why}"),
-            "change the template accordingly, or the webhook's rules",
-        );
-        return Some(finding.refused_by(Refuser::Webhook(webhook.to_owned())));
-    }
-    let (kind, rest) = message.split_once("olicy '")?;
-    let (policy, rest) = rest.split_once('\'')?;
-    let (_, why) = rest.split_once("denied request")?;
-    let why = why.trim_start_matches([':', ' ']);
-    let finding = Finding::new(
-        ReasonCode::WebhookDenied,
-        format!("admission policy {policy} denied the pod: {why}"),
-        "change the template accordingly, or the policy",
-    );
-    // A mutating policy, and one that cannot be evaluated, is called a policy and no more.
-    let get = match kind.ends_with("ValidatingAdmissionP") {
-        true => Command::kubectl(&["get", "validatingadmissionpolicies", "-o", "yaml"]).name(policy),
-        false => Command::kubectl(&["get", "validatingadmissionpolicies,mutatingadmissionpolicies", "-o", "yaml"])
-            .flag("--field-selector", format!("metadata.name={policy}")),
-    };
-    Some(finding.with_command(get).refused_by(Refuser::Policy(policy.to_owned())))
-}
-
-/// Finds a missing service account: `plugin/pkg/admission/serviceaccount/admission.go`.
-fn service_account_missing(message: &str) -> Option<Finding> {
-    let (_, rest) = message.split_once("error looking up service account ")?;
-    let (account, _) = rest.split_once(": ").unwrap_or((rest, ""));
+/// Finds a missing service account.
+fn service_account_missing(refused: Refused<'_>) -> Option<Finding> {
+    let rest = refused.after("error looking up service account ")?;
+    let (account, problem) = rest.split_once(": ").unwrap_or((rest, ""));
     let (namespace, name) = account.split_once('/')?;
+    if !problem.is_empty() && !problem.contains("not found") {
+        return control_plane(refused, "wait; if it persists, check kube-apiserver", None);
+    }
     let finding = Finding::new(
         ReasonCode::ServiceAccountMissing,
         format!("serviceaccount {name} not found in namespace {namespace}"),
-        "create it with its role bindings, or correct serviceAccountName",
+        match name {
+            "default" => "wait: kube-controller-manager creates it in a new namespace; if it does not, create it",
+            _ => "create it with its role bindings, or correct serviceAccountName",
+        },
     );
     Some(finding.with_command(Command::kubectl(&["create", "serviceaccount"]).namespace(namespace).name(name)))
 }
 
-/// Finds a missing priority class: `plugin/pkg/admission/priority/admission.go`.
-fn priority_class_missing(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
-    let (_, rest) = message.split_once("no PriorityClass with name ")?;
-    let class = rest.split_whitespace().next()?;
-    let known = snapshot.priority_classes.iter().map(|class| class.metadata.name.as_str());
-    let near = near_miss::near_name(class, known);
-    let message = format!("priorityclass {class} not found");
-    Some(class_missing(daemon_set, ReasonCode::PriorityClassMissing, message, "priorityClassName", near))
+/// Finds a secret that the service account does not list, although its annotation `kubernetes.io/enforce-mountable-secrets` demands it.
+fn service_account_without_secret(refused: Refused<'_>) -> Option<Finding> {
+    let (_, rest) = refused.message.split_once("because service account ")?;
+    let account = rest.split(' ').next()?;
+    let advice = format!(
+        "serviceaccount {account} lets its pods use only the secrets that it lists (annotation \
+         kubernetes.io/enforce-mountable-secrets): add the secret to it, or remove the annotation"
+    );
+    let get = Command::kubectl(&["get", "serviceaccount", "-o", "yaml"]).namespace(refused.namespace()).name(account);
+    Some(rejected(refused, &advice).with_command(get))
 }
 
-/// Finds a missing runtime class: `plugin/pkg/admission/runtimeclass/admission.go`.
-fn runtime_class_missing(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
-    let (_, rest) = message.split_once("RuntimeClass \"")?;
-    let (class, rest) = rest.split_once('"')?;
+/// Finds a missing priority class.
+fn priority_class_missing(refused: Refused<'_>) -> Option<Finding> {
+    let class = refused.after("no PriorityClass with name ")?.split_whitespace().next()?;
+    let known = refused.snapshot.priority_classes.iter().map(|class| class.metadata.name.as_str());
+    let near = near_miss::near_name(class, known);
+    let message = format!("priorityclass {class} not found");
+    Some(class_missing(refused, ReasonCode::PriorityClassMissing, message, "priorityClassName", near))
+}
+
+/// Finds a missing runtime class.
+fn runtime_class_missing(refused: Refused<'_>) -> Option<Finding> {
+    let (class, rest) = refused.after("RuntimeClass \"")?.split_once('"')?;
     if !rest.starts_with(" not found") {
         return None;
     }
-    let known = snapshot.runtime_classes.iter().map(|class| class.metadata.name.as_str());
+    let known = refused.snapshot.runtime_classes.iter().map(|class| class.metadata.name.as_str());
     let near = near_miss::near_name(class, known);
     let message = format!("runtimeclass {class} not found");
-    Some(class_missing(daemon_set, ReasonCode::RuntimeClassMissing, message, "runtimeClassName", near))
+    Some(class_missing(refused, ReasonCode::RuntimeClassMissing, message, "runtimeClassName", near))
 }
 
 /// Finds a class that does not exist, and the one that was likely meant.
-fn class_missing(
-    daemon_set: &DaemonSet,
-    code: ReasonCode,
-    message: String,
-    field: &str,
-    near: Option<&str>,
-) -> Finding {
+fn class_missing(refused: Refused<'_>, code: ReasonCode, message: String, field: &str, near: Option<&str>) -> Finding {
     let advice = match near {
         Some(near) => format!("correct {field}: likely {near}"),
         None => format!("create the class, or correct {field}"),
     };
-    Finding::new(code, message, advice).with_command(edit(daemon_set))
+    Finding::new(code, message, advice).with_command(edit(refused.daemon_set))
 }
 
-/// Finds a LimitRange: `plugin/pkg/admission/limitranger/admission.go`.
-fn limit_range_violation(daemon_set: &DaemonSet, message: &str) -> Option<Finding> {
-    let usage = ["maximum ", "minimum "].iter().any(|bound| message.contains(bound)) && message.contains(" usage per ");
-    if !usage && !message.contains(" max limit to request ratio per ") {
+/// OpenShift's constraints that forbid little, and what they allow by the words with which the others forbid it; the strictest first.
+///
+/// github.com/openshift/cluster-kube-apiserver-operator: bindata/bootkube/scc-manifests.
+const CONSTRAINTS: [(&str, &[&str]); 5] = [
+    ("anyuid", &["must be in the ranges", "runAsUser", "runAsNonRoot", "fsGroup"]),
+    ("hostnetwork-v2", &["Host network", "Host ports"]),
+    ("hostnetwork", &["Host network", "Host ports"]),
+    ("hostaccess", &["Host network", "Host ports", "Host PID", "Host IPC", "hostPath"]),
+    ("privileged", &[""]),
+];
+
+/// Finds that none of OpenShift's security context constraints that the service account may use allows the pod.
+fn security_context_constraint(refused: Refused<'_>) -> Option<Finding> {
+    let Refused { daemon_set, message, .. } = refused;
+    let (_, attempts) = message.split_once("security context constraint")?;
+    let attempts = attempts.trim_start_matches([':', ' ', '[']).trim_end_matches(']');
+    let (mut unusable, mut forbidden) = (Vec::new(), Vec::new());
+    for attempt in attempts.split(", ") {
+        match attempt.strip_prefix("provider \"").and_then(|rest| rest.split_once('"')) {
+            Some((name, rest)) if rest.contains("not usable by") => unusable.push(name),
+            _ => forbidden.extend(attempt.rsplit_once(": ").map(|(_, why)| why).filter(|why| why.contains(' '))),
+        }
+    }
+    forbidden.sort_unstable();
+    forbidden.dedup();
+    let account = service_account(daemon_set);
+    let namespace = refused.namespace();
+    let message = match forbidden.as_slice() {
+        [] => format!("serviceaccount {account} may use no security context constraint that allows the pod"),
+        why => format!(
+            "no security context constraint that serviceaccount {account} may use allows the pod: {}",
+            why.join("; ")
+        ),
+    };
+    let allows = |(name, words): &&(&str, &[&str])| {
+        unusable.contains(name) && forbidden.iter().all(|why| words.iter().any(|words| why.contains(words)))
+    };
+    let advice = "the template may be right; an administrator has to grant the account a constraint that allows this";
+    let finding = Finding::new(ReasonCode::SecurityConstraintDenied, message, advice);
+    Some(match CONSTRAINTS.iter().find(allows) {
+        Some((name, _)) => {
+            let grant = Command::oc(&["adm", "policy", "add-scc-to-user"]).namespace(namespace).flag("-z", account);
+            finding.with_command(grant.name(*name))
+        }
+        None => finding.with_command(Command::kubectl(&["get", "securitycontextconstraints"])),
+    })
+}
+
+/// Finds that no PodSecurityPolicy that the service account may use allows the pod.
+fn pod_security_policy(refused: Refused<'_>) -> Option<Finding> {
+    let account = service_account(refused.daemon_set);
+    let advice = format!(
+        "the template may be right; grant serviceaccount {account} a role that may use a PodSecurityPolicy that allows this"
+    );
+    let finding = Finding::new(ReasonCode::SecurityConstraintDenied, whose_words(refused), advice);
+    Some(finding.with_command(Command::kubectl(&["get", "podsecuritypolicies"])))
+}
+
+/// Finds a namespace that is being deleted.
+fn namespace_terminating(refused: Refused<'_>) -> Option<Finding> {
+    let namespace = refused.namespace();
+    let message = format!("namespace {namespace} is being deleted, so no pod is created in it");
+    let advice = "the template is right; see what keeps the namespace: its conditions name it";
+    let finding = Finding::new(ReasonCode::NamespaceTerminating, message, advice);
+    Some(finding.with_command(get_namespace(refused)).refused_by(Refuser::Namespace(namespace.to_owned())))
+}
+
+/// Finds a namespace that does not exist.
+fn namespace_missing(refused: Refused<'_>) -> Option<Finding> {
+    let (_, rest) = refused.message.split_once('"')?;
+    let (namespace, rest) = rest.split_once('"')?;
+    if !rest.starts_with(" not found") {
         return None;
     }
-    let namespace = &daemon_set.metadata.namespace;
-    let violations = message.trim_start_matches('[').trim_end_matches(']');
-    let finding = Finding::new(
-        ReasonCode::LimitRangeViolation,
-        format!("a LimitRange of namespace {namespace} denied the pod: {violations}"),
-        "change the resources in the template, or the LimitRange",
-    );
-    Some(finding.with_command(Command::kubectl(&["describe", "limitrange"]).namespace(namespace)))
+    let message = format!("namespace {namespace} does not exist (any more), so no pod is created in it");
+    let finding = Finding::new(ReasonCode::NamespaceTerminating, message, "wait until the DaemonSet is deleted, too");
+    Some(finding.with_command(get_namespace(refused)))
+}
+
+fn get_namespace(refused: Refused<'_>) -> Command {
+    Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(refused.namespace())
+}
+
+/// Finds that the control plane itself fails, whatever the pod is like.
+fn control_plane(refused: Refused<'_>, advice: &str, command: Option<Command>) -> Option<Finding> {
+    let message = format!("the API server could not create the pod: {}", refused.message);
+    let finding = Finding::new(ReasonCode::ApiServerFailing, message, advice);
+    Some(match command {
+        Some(command) => finding.with_command(command),
+        None => finding,
+    })
+}
+
+fn whose_words(refused: Refused<'_>) -> String {
+    format!("the API server rejected the pod: {}", refused.message)
 }
 
 /// Finds that the API server rejected the pod for a reason without a code of its own.
-fn pod_spec_rejected(daemon_set: &DaemonSet, message: &str) -> Finding {
-    let (advice, command) = if message.contains("node label selector conflicts") {
-        let namespace = &daemon_set.metadata.namespace;
-        let get = Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(namespace);
-        ("make the nodeSelector of the template agree with the one of the namespace", get)
-    } else if message.contains("conflict: runtimeClass.scheduling") {
-        ("make the nodeSelector of the template agree with the one of its runtime class", edit(daemon_set))
-    } else {
-        ("correct the template", edit(daemon_set))
+pub(super) fn rejected(refused: Refused<'_>, advice: &str) -> Finding {
+    Finding::new(ReasonCode::PodSpecRejected, whose_words(refused), advice)
+}
+
+/// Finds that the pod is invalid: the template is at fault if it has the field that the message names, or lacks the one that is
+/// required. Otherwise admission has set it. Nothing is known about other messages.
+fn invalid(refused: Refused<'_>) -> Finding {
+    let fields = || match problem(refused.message) {
+        problem if problem == refused.message => None,
+        problem => problem.trim_start_matches('[').split_once(": "),
     };
-    Finding::new(ReasonCode::PodSpecRejected, format!("the API server rejected the pod: {message}"), advice)
-        .with_command(command)
+    let Some((path, error)) = fields() else {
+        let advice = "these are the words of an admission plugin of the API server that is not known here; the template may be \
+                      right: ask who runs the API server what demands this";
+        return rejected(refused, advice);
+    };
+    if is_in_template(refused.daemon_set, path, error) {
+        return rejected(refused, &format!("correct {path} in the template")).with_command(edit(refused.daemon_set));
+    }
+    let advice =
+        format!("{path} is not like this in the template: an admission webhook or a LimitRange has set it; find which");
+    rejected(refused, &advice).with_command(webhook::list())
+}
+
+/// Returns whether the template has what an error of validation is about: the field with this value, or for a required field that is
+/// missing, what should have it.
+fn is_in_template(daemon_set: &DaemonSet, path: &str, error: &str) -> bool {
+    let Some(template) = daemon_set.object.pointer("/spec/template") else { return false };
+    let mut keys: Vec<&str> = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        // `annotations[example.com/key]` has dots in its key.
+        let (key, after) = match rest.strip_prefix('[') {
+            Some(inner) => inner.split_once(']').unwrap_or((inner, "")),
+            None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
+        };
+        keys.push(key);
+        rest = after.strip_prefix('.').unwrap_or(after);
+    }
+    let found = |keys: &[&str]| {
+        keys.iter().try_fold(template, |value, key| match value {
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            value => value.get(key),
+        })
+    };
+    if error.starts_with("Required value") {
+        return found(&keys).is_none_or(is_empty) && found(&keys[..keys.len().saturating_sub(1)]).is_some();
+    }
+    let Some(value) = found(&keys) else { return false };
+    let quoted = error.split_once(": ").map_or("", |(_, rest)| rest);
+    match value {
+        Value::String(text) if quoted.starts_with('"') => quoted[1..].starts_with(text.as_str()),
+        Value::Number(number) => {
+            !quoted.starts_with(|c: char| c.is_ascii_digit()) || quoted.starts_with(&number.to_string())
+        }
+        _ => true,
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_str() == Some("")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{refusal, without_asides};
+    use serde_json::{Value, from_value, json};
+
+    use super::{classify, refusal, without_asides};
+    use crate::coverage::test_support::{World, world};
+    use crate::report::reason::{Reason, ReasonCode};
+
+    fn found(world: World, message: &str) -> Reason {
+        let snapshot = world.finish();
+        classify(&snapshot, &snapshot.daemon_sets[0], message).reason()
+    }
+
+    fn with_limit_range(limits: Value, container: Value) -> World {
+        let mut world = world().template(json!({"containers": [container]}));
+        let range = json!({"metadata": {"name": "small", "namespace": "default"}, "spec": {"limits": [limits]}});
+        world.snapshot.limit_ranges.push(from_value(range).unwrap());
+        world
+    }
+
+    #[test]
+    fn each_refusal_has_its_code_its_advice_and_its_command() {
+        use ReasonCode as R;
+        let not_usable = "Forbidden: not usable by user or serviceaccount";
+        let constraint = |why: &str, unusable: &[&str]| {
+            let unusable: Vec<String> =
+                unusable.iter().map(|name| format!("provider \"{name}\": {not_usable}")).collect();
+            format!(
+                "pods \"agent-\" is forbidden: unable to validate against any security context constraint: [{why}, {}]",
+                unusable.join(", ")
+            )
+        };
+        let port =
+            "provider restricted-v2: .containers[0].hostPort: Invalid value: 80: Host ports are not allowed to be used";
+        let path = "spec.volumes[0]: Invalid value: \"hostPath\": hostPath volumes are not allowed to be used";
+        let lists = "kubectl get 'mutatingwebhookconfigurations,validatingwebhookconfigurations'";
+        let quota = "kubectl describe resourcequota -n default q";
+        let unavailable = |why: &str| {
+            format!(
+                "Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: Post \"https://hook.ops.svc:443/x?timeout=10s\": {why}"
+            )
+        };
+        let rows: Vec<(String, R, &str, &str)> = vec![
+            (constraint(port, &["anyuid", "hostnetwork-v2", "privileged"]), R::SecurityConstraintDenied, "grant the account", "oc adm policy add-scc-to-user -n default -z default hostnetwork-v2"),
+            (constraint(path, &["hostnetwork", "hostaccess", "privileged"]), R::SecurityConstraintDenied, "template may be right", "oc adm policy add-scc-to-user -n default -z default hostaccess"),
+            (constraint(path, &["custom"]), R::SecurityConstraintDenied, "grant the account", "kubectl get securitycontextconstraints"),
+            ("unable to validate against any pod security policy: []".into(), R::SecurityConstraintDenied, "PodSecurityPolicy", "kubectl get podsecuritypolicies"),
+            ("namespaces \"default\" not found".into(), R::NamespaceTerminating, "wait", "kubectl get namespace -o yaml default"),
+            ("pods \"a\" is forbidden: exceeded quota: q, requested: requests.cpu=3, used: requests.cpu=0, limited: requests.cpu=2".into(), R::QuotaExceeded, "one pod takes requests.cpu=3", quota),
+            ("pods \"a\" is forbidden: exceeded quota: q, requested: limits.memory=1Gi, used: limits.memory=2Gi, limited: limits.memory=2Gi".into(), R::QuotaExceeded, "sets no memory limits, so a LimitRange", quota),
+            ("pods \"a\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2".into(), R::QuotaExceeded, "raise the quota, or free some of it", quota),
+            ("pods \"a\" is forbidden: exceeded quota: q, requested: cpu=100m, used: cpu=2, limited: cpu=2".into(), R::QuotaExceeded, "free some of it", quota),
+            ("insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]".into(), R::QuotaExceeded, "scopeSelector", "kubectl describe resourcequota -n default"),
+            ("pods \"a\" is forbidden: insufficient quota to consume: requests.storage".into(), R::QuotaExceeded, "create a ResourceQuota in namespace default", "kubectl describe resourcequota -n default"),
+            ("pods \"a\" is forbidden: error looking up service account default/default: serviceaccount \"default\" not found".into(), R::ServiceAccountMissing, "wait", "kubectl create serviceaccount -n default default"),
+            ("pods \"a\" is forbidden: error looking up service account default/agent: etcdserver: request timed out".into(), R::ApiServerFailing, "wait", ""),
+            ("pods \"a\" is forbidden: volume with secret.secretName=\"tls\" is not allowed because service account agent does not reference that secret".into(), R::PodSpecRejected, "enforce-mountable-secrets", "kubectl get serviceaccount -o yaml -n default agent"),
+            ("pods \"a\" is forbidden: pod node label selector conflicts with its namespace node label selector".into(), R::PodSpecRejected, "annotations of the namespace", "kubectl get namespace -o yaml default"),
+            ("pods \"a\" is forbidden: pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist".into(), R::PodSpecRejected, "tolerationsWhitelist", "kubectl get namespace -o yaml default"),
+            ("pods is forbidden: User \"system:serviceaccount:kube-system:daemon-set-controller\" cannot create resource \"pods\" in API group \"\" in the namespace \"default\"".into(), R::ApiServerFailing, "lacks a permission", "kubectl describe 'clusterrole,clusterrolebinding' system:controller:daemon-set-controller"),
+            ("etcdserver: mvcc: database space exceeded".into(), R::ApiServerFailing, "etcdctl alarm disarm", ""),
+            ("etcdserver: request is too large".into(), R::PodSpecRejected, "too large", "kubectl edit ds -n default agent"),
+            ("Request entity too large: limit is 3145728".into(), R::PodSpecRejected, "too large", "kubectl edit ds -n default agent"),
+            ("etcdserver: leader changed".into(), R::ApiServerFailing, "wait: the controller tries again; if it persists", ""),
+            ("Operation cannot be fulfilled on resourcequotas \"q\": the object has been modified; please apply your changes to the latest version and try again".into(), R::ApiServerFailing, "passes by itself", ""),
+            ("pods \"agent-x\" already exists".into(), R::ApiServerFailing, "passes by itself", ""),
+            ("Too many requests: the server is overloaded".into(), R::ApiServerFailing, "the load on them", ""),
+            ("Timeout: request did not complete within requested timeout - context deadline exceeded".into(), R::ApiServerFailing, "wait", ""),
+            ("Internal error occurred: resource quota evaluation timed out".into(), R::ApiServerFailing, "wait", ""),
+            ("Post \"https://10.0.0.1:443/api/v1/namespaces/default/pods\": dial tcp 10.0.0.1:443: connect: connection refused".into(), R::ApiServerFailing, "wait", ""),
+            (unavailable("no endpoints available for service \"hook\""), R::WebhookUnavailable, "no pod behind it is ready", "kubectl get endpointslices -o yaml -n ops -l 'kubernetes.io/service-name=hook'"),
+            (unavailable("service \"hook\" not found"), R::WebhookUnavailable, "left behind", lists),
+            (unavailable("x509: certificate has expired or is not yet valid"), R::WebhookUnavailable, "caBundle", lists),
+            (unavailable("context deadline exceeded"), R::WebhookUnavailable, "in time", lists),
+            (unavailable("EOF"), R::WebhookUnavailable, "restore the service", lists),
+            ("Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: the server could not find the requested resource".into(), R::WebhookUnavailable, "status 404", lists),
+            ("Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: an error on the server (\"\") has prevented the request from succeeding".into(), R::WebhookUnavailable, "status 5xx", lists),
+            ("Internal error occurred: failed calling webhook \"w.io\": received invalid webhook response: expected response.uid".into(), R::WebhookUnavailable, "its answer is wrong", lists),
+            ("admission webhook \"w.io\" does not support dry run".into(), R::WebhookUnavailable, "not the template", lists),
+            ("admission webhook \"w.io\" denied the request: exceeded quota: of licenses".into(), R::WebhookDenied, "what the webhook demands", ""),
+            ("admission webhook \"w.io\" denied the request: Internal error occurred: lookup failed".into(), R::WebhookDenied, "has failed itself", ""),
+            ("admission webhook \"w.io\" denied the request without explanation".into(), R::WebhookDenied, "exempt it", ""),
+            ("admission webhook \"validation.gatekeeper.sh\" denied the request: [no-latest] image has tag latest".into(), R::WebhookDenied, "Gatekeeper's constraint no-latest", "kubectl get constraints -A -o yaml --field-selector 'metadata.name=no-latest'"),
+            ("admission webhook \"validate.kyverno.svc-fail\" denied the request: \n\nresource Pod/default/a was blocked due to the following policies \n\nrequire-labels:\n  check: 'validation error'".into(), R::WebhookDenied, "Kyverno's policy require-labels", "kubectl get 'clusterpolicies,policies' -A -o yaml --field-selector 'metadata.name=require-labels'"),
+            ("pods \"a\" is forbidden: policy \"team\" denied request: failed to configure binding: no params found".into(), R::WebhookDenied, "cannot be evaluated", "kubectl get 'validatingadmissionpolicies,mutatingadmissionpolicies' -o yaml --field-selector 'metadata.name=team'"),
+            ("pods \"a\" is forbidden: image policy webhook backend denied one or more images: unsigned".into(), R::WebhookDenied, "use an image", ""),
+            ("pods \"a\" is forbidden: this cluster is closed on Fridays".into(), R::PodSpecRejected, "template may be right", ""),
+        ];
+        let mut wrong = Vec::new();
+        for (message, code, advice, command) in rows {
+            let reason = found(world(), &message);
+            let actual = reason.fix.command.as_ref().map(ToString::to_string).unwrap_or_default();
+            if reason.code != code || !reason.fix.advice.contains(advice) || actual != command {
+                wrong.push(format!("{message}: {} | {} | {actual}", reason.code, reason.fix.advice));
+            }
+            if reason.fix.advice.contains("correct the template") {
+                wrong.push(format!("{message}: blames the template"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn a_limit_that_is_not_in_the_template_is_the_limit_ranges() {
+        let requests =
+            |limits: Value| json!({"name": "agent", "resources": {"requests": {"cpu": "700m"}, "limits": limits}});
+        let message = "Error creating: Pod \"agent-x\" is invalid: spec.containers[0].resources.requests: Invalid value: \"700m\": must be \
+                       less than or equal to cpu limit of 500m";
+        let range =
+            |default: &str, max: &str| json!({"type": "Container", "default": {"cpu": default}, "max": {"cpu": max}});
+        let named = "kubectl describe limitrange -n default small";
+        for (limits, container, code, advice, command) in [
+            (
+                range("500m", "1"),
+                requests(json!({})),
+                ReasonCode::LimitRangeViolation,
+                "set a cpu limit of at least 700m for container agent in the template, or raise the default",
+                named,
+            ),
+            (
+                range("0.5", "500m"),
+                requests(json!({})),
+                ReasonCode::LimitRangeViolation,
+                "allows less cpu than the container requests",
+                named,
+            ),
+            (
+                range("400m", "1"),
+                requests(json!({})),
+                ReasonCode::LimitRangeViolation,
+                "or change what sets it",
+                "kubectl describe limitrange -n default",
+            ),
+            (
+                range("500m", "1"),
+                requests(json!({"cpu": "500m"})),
+                ReasonCode::PodSpecRejected,
+                "correct the cpu of container agent",
+                "kubectl edit ds -n default agent",
+            ),
+            (
+                range("500m", "1"),
+                requests(json!({"cpu": "2"})),
+                ReasonCode::PodSpecRejected,
+                "a mutating webhook has changed them",
+                "kubectl get 'mutatingwebhookconfigurations,validatingwebhookconfigurations'",
+            ),
+        ] {
+            let reason = found(with_limit_range(limits, container), message);
+            assert_eq!(
+                (reason.code, reason.fix.command.unwrap().to_string()),
+                (code, command.to_owned()),
+                "{}",
+                reason.message
+            );
+            assert!(reason.fix.advice.contains(advice), "{}", reason.fix.advice);
+            assert_eq!(reason.message.contains("limitrange default/small"), command == named, "{}", reason.message);
+        }
+    }
+
+    #[test]
+    fn a_limit_range_that_is_violated_is_named_with_what_it_demands() {
+        let has = |limits: Value| json!({"name": "agent", "resources": {"limits": limits}});
+        let item = |bound: &str, value: &str| json!({"type": "Container", bound: {"memory": value}, "default": {"memory": "128Mi"}});
+        for (limits, container, message, advice) in [
+            (
+                item("max", "64Mi"),
+                has(json!({"memory": "256Mi"})),
+                "maximum memory usage per Container is 64Mi, but limit is 256Mi",
+                "lower the memory of the container to 64Mi",
+            ),
+            (
+                item("max", "64Mi"),
+                has(json!({})),
+                "maximum memory usage per Container is 64Mi, but limit is 128Mi",
+                "not in the template: limitrange small sets it by default",
+            ),
+            (
+                item("max", "64Mi"),
+                has(json!({})),
+                "maximum memory usage per Container is 64Mi.  No limit is specified",
+                "set a memory limit of at most 64Mi",
+            ),
+            (
+                item("min", "64Mi"),
+                has(json!({})),
+                "minimum memory usage per Container is 64Mi, but request is 1Mi",
+                "request at least 64Mi of memory",
+            ),
+            (
+                item("min", "64Mi"),
+                has(json!({})),
+                "minimum memory usage per Container is 64Mi.  No request is specified",
+                "request at least 64Mi",
+            ),
+            (
+                item("maxLimitRequestRatio", "2"),
+                has(json!({})),
+                "memory max limit to request ratio per Container is 2, but provided ratio is 4.000000",
+                "at most 2 times the request",
+            ),
+            (
+                json!({"type": "Pod", "max": {"memory": "1Gi"}}),
+                has(json!({})),
+                "[maximum memory usage per Pod is 1Gi, but limit is 2Gi, maximum cpu usage per Pod is 1, but limit is 2]",
+                "set one of at most 1Gi",
+            ),
+        ] {
+            let reason =
+                found(with_limit_range(limits, container), &format!("pods \"agent-x\" is forbidden: {message}"));
+            assert_eq!(reason.code, ReasonCode::LimitRangeViolation);
+            assert!(reason.message.starts_with("limitrange default/small denied the pod"), "{}", reason.message);
+            assert!(reason.fix.advice.contains(advice), "{}", reason.fix.advice);
+            assert_eq!(reason.fix.command.unwrap().to_string(), "kubectl describe limitrange -n default small");
+        }
+    }
+
+    #[test]
+    fn the_template_is_to_be_corrected_only_for_a_field_that_it_has() {
+        let template = || {
+            world().template(json!({"hostNetwork": true, "nodeSelector": {"example.com/pool": "a b"},
+                "containers": [{"name": "agent", "image": "agent:2", "ports": [{"containerPort": 80, "hostPort": 81}]}]}))
+        };
+        for (error, is_of_template) in [
+            ("spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort`", true),
+            ("spec.containers[0].ports[0].hostPort: Invalid value: 9000: must match `containerPort`", false),
+            ("spec.containers[1].image: Required value", false),
+            ("spec.containers[0].ports[0].name: Required value", true),
+            ("spec.nodeSelector[example.com/pool]: Invalid value: \"a b\": a valid label", true),
+            ("spec.nodeSelector[example.com/zone]: Invalid value: \"a b\": a valid label", false),
+            ("spec.containers[0].image: Invalid value: \"registry/agent:2 \": must not have whitespace", false),
+            ("spec.priority: Forbidden: may not be set", false),
+            ("metadata.labels: Invalid value: \"x\": a valid label", true),
+            ("[spec.hostNetwork: Invalid value: true: no, spec.hostPID: Invalid value: true: no]", true),
+        ] {
+            let reason = found(template(), &format!("Pod \"agent-x\" is invalid: {error}"));
+            assert_eq!(reason.code, ReasonCode::PodSpecRejected);
+            assert_eq!(reason.fix.advice.starts_with("correct "), is_of_template, "{error}: {}", reason.fix.advice);
+        }
+    }
+
+    #[test]
+    fn a_webhook_whose_pods_need_the_very_agent_cannot_be_restored_first() {
+        let message = "Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: Post \
+                       \"https://hook.vpn.svc:443/m?timeout=10s\": no endpoints available for service \"hook\"";
+        let down = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let tainted = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
+        let cni = json!({"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]});
+        let cilium = json!({"containers": [{"name": "cilium-agent"}]});
+        for (template, nodes, is_circle) in [
+            (cni.clone(), vec![down.clone(), down.clone()], true),
+            (cilium.clone(), vec![tainted("node.cilium.io/agent-not-ready"), down.clone()], false),
+            (cilium.clone(), vec![tainted("node.cilium.io/agent-not-ready"); 2], true),
+            // Elsewhere the pods behind it may run.
+            (cni.clone(), vec![down.clone(), json!({})], false),
+            (cilium, vec![tainted("dedicated")], false),
+            (json!({}), vec![down.clone()], false),
+            (cni, vec![], false),
+        ] {
+            let world = nodes.iter().enumerate().fold(world().template(template.clone()), |world, (number, node)| {
+                world.node(&format!("n{number}"), node.clone())
+            });
+            let reason = found(world, message);
+            assert_eq!(reason.code, ReasonCode::WebhookUnavailable);
+            assert_eq!(
+                reason.fix.advice.contains("failurePolicy to Ignore"),
+                is_circle,
+                "{template}: {}",
+                reason.fix.advice
+            );
+            assert_eq!(reason.message.contains("vpn/hook"), is_circle, "{}", reason.message);
+        }
+    }
 
     #[test]
     fn a_refusal_is_told_without_the_pod_that_was_never_created() {

@@ -7,6 +7,7 @@ use super::node_health;
 use super::node_plugin::NodePlugin;
 use super::node_removal;
 use super::sentence::Sentence;
+use crate::coverage::startup_taints::{Startup, startup};
 use crate::facts::index::Index;
 use crate::facts::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
@@ -464,10 +465,69 @@ fn untolerated(
                 _ => (ReasonCode::UntoleratedNoSchedule, "is not tolerated"),
             };
             let message = format!("taint {taint} {does}");
-            let Some(wrong) = near else { return Finding::new(code, message, taint_advice(taint)) };
+            let Some(wrong) = near else {
+                let of_startup =
+                    startup(index, node, taint).map(|startup| of_startup(daemon_set, node, taint, code, startup));
+                return of_startup.unwrap_or_else(|| Finding::new(code, message, taint_advice(taint)));
+            };
             let message = format!("{message}; a toleration comes close, but has {wrong}");
             let advice = format!("if it was meant for this taint, correct it: {}", toleration_for(taint));
             Finding::mistake(daemon_set, code, message, advice)
+        }
+    }
+}
+
+/// Finds what becomes of a taint that a DaemonSet removes once it runs: to tolerate it elsewhere leaves the node closed to all other
+/// pods.
+fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCode, startup: Startup<'_>) -> Finding {
+    let full_name = |daemon_set: &DaemonSet| format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name);
+    let is_same = |remover: &DaemonSet| full_name(remover) == full_name(daemon_set);
+    let begin =
+        |remover: &DaemonSet| format!("taint {taint} is not tolerated; DaemonSet {} removes it", full_name(remover));
+    match startup {
+        Startup::PutBack { remover, pod, ready_for } => {
+            let message = Sentence::from(begin(remover)).words(" when it starts, and its pod ");
+            let message = message.name(&pod.metadata.name, "there").words(" has been ready for ").age(ready_for);
+            let message = message.words(": the taint was put back since");
+            let advice = Sentence::from(
+                "restart the pod of that DaemonSet on the node, or remove the taint; tolerated here, it still ",
+            )
+            .words("keeps all other pods off the node");
+            Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(describe_node(node)) }
+        }
+        Startup::Starting(remover) => {
+            let message = format!("{} once it is ready on the node", begin(remover));
+            let command = Command::kubectl(&["ds", "coverage"]).namespace(&remover.metadata.namespace);
+            let command = command.flag("--node", &node.metadata.name).name(&remover.metadata.name);
+            Finding::new(code, message, "wait; if it takes long, see why it is not ready there").with_command(command)
+        }
+        Startup::Kept { remover, .. } if is_same(remover) => {
+            let message = format!("taint {taint} is not tolerated by this DaemonSet, which removes it once it runs");
+            let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
+            Finding::mistake(daemon_set, code, message, advice)
+        }
+        Startup::Kept { remover, by, circle } => {
+            let taints: Vec<String> = by.iter().map(ToString::to_string).collect();
+            let message = match taints.as_slice() {
+                [] => format!("{} once it runs, and it does not match the node", begin(remover)),
+                taints => format!("{} once it runs, and it does not tolerate {}", begin(remover), taints.join(" and ")),
+            };
+            let mut advice = match by.as_slice() {
+                [] => format!("check the nodeSelector and affinity of DaemonSet {}", full_name(remover)),
+                taints => format!(
+                    "add to the tolerations of DaemonSet {}: {}",
+                    full_name(remover),
+                    taints.iter().map(toleration_for).collect::<Vec<_>>().join(", ")
+                ),
+            };
+            let mut message = Sentence::from(message);
+            if let [_, .., (last, _)] = circle.as_slice() {
+                let names: Vec<String> = circle.iter().map(|(waiting, _)| full_name(waiting)).collect();
+                message = message.words(format!("; {} wait for each other", names.join(" and ")));
+                let toleration = toleration_for(taint);
+                advice = format!("{advice}; or to those of {}: {toleration}; either ends the circle", full_name(last));
+            }
+            Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(edit(remover)) }
         }
     }
 }

@@ -1,4 +1,7 @@
 //! What a rule finds wrong: a reason whose sentences can still be merged with those of other nodes.
+//!
+//! The rule that finds it also says where it comes from ([`Origin`]) and how it ends ([`Passing`]); whose fault it is follows from that
+//! and from all nodes (`rollout/situation/fault.rs`), so that no reader judges a code.
 
 use super::sentence::Sentence;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -6,13 +9,123 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::{Command, Fix};
 use crate::report::incident::Refuser;
-use crate::report::reason::{Reason, ReasonCode};
+use crate::report::reason::{Class, Passes, Reason, ReasonCode};
+
+/// Where a cause comes from, which is what has to change so that it goes away.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// The node, or what it says to a pod of any template: other nodes run the same pod.
+    Node,
+    /// The control plane, and what it asks: no node and no other template helps.
+    ControlPlane,
+    /// A quota of the namespace.
+    Quota,
+    /// A policy of the cluster, or what the template has that it rejects.
+    Policy,
+    /// The template's rules about nodes; intended, if the pod should not run there.
+    Placement,
+    /// Something of which the node, or one beside the other pods, has too little.
+    Room(Lack),
+    /// A part of the template: what it has the containers do, or names.
+    Template(TemplatePart),
+    /// A pod that should not be there, which keeps no node from its available pod.
+    Surplus,
+    /// Nothing: it passes, unless it takes too long.
+    Time,
+    /// Nobody can tell, or the DaemonSet beside its template, such as its selector.
+    Unknown,
+}
+
+/// Of what a node has too little.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// Pods, of which every template takes one.
+    Pods,
+    /// Resources that pods request, beside the other pods.
+    Requests,
+    /// Resources that pods request, even without other pods.
+    Allocatable,
+    /// Host ports, beside the other pods.
+    HostPorts,
+    /// Anything beside the pod that a surge is to replace: two pods of this DaemonSet exclude each other.
+    BesideOldPod,
+    /// What a pod uses beyond its requests or limits.
+    OwnUsage,
+}
+
+/// The part of a template that a cause is about. If it is the same in another revision, that one fares no better.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TemplatePart {
+    /// An image, as the template refers to it.
+    Image(String),
+    /// An object that the template refers to, and the key in it if that is what is missing.
+    Object {
+        /// As Kubernetes spells it, such as `ConfigMap`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The key.
+        key: Option<String>,
+    },
+    /// A volume.
+    Volume(String),
+    /// What the sandbox depends on: everything outside of the containers.
+    Sandbox,
+    /// The runtime class.
+    RuntimeClass,
+    /// The scheduler.
+    Scheduler,
+    /// It may be anything.
+    Anything,
+}
+
+/// Whether a cause passes by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Passing {
+    /// No.
+    Never,
+    /// While the pod is as young as one that was just created.
+    Starting,
+    /// Until it takes longer than containers may take to start.
+    Containers,
+    /// Yes, and nobody can tell when.
+    Open,
+}
+
+/// What is judged of a finding: all but its words.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnosis {
+    /// The reason code.
+    pub code: ReasonCode,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whether it passes by itself.
+    pub passing: Passing,
+}
+
+impl Diagnosis {
+    /// Returns whether the template can be the cause, so that pods of another revision may do better on the same node.
+    pub fn can_be_template(&self) -> bool {
+        match &self.origin {
+            // A template decides what a pod takes of a node, but each is one pod.
+            Origin::Room(lack) => !matches!(lack, Lack::Pods | Lack::OwnUsage),
+            // What takes too long may be the template's; what only terminates or is not created yet has none.
+            Origin::Time => self.passing == Passing::Containers,
+            Origin::Template(_) | Origin::Placement | Origin::Policy => true,
+            Origin::Node | Origin::ControlPlane | Origin::Quota | Origin::Surplus | Origin::Unknown => false,
+        }
+    }
+}
 
 /// What a rule finds wrong with one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The reason code.
     pub code: ReasonCode,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whether it passes by itself.
+    pub passing: Passing,
     /// What is wrong.
     pub message: Sentence,
     /// What to do.
@@ -29,7 +142,22 @@ impl Finding {
     /// Creates a finding from what is wrong and what to do.
     pub fn new(code: ReasonCode, message: impl Into<Sentence>, advice: impl Into<Sentence>) -> Self {
         let (message, advice) = (message.into(), advice.into());
-        Finding { code, message, advice, command: None, likely_mistake: false, refused_by: None }
+        let (origin, passing) = (usual_origin(code), usual_passing(code));
+        Finding { code, origin, passing, message, advice, command: None, likely_mistake: false, refused_by: None }
+    }
+
+    /// Says where it comes from, if that is not what the code alone says.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Origin) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// Says whether it passes by itself, if that is not what the code alone says.
+    #[must_use]
+    pub fn with_passing(mut self, passing: Passing) -> Self {
+        self.passing = passing;
+        self
     }
 
     /// Creates the finding of a likely mistake in the DaemonSet, which is corrected in an editor.
@@ -57,6 +185,11 @@ impl Finding {
         self
     }
 
+    /// Returns what is judged of it.
+    pub fn diagnosis(&self) -> Diagnosis {
+        Diagnosis { code: self.code, origin: self.origin.clone(), passing: self.passing }
+    }
+
     /// Returns what to do.
     pub fn fix(&self) -> Fix {
         Fix { advice: self.advice.to_string(), command: self.command.clone() }
@@ -65,6 +198,41 @@ impl Finding {
     /// Returns the finding as a report gives it for one node.
     pub fn reason(&self) -> Reason {
         Reason { code: self.code, message: self.message.to_string(), fix: self.fix() }
+    }
+}
+
+/// Returns where the causes with a code come from if their rule does not say.
+fn usual_origin(code: ReasonCode) -> Origin {
+    use ReasonCode as R;
+    match (code, code.class()) {
+        (R::QuotaExceeded, _) => Origin::Quota,
+        (R::SelectingAll | R::SelectorOverlap, _) => Origin::Unknown,
+        (R::NotReadyNotTolerated, _) | (_, Class::Node) => Origin::Node,
+        (R::NeverFits, _) => Origin::Room(Lack::Allocatable),
+        (R::TooManyPods, _) => Origin::Room(Lack::Pods),
+        (R::HostPortConflict, _) => Origin::Room(Lack::HostPorts),
+        (R::SurgeHostPortDeadlock, _) => Origin::Room(Lack::BesideOldPod),
+        (_, Class::Room) => Origin::Room(Lack::Requests),
+        (R::SandboxFailed, _) => Origin::Template(TemplatePart::Sandbox),
+        (R::SchedulerSilent, _) => Origin::Template(TemplatePart::Scheduler),
+        (R::InjectedNodeSelector, _) => Origin::Template(TemplatePart::RuntimeClass),
+        (_, Class::Revision) => Origin::Template(TemplatePart::Anything),
+        (_, Class::Cluster) => Origin::ControlPlane,
+        (_, Class::Placement) => Origin::Placement,
+        (_, Class::Admission) => Origin::Policy,
+        (_, Class::Time) => Origin::Time,
+        (_, Class::Surplus) => Origin::Surplus,
+        (_, Class::Unknown) => Origin::Unknown,
+    }
+}
+
+/// Returns whether causes with a code pass by themselves if their rule does not say.
+fn usual_passing(code: ReasonCode) -> Passing {
+    match code.passes() {
+        Passes::Never => Passing::Never,
+        Passes::AtStart => Passing::Starting,
+        Passes::InTime => Passing::Containers,
+        Passes::Always => Passing::Open,
     }
 }
 

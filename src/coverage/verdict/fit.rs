@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::finding::{Finding, describe_pod};
+use super::finding::{Finding, Lack, Origin, describe_pod};
 use super::sentence::Sentence;
 use super::workload::{full_name, workload};
 use crate::facts::index::Index;
@@ -12,6 +12,7 @@ use crate::model::pod::{ContainerPort, Pod, PodSpec};
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::RaisedRequest;
+use crate::scheduling::devices::Devices;
 use crate::scheduling::ports::{conflicts, host_ports};
 use crate::scheduling::preemption::{Contest, NEVER, priority};
 use crate::scheduling::resources::{
@@ -27,8 +28,12 @@ pub struct NodeRoom<'a> {
     usage: NodeUsage,
     /// What the pods request that the scheduler may preempt for the pod.
     preemptible: Amounts,
+    /// What device classes may provide.
+    pub devices: &'a Devices,
     /// What the RuntimeClass of the pod adds to its requests.
     overhead: Amounts,
+    /// The old pod that the pod is to replace, and beside which it is to run until then.
+    old: Option<&'a Pod>,
 }
 
 impl<'a> NodeRoom<'a> {
@@ -54,7 +59,15 @@ impl<'a> NodeRoom<'a> {
         let may_preempt = pod.spec.preemption_policy != NEVER;
         let lower = pods.iter().filter(|other| may_preempt && priority(other) < priority(pod));
         let preemptible = NodeUsage::of(lower.copied()).requested;
-        Some(NodeRoom { node, pods, usage, preemptible, overhead: overhead.collect() })
+        let (devices, overhead) = (&index.devices, overhead.collect());
+        Some(NodeRoom { node, pods, usage, preemptible, devices, overhead, old: None })
+    }
+
+    /// Notes the old pod that stays until the pod is available, if the DaemonSet surges; `kin` tells its pods.
+    pub fn surging(self, surges: bool, kin: impl Fn(&Pod) -> bool) -> Self {
+        let is_old = |pod: &&&Pod| kin(pod) && !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
+        let old = self.pods.iter().find(is_old).copied().filter(|_| surges);
+        NodeRoom { old, ..self }
     }
 
     /// Returns the sum of the requests for a resource.
@@ -62,13 +75,21 @@ impl<'a> NodeRoom<'a> {
         self.usage.requested.get(resource).copied().unwrap_or(0)
     }
 
-    /// Finds each resource that is short for a pod with these requests, with its name.
+    /// Finds each resource that is short for a pod with these requests, with its name. Of those that devices may provide, it is not
+    /// known.
     pub fn shortages(&self, requests: &Amounts) -> Vec<(String, Finding)> {
-        fits(requests, self.node, &self.usage)
+        fits(&self.devices.without(requests, self.node), self.node, &self.usage)
             .into_iter()
             .map(|shortage| {
                 let finding = match shortage.resource.as_str() {
-                    "pods" => too_many_pods(&shortage),
+                    "pods" => {
+                        let finding = too_many_pods(&shortage, self.node);
+                        // On a node for one pod, nothing but to exclude it helps.
+                        match single_pod_node(self.node) {
+                            Some(_) => finding,
+                            None => self.beside_old(finding, &shortage, 1),
+                        }
+                    }
                     _ if shortage.never_fits() => self.never_fits(&shortage),
                     _ => self.insufficient_resource(&shortage),
                 };
@@ -95,11 +116,30 @@ impl<'a> NodeRoom<'a> {
                 .amount(resource, amount)
                 .words(")");
         }
-        Finding::new(
-            ReasonCode::InsufficientResource,
-            message,
-            format!("lower the {resource} request, or free {resource} on the node"),
-        )
+        let advice = format!("lower the {resource} request, or free {resource} on the node");
+        let finding = Finding::new(ReasonCode::InsufficientResource, message, advice);
+        let held = self.old.and_then(|old| pod_requests(old).get(resource).copied()).unwrap_or(0);
+        self.beside_old(finding, shortage, held)
+    }
+
+    /// Tells in the finding of a surge pod that it would fit if the old pod, which has some of what is short, were gone.
+    fn beside_old(&self, finding: Finding, shortage: &Insufficient, held: i64) -> Finding {
+        let Insufficient { resource, requested, allocatable, used } = shortage;
+        let fits_alone = *requested <= allocatable.saturating_sub(used.saturating_sub(held));
+        let Some(old) = self.old.filter(|_| held > 0 && fits_alone) else { return finding };
+        let message = finding
+            .message
+            .words("; the old pod ")
+            .name(&old.metadata.name, workload(old))
+            .words(" has ")
+            .amount(resource, held)
+            .words(" of it until the surge pod is available");
+        let advice = match held.saturating_add(*requested) > *allocatable {
+            true => "use maxUnavailable instead of maxSurge: two such pods never fit on the node".into(),
+            false => Sentence::from("use maxUnavailable instead of maxSurge, or ").then(finding.advice.clone()),
+        };
+        let finding = Finding { message, advice, ..finding }.with_origin(Origin::Room(Lack::BesideOldPod));
+        instead_of_surge(finding, old)
     }
 
     /// Finds that a pod requests more than the node has. What is to be lowered is the request without the overhead.
@@ -151,7 +191,7 @@ pub fn fits_now(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
 
 fn contest<'a>(index: &'a Index<'_>, node: &'a Node, pod: &'a Pod) -> Option<Contest<'a>> {
     let room = NodeRoom::of(index, node, pod)?;
-    Some(Contest::new(pod, &pod_requests(pod), node, &room.pods))
+    Some(Contest::new(pod, &index.devices.without(&pod_requests(pod), node), node, &room.pods))
 }
 
 /// Returns the resources of which a pod that is not bound requests more than `other` does, and therefore too much for a
@@ -174,7 +214,8 @@ pub(crate) fn excess(
         return template_requests(&pod.spec).iter().any(more).then(Vec::new);
     };
     let lacks = |pod: &Pod| {
-        let shortages = fits(&template_requests(&pod.spec), node, &room.usage);
+        let requests = index.devices.without(&template_requests(&pod.spec), node);
+        let shortages = fits(&requests, node, &room.usage);
         (!port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty(), shortages)
     };
     let (conflicts, shortages) = lacks(pod);
@@ -203,15 +244,76 @@ pub fn port_conflicts(pods: &[&Pod], spec: &PodSpec, surges: bool, kin: impl Fn(
         .collect()
 }
 
+/// Nodes that run one pod each, which is the workload: their labels, and what they are.
+///
+/// docs.aws.amazon.com/eks/latest/userguide/fargate.html, and github.com/virtual-kubelet/virtual-kubelet: node/nodeutil.
+const VIRTUAL_NODES: [(&str, &str, &str); 2] = [
+    ("eks.amazonaws.com/compute-type", "fargate", "an AWS Fargate node"),
+    ("type", "virtual-kubelet", "a virtual node"),
+];
+
+/// The taint of virtual nodes, whatever their provider.
+const VIRTUAL_TAINT: &str = "virtual-kubelet.io/provider";
+
+/// What is known of a node that has no room for pods of DaemonSets beside the one that it is for.
+pub struct SinglePodNode {
+    what: &'static str,
+    /// The requirement of a node affinity that excludes it.
+    excludes: Option<String>,
+    /// The taint that keeps other pods away.
+    taint: Option<String>,
+}
+
+/// Returns what is known of a node that is for one pod: a virtual one, or one that takes no second pod.
+pub fn single_pod_node(node: &Node) -> Option<SinglePodNode> {
+    let has = |(key, value, _): &&(&str, &str, &str)| node.metadata.labels.get(*key).is_some_and(|own| own == value);
+    let known = VIRTUAL_NODES.iter().find(has);
+    let taint = node.spec.taints.iter().find(|taint| match known {
+        Some((key, ..)) => taint.key == *key || taint.key == VIRTUAL_TAINT,
+        None => taint.key == VIRTUAL_TAINT,
+    });
+    let takes_one = node.status.allocatable.get("pods").is_some_and(|pods| pods.value() <= 1);
+    let what = match (known, taint) {
+        (Some((.., what)), _) => what,
+        (None, Some(_)) => "a virtual node",
+        (None, None) if takes_one => "a node for one pod",
+        (None, None) => return None,
+    };
+    let excludes = known.map(|(key, value, _)| format!("{key} NotIn [{value}]"));
+    Some(SinglePodNode { what, excludes, taint: taint.map(ToString::to_string) })
+}
+
+impl SinglePodNode {
+    /// Returns how to exclude such nodes.
+    pub fn advice(&self, node: &Node) -> Sentence {
+        let exclude = match &self.excludes {
+            Some(excludes) => Sentence::from(format!("exclude such nodes with a node affinity ({excludes})")),
+            None => {
+                Sentence::from("exclude nodes such as ").example(&node.metadata.name).words(" with a node affinity")
+            }
+        };
+        match &self.taint {
+            Some(taint) => exclude.words(format!(", or with tolerations that do not match taint {taint}")),
+            None => exclude,
+        }
+    }
+}
+
 /// Finds that the node has its maximum number of pods.
-fn too_many_pods(shortage: &Insufficient) -> Finding {
+fn too_many_pods(shortage: &Insufficient, node: &Node) -> Finding {
     let message =
         Sentence::from("the node has ").number(shortage.used).words(" of ").number(shortage.allocatable).words(" pods");
-    Finding::new(
-        ReasonCode::TooManyPods,
-        message,
-        "raise maxPods in the kubelet configuration, or move pods to other nodes",
-    )
+    match single_pod_node(node) {
+        Some(single) => {
+            let message = message.words(format!(": it is {}, which has no place for pods of DaemonSets", single.what));
+            Finding::new(ReasonCode::TooManyPods, message, single.advice(node))
+        }
+        None => Finding::new(
+            ReasonCode::TooManyPods,
+            message,
+            "move pods to other nodes, or raise maxPods in the kubelet configuration",
+        ),
+    }
 }
 
 /// Finds that another pod uses a host port.
@@ -219,8 +321,16 @@ fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
     let message =
         Sentence::from(format!("{} is in use by ", port_text(wanted))).name(full_name(holder), workload(holder));
     let message = if holder.metadata.is_terminating() { message.words(", which is terminating") } else { message };
-    if holder.metadata.controller().is_some() {
-        return Finding::new(ReasonCode::HostPortConflict, message, "change the host port of one of them");
+    let advice = match holder.metadata.controller().map(|owner| owner.kind.as_str()) {
+        Some("DaemonSet") => Some(
+            "change the host port of one of the two DaemonSets, or give them nodeSelectors that exclude each other",
+        ),
+        Some("Node") => Some("change the host port in the template, or in the manifest of the static pod on the node"),
+        Some(_) => Some("change the host port of one of them"),
+        None => None,
+    };
+    if let Some(advice) = advice {
+        return Finding::new(ReasonCode::HostPortConflict, message, advice);
     }
     let advice = Sentence::new().name(full_name(holder), "the pod that uses it").words(
         " is a bare pod, which nothing recreates: delete it if nobody needs it, or change one of the host ports",
@@ -234,16 +344,18 @@ fn surge_host_port_deadlock(wanted: &ContainerPort, holder: &Pod) -> Finding {
         .name(&holder.metadata.name, workload(holder))
         .words(", which is deleted only once the surge pod is available: the rollout cannot continue");
     let finding = Finding::new(ReasonCode::SurgeHostPortDeadlock, message, "use maxUnavailable instead of maxSurge");
-    // The new pod never ran, so that nothing is lost with it.
-    match holder.metadata.controller() {
-        Some(owner) => {
-            let is_advanced = owner.api_version.starts_with(ADVANCED_GROUP);
-            let name = if is_advanced { format!("ads/{}", owner.name) } else { owner.name.clone() };
-            let set = Command::kubectl(&["ds", "set", "--max-unavailable", "1"]).namespace(&holder.metadata.namespace);
-            finding.with_command(set.switch("--delete-surge-pods").name(name))
-        }
-        None => finding,
-    }
+    instead_of_surge(finding, holder)
+}
+
+/// Says that a surge pod and the pod that it is to replace exclude each other, whatever their revisions, and how to end the surge. The
+/// surge pod never ran, so that nothing is lost with it.
+pub fn instead_of_surge(finding: Finding, old: &Pod) -> Finding {
+    let finding = finding.with_origin(Origin::Room(Lack::BesideOldPod));
+    let Some(owner) = old.metadata.controller() else { return finding };
+    let is_advanced = owner.api_version.starts_with(ADVANCED_GROUP);
+    let name = if is_advanced { format!("ads/{}", owner.name) } else { owner.name.clone() };
+    let set = Command::kubectl(&["ds", "set", "--max-unavailable", "1"]).namespace(&old.metadata.namespace);
+    finding.with_command(set.switch("--delete-surge-pods").name(name))
 }
 
 /// Writes a port such as `port 9100/TCP`, with its address if it has one.

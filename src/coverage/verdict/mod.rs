@@ -1,21 +1,26 @@
 //! The state of a node as one DaemonSet sees it, and why it is not Available.
 //!
 //! [`daemon_set_context`] is what is known of the DaemonSet. The rules are [`eligibility`], [`missing_pod`] (with
-//! [`create_failure`]), [`unscheduled_pod`] (with [`fit`] and [`scheduler_message`]), [`bound_pod`] (with [`containers`]),
-//! [`node_health`] and [`terminating`]. A rule returns a [`finding`], whose [`sentence`] merges with those of other nodes.
+//! [`create_failure`]), [`unscheduled_pod`] (with [`fit`] and [`scheduler_message`]), [`bound_pod`] (with [`sandbox`], [`volumes`]
+//! and [`containers`]), [`node_health`] and [`terminating`]. What messages of the kubelet and the container runtime tell is in
+//! tables of [`cause`]. A rule returns a [`finding`], whose [`sentence`] merges with those of other nodes.
 
 pub mod admission;
 pub mod bound_pod;
+pub mod cause;
 pub mod checks;
 pub mod containers;
 pub mod create_events;
 pub mod create_failure;
+pub mod creation_errors;
 pub mod daemon_set_context;
 pub mod daemon_set_findings;
 pub mod eligibility;
 pub mod explain;
 pub mod finding;
 pub mod fit;
+pub mod images;
+pub mod limit_range;
 pub mod missing_pod;
 pub mod near_miss;
 pub mod node_health;
@@ -23,25 +28,31 @@ pub mod node_plugin;
 pub mod node_removal;
 pub mod pod_story;
 pub mod preemption;
+pub mod probes;
+pub mod sandbox;
 pub mod scheduler_message;
 pub mod sentence;
 pub mod terminating;
 pub mod unscheduled_pod;
+pub mod volumes;
+pub mod webhook;
 pub mod workload;
 
 use crate::facts::Current;
+use crate::facts::revisions::Doubt;
+use crate::model::daemon_set::UpdateStrategy;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::coverage::NodeState;
 use crate::report::fix::Command;
-use crate::report::reason::{Passes, ReasonCode};
+use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
 use daemon_set_context::Subject;
-use finding::Finding;
+use finding::{Finding, Origin, Passing};
 use sentence::Sentence;
 
 /// The state of a node as one DaemonSet sees it.
@@ -225,20 +236,36 @@ fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeS
 
 /// Judges one pod of an eligible node that is not being deleted.
 fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>) {
-    if pod.is_terminal() {
-        return (NodeState::Failed, bound_pod::findings(subject, Some(node), pod));
-    }
-    if pod.spec.node_name.is_empty() {
-        return (NodeState::Pending, unscheduled_pod::findings(subject, node, pod));
-    }
-    let state = if pod.is_ready() {
-        NodeState::Ready
-    } else if containers::all_started(pod) {
-        NodeState::NotReady
-    } else {
-        NodeState::Starting
+    let state = match () {
+        () if pod.is_terminal() => NodeState::Failed,
+        () if pod.spec.node_name.is_empty() => NodeState::Pending,
+        () if pod.is_ready() => NodeState::Ready,
+        () if containers::all_started(pod) => NodeState::NotReady,
+        () => NodeState::Starting,
     };
-    (state, bound_pod::findings(subject, Some(node), pod))
+    let mut findings = match state {
+        NodeState::Pending => unscheduled_pod::findings(subject, node, pod),
+        _ => bound_pod::findings(subject, Some(node), pod),
+    };
+    of_former_template(subject, pod, &mut findings);
+    (state, findings)
+}
+
+/// Advises about a pod of a former template: what is wrong with that is not in the present one, and to edit it would not help.
+fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
+    let revision = subject.revisions.of_pod(pod).filter(|revision| !revision.is_current);
+    let Some(revision) = revision.filter(|_| subject.is_updated(pod) == Some(false)) else { return };
+    // Of the others, nobody knows whether they were left.
+    let is_left = subject.revisions.doubt(revision) == Some(Doubt::RolledBack);
+    if !is_left || subject.daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
+        return;
+    }
+    for finding in findings.iter_mut().filter(|finding| matches!(finding.origin, Origin::Template(_))) {
+        let still = format!("; the pod is still of revision {}, which was rolled back", revision.number());
+        finding.message = std::mem::take(&mut finding.message).words(still);
+        finding.advice = "it is replaced only when it is deleted".into();
+        finding.command = Some(finding::delete_pod(pod));
+    }
 }
 
 /// After how many seconds starting containers count as a problem, and a stage without progress ends by default: the default
@@ -258,7 +285,7 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             let age = pod.metadata.creation_timestamp.get().map(|at| seconds_between(at, subject.index.now()));
             let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
             findings
-                .retain(|finding| !finding.code.takes_time() || (is_late && finding.code.passes() == Passes::InTime));
+                .retain(|finding| !finding.code.takes_time() || (is_late && finding.passing == Passing::Containers));
             findings.truncate(1);
             for finding in &mut findings {
                 let prefix = Sentence::from("the surge pod is not available: ");

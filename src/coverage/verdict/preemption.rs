@@ -1,7 +1,12 @@
 //! What the scheduler does for a pod for which its node has no room: it may preempt other pods.
+//!
+//! A higher priority is suggested only if the rules show that it makes room, and whom it costs their place: never pods that every node
+//! is to have, and none against a PodDisruptionBudget.
+
+use std::collections::BTreeSet;
 
 use super::finding::Finding;
-use super::fit::NodeRoom;
+use super::fit::{NodeRoom, single_pod_node};
 use super::sentence::Sentence;
 use super::workload::full_name;
 use crate::facts::index::Index;
@@ -10,7 +15,7 @@ use crate::model::snapshot::PriorityClass;
 use crate::report::reason::ReasonCode;
 use crate::report::what_if::{NodePreemption, PreemptedPod, PreemptedSome};
 use crate::scheduling::critical::{HIGHEST_PRIORITY, SYSTEM_CLASSES, system_priority};
-use crate::scheduling::preemption::{Contest, NEVER, Preemption, Victim, Victims, priority};
+use crate::scheduling::preemption::{Budgets, Contest, NEVER, Preemption, Victim, Victims, priority};
 use crate::scheduling::resources::Amounts;
 
 /// How many pods are named.
@@ -22,6 +27,10 @@ const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
 /// A simulated preemption for a pod that has no room on a node.
 pub struct Simulation<'a> {
     contest: Contest<'a>,
+    /// Absent if they are not known.
+    budgets: Option<&'a Budgets<'a>>,
+    /// Whether the node has no use for pods of DaemonSets, so that preempting others there only does harm.
+    is_for_one_pod: bool,
     outcome: Preemption<'a>,
     /// The terminating pods that have what the pod lacks, if it fits without them.
     leaving: Option<Vec<&'a Pod>>,
@@ -30,16 +39,35 @@ pub struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     /// Simulates the preemption for a pod with these requests, unless it has room.
     pub fn new(index: &'a Index<'_>, room: &NodeRoom<'a>, pod: &'a Pod, requests: &Amounts) -> Option<Self> {
-        let contest = Contest::new(pod, requests, room.node, &room.pods);
+        let contest = Contest::new(pod, &room.devices.without(requests, room.node), room.node, &room.pods);
         if contest.fits() {
             return None;
         }
-        let outcome = match contest.outcome(index.budgets()) {
+        let budgets = index.budgets();
+        let outcome = match contest.outcome(budgets) {
             Preemption::Preempts(victims) => Preemption::Preempts(victims.without_terminating()),
             other => other,
         };
         let leaving = contest.leaving();
-        Some(Simulation { contest, outcome, leaving })
+        let is_for_one_pod = single_pod_node(room.node).is_some();
+        Some(Simulation { contest, budgets, is_for_one_pod, outcome, leaving })
+    }
+
+    /// Returns whether what is told depends on PodDisruptionBudgets: pods are preempted, or would be with a higher priority.
+    pub fn depends_on_budgets(&self) -> bool {
+        let is_told =
+            |(_, victims): (i32, Victims<'_>)| !victims.possible().any(|victim| is_never_preempted(victim.pod));
+        self.victims().is_some() || self.with_more_priority(&[]).is_some_and(is_told)
+    }
+
+    /// Returns the priority above which the pod has room, and the pods that are then preempted, with the class that it is likely to get.
+    fn with_more_priority(&self, classes: &[PriorityClass]) -> Option<(i32, Victims<'a>)> {
+        let stays_pending =
+            !matches!(self.outcome, Preemption::Preempts(_) | Preemption::Waits) && self.leaving.is_none();
+        let above = self.contest.needs_priority_above().filter(|above| stays_pending && *above < HIGHEST_PRIORITY)?;
+        let class = class_above(classes, above);
+        let value = class.and_then(|class| Some(classes.iter().find(|known| known.metadata.name == class)?.value));
+        Some((above, self.contest.victims_of(value.unwrap_or(above.saturating_add(1)), self.budgets)))
     }
 
     /// Returns the pods that the scheduler preempts, if that makes room and the pods that are terminating leave too little.
@@ -84,22 +112,62 @@ impl<'a> Simulation<'a> {
             Preemption::Never => "its preemptionPolicy is Never",
         };
         let message = finding.message.words("; the pod stays Pending: ").words(why);
-        let advice = match self.contest.needs_priority_above() {
-            Some(above) if above < HIGHEST_PRIORITY => {
-                let class = class_above(classes, above).map(|class| format!(" (priorityClassName {class})"));
-                let give = match self.outcome {
-                    Preemption::Never => {
-                        ", or give the DaemonSet a class without preemptionPolicy Never and a priority above "
-                    }
-                    _ => ", or give the DaemonSet a priority above ",
-                };
-                let then = ", which preempts less important pods";
-                finding.advice.words(give).greatest(i64::from(above), class.unwrap_or_default() + then)
-            }
-            _ => finding.advice,
-        };
-        Finding { message, advice, ..finding }
+        let finding = Finding { message, ..finding };
+        let Some((above, victims)) = self.with_more_priority(classes) else { return finding };
+        self.at_the_cost_of(&victims, above, finding, classes)
     }
+
+    /// Adds to the advice which priority makes room and whom it costs their place, or why that is not to be done.
+    fn at_the_cost_of(
+        &self,
+        victims: &Victims<'_>,
+        above: i32,
+        finding: Finding,
+        classes: &[PriorityClass],
+    ) -> Finding {
+        let lost: Vec<&Pod> = victims.possible().map(|victim| victim.pod).collect();
+        let lost = || lost.iter().copied();
+        if self.is_for_one_pod || lost().any(is_never_preempted) {
+            return finding;
+        }
+        let is_of_stateful_set = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| owner.kind == "StatefulSet");
+        let violated: BTreeSet<String> = victims
+            .possible()
+            .filter(|victim| victim.violates_budget != Some(false))
+            .flat_map(|victim| self.budgets.map(|budgets| budgets.of(victim.pod)).unwrap_or_default())
+            .map(|budget| format!("{}/{}", budget.metadata.namespace, budget.metadata.name))
+            .collect();
+        let advice = if !violated.is_empty() {
+            let budgets = violated.into_iter().collect::<Vec<_>>().join(" and ");
+            let advice = finding.advice.words(" (a higher priority would preempt ").value(listed(lost(), "and"));
+            advice.words(format!(", against PodDisruptionBudget {budgets})"))
+        } else if self.budgets.is_none() && lost().any(is_of_stateful_set) {
+            let advice = finding.advice.words(" (a higher priority would preempt ").value(listed(lost(), "and"));
+            advice.words(" of StatefulSets; PodDisruptionBudgets were not read)")
+        } else {
+            let give = match self.outcome {
+                Preemption::Never => {
+                    "; or give the DaemonSet a class without preemptionPolicy Never and a priority above "
+                }
+                _ => "; or give the DaemonSet a priority above ",
+            };
+            let class = class_above(classes, above).map(|class| format!(" (priorityClassName {class})"));
+            let advice = finding.advice.words(give).greatest(i64::from(above), class.unwrap_or_default());
+            let kind = if lost().any(is_of_stateful_set) { " of StatefulSets" } else { "" };
+            let unknown = if self.budgets.is_none() { "; PodDisruptionBudgets were not read" } else { "" };
+            advice
+                .words(", which preempts ")
+                .value(names(victims))
+                .words(format!("{kind}: these lose their place on the node{unknown}"))
+        };
+        Finding { advice, ..finding }
+    }
+}
+
+/// Returns whether a pod is one that is not to be preempted for another: every node is to have those of DaemonSets, static ones belong
+/// to their node, and nothing recreates bare ones.
+fn is_never_preempted(pod: &Pod) -> bool {
+    pod.metadata.controller().is_none_or(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"))
 }
 
 /// Returns whether a reason is about what other pods could make room for.
@@ -279,11 +347,92 @@ mod tests {
             let report = preview(class, beside(pods), |_| {});
             let group = &report.does_not_fit[0];
             assert!(!report.passes() && group.message.contains(says), "{}", group.message);
-            let advice = match advice.contains("above") || advice.contains("system-node-critical") {
-                true => format!("{advice}, which preempts less important pods"),
-                false => advice.to_owned(),
-            };
-            assert!(group.fix.advice.ends_with(&advice), "{}", group.fix.advice);
+            assert!(group.fix.advice.contains(advice), "{}", group.fix.advice);
+            let is_told =
+                ["web", "b"].iter().any(|pod| group.fix.advice.contains(&format!("which preempts default/{pod}")));
+            assert_eq!(
+                is_told,
+                advice.contains("above") || advice.contains("system-node-critical"),
+                "{}",
+                group.fix.advice
+            );
+        }
+    }
+
+    #[test]
+    fn a_higher_priority_is_suggested_only_with_what_it_costs() {
+        let owned = |kind: &str| match kind {
+            "" => json!({"metadata": {"ownerReferences": []}}),
+            kind => json!({"metadata": {"ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": kind, "name": "it", "uid": "it", "controller": true}]}}),
+        };
+        let advice = |kind: &str, more: serde_json::Value, allowed: Option<i64>, labels: serde_json::Value| {
+            let mut pod = asking("3", 10);
+            crate::coverage::test_support::merge(&mut pod, owned(kind));
+            crate::coverage::test_support::merge(&mut pod, more);
+            let node = world().node("n", json!({"metadata": {"labels": labels}}));
+            let report = preview("low", node.other_pod("it-0", "n", pod), |snapshot| match allowed {
+                Some(allowed) => {
+                    let budget = json!({"metadata": {"namespace": "default", "name": "keep"},
+                        "spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": {"disruptionsAllowed": allowed}});
+                    snapshot.pod_disruption_budgets.push(serde_json::from_value(budget).unwrap());
+                }
+                None => snapshot.budgets_complete = false,
+            });
+            report.does_not_fit[0].fix.advice.clone()
+        };
+        let none = || json!({});
+        for (kind, more, allowed, labels, says) in [
+            (
+                "ReplicaSet",
+                none(),
+                Some(1),
+                none(),
+                "above 10 (priorityClassName high), which preempts default/it-0 (priority 10): these lose",
+            ),
+            ("ReplicaSet", none(), None, none(), "PodDisruptionBudgets were not read"),
+            ("StatefulSet", none(), Some(1), none(), "(priority 10) of StatefulSets: these lose their place"),
+            (
+                "StatefulSet",
+                none(),
+                None,
+                none(),
+                "(a higher priority would preempt default/it-0 of StatefulSets; PodDisruptionBudgets were not read)",
+            ),
+            (
+                "StatefulSet",
+                none(),
+                Some(0),
+                none(),
+                "(a higher priority would preempt default/it-0, against PodDisruptionBudget default/keep)",
+            ),
+            ("Deployment", none(), Some(0), none(), "against PodDisruptionBudget default/keep)"),
+            (
+                "Job",
+                json!({"spec": {"priority": 500}}),
+                Some(1),
+                none(),
+                "above 500 (priorityClassName high), which preempts default/it-0",
+            ),
+            // Every node is to have them, they belong to the node, or nothing recreates them.
+            ("DaemonSet", none(), Some(1), none(), ""),
+            ("Node", none(), Some(1), none(), ""),
+            ("", none(), Some(1), none(), ""),
+            // It runs one pod, which is the workload.
+            ("ReplicaSet", none(), Some(1), json!({"eks.amazonaws.com/compute-type": "fargate"}), ""),
+            ("ReplicaSet", none(), Some(1), json!({"type": "virtual-kubelet"}), ""),
+        ] {
+            let advice = advice(kind, more, allowed, labels.clone());
+            assert!(advice.contains(says), "{kind} {allowed:?} {labels}: {advice}");
+            let is_given = advice.contains("give the DaemonSet a priority");
+            assert_eq!(
+                is_given,
+                says.contains("which preempts")
+                    || says.contains("these lose")
+                    || says.contains("not read") && kind == "ReplicaSet",
+                "{kind}: {advice}"
+            );
+            assert_eq!(says.is_empty(), !advice.contains("priority"), "{kind}: {advice}");
         }
     }
 

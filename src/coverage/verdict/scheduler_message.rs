@@ -7,8 +7,10 @@ use crate::report::reason::{ReasonCode, ReasonCode as R};
 pub struct SchedulerMessage {
     /// The reasons for the target node; empty if there are none.
     pub reasons: Vec<String>,
-    /// Whether all reasons are about other nodes, so that it does not know the target node.
+    /// Whether all reasons are about other nodes, so that it has not looked at the target node.
     pub knows_only_other_nodes: bool,
+    /// How many nodes the scheduler knows, if it says so.
+    pub nodes: Option<usize>,
     /// The outcome of preemption.
     pub preemption: Preemption,
 }
@@ -30,8 +32,9 @@ pub enum Preemption {
 impl SchedulerMessage {
     /// Parses the message of a `PodScheduled` condition or `FailedScheduling` event.
     ///
-    /// The shape is that of `FitError.Error`, pkg/scheduler/framework/types.go, release 1.37.2.
-    pub fn parse(message: &str) -> Self {
+    /// The shape is that of `FitError.Error`, pkg/scheduler/framework/types.go, release 1.37.2. `selects_target` says that the pod's
+    /// nodeSelector and node affinity match the target node, so that they are no reason there unless they are one on all nodes.
+    pub fn parse(message: &str, selects_target: bool) -> Self {
         let (filters, preemption) = match message.split_once("preemption: ") {
             Some((filters, preemption)) => (filters, Some(preemption)),
             None => (message, None),
@@ -42,35 +45,41 @@ impl SchedulerMessage {
             Some(outcome) if outcome.contains("Preemption is not helpful") => Preemption::NotHelpful,
             Some(_) => Preemption::Failed,
         };
-        let filters = filters.split_once("nodes are available: ").map_or(filters, |(_, rest)| rest);
+        let (available, filters) = filters.split_once("nodes are available: ").unwrap_or(("", filters));
+        let nodes = available.trim().strip_prefix("0/").and_then(|nodes| nodes.parse().ok());
         let filters = filters.split(". ").next().unwrap_or_default().trim().trim_end_matches(['.', ',']);
         let counted = split_counted(filters);
-        let reasons: Vec<String> =
-            counted.iter().filter(|reason| !is_filler(reason)).map(|reason| (*reason).to_owned()).collect();
+        let is_of_others = |(count, reason): &&(Option<usize>, &str)| {
+            is_filler(reason) || (selects_target && reason.contains(OTHER_NODES) && nodes != *count)
+        };
+        let own = counted.iter().filter(|counted| !is_of_others(counted));
+        let reasons: Vec<String> = own.map(|(_, reason)| (*reason).to_owned()).collect();
         let knows_only_other_nodes = reasons.is_empty() && !counted.is_empty();
-        SchedulerMessage { reasons, knows_only_other_nodes, preemption }
+        SchedulerMessage { reasons, knows_only_other_nodes, nodes, preemption }
     }
 }
 
+/// The reason of the nodes that a pod does not select. Those that are not its target have it, too, unless a plugin has narrowed the nodes
+/// down before (`PreFilter`, pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, release 1.37.2).
+const OTHER_NODES: &str = "node affinity/selector";
+
 /// Splits `1 Insufficient cpu, 2 Too many pods` at its counts; text without counts is one reason.
-fn split_counted(text: &str) -> Vec<&str> {
+fn split_counted(text: &str) -> Vec<(Option<usize>, &str)> {
     let mut reasons = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let end = rest.match_indices(", ").find(|(at, _)| starts_with_count(&rest[at + 2..])).map(|(at, _)| at);
+        let end = rest.match_indices(", ").find(|(at, _)| count(&rest[at + 2..]).is_some()).map(|(at, _)| at);
         let (reason, after) = end.map_or((rest, ""), |at| (&rest[..at], &rest[at + 2..]));
-        reasons.push(without_count(reason));
+        reasons.push(count(reason).map_or((None, reason), |(count, words)| (Some(count), words)));
         rest = after;
     }
     reasons
 }
 
-fn starts_with_count(text: &str) -> bool {
-    text.split_once(' ').is_some_and(|(count, _)| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn without_count(reason: &str) -> &str {
-    if starts_with_count(reason) { reason.split_once(' ').map_or(reason, |(_, words)| words) } else { reason }
+/// Returns the count that a text begins with, and what follows it.
+fn count(text: &str) -> Option<(usize, &str)> {
+    let (count, words) = text.split_once(' ')?;
+    Some((count.bytes().all(|byte| byte.is_ascii_digit()).then(|| count.parse().ok())??, words))
 }
 
 /// Returns whether a reason is about the nodes that the pod is not meant for.
@@ -108,7 +117,7 @@ const PLUGINS: [SchedulerPlugin; 9] = [
         &[R::TooManyPods],
         PluginInput::Pods,
         &["Too many pods"],
-        "raise maxPods in the kubelet configuration, or move pods to other nodes",
+        "move pods to other nodes, or raise maxPods in the kubelet configuration",
     ),
     SchedulerPlugin::recomputed(
         &[R::InsufficientResource, R::NeverFits],
@@ -205,6 +214,7 @@ mod tests {
             "0/24 nodes are available: 1 Insufficient cpu, 23 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new \
              claims to deallocate, preemption: 0/24 nodes are available: 1 No preemption victims found for incoming \
              pod, 23 Preemption is not helpful for scheduling.",
+            true,
         );
         assert_eq!(words.reasons, ["Insufficient cpu"]);
         assert_eq!(words.preemption, Preemption::NoVictims);
@@ -217,6 +227,7 @@ mod tests {
             "0/25 nodes are available: 1 Insufficient cpu, 24 node(s) didn't satisfy plugin(s) [NodeAffinity \
              NodeResourcesFit]. no new claims to deallocate, preemption: 0/25 nodes are available: 25 Preemption is not \
              helpful for scheduling.",
+            true,
         );
         assert_eq!(words.reasons, ["Insufficient cpu"]);
     }
@@ -225,6 +236,7 @@ mod tests {
     fn plugins_that_contradict_each_other_are_a_reason() {
         let words = SchedulerMessage::parse(
             "0/2 nodes are available: node(s) didn't satisfy plugin(s) [NodeAffinity VolumeBinding] simultaneously.",
+            true,
         );
         assert_eq!(words.reasons.len(), 1);
     }
@@ -235,6 +247,7 @@ mod tests {
             "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient example.com/gpu, 1 Too many pods, 2 node is \
              filtered out by the prefilter result. preemption: 0/3 nodes are available: 3 Preemption is not helpful \
              for scheduling.",
+            true,
         );
         assert_eq!(words.reasons, ["Insufficient cpu", "Insufficient example.com/gpu", "Too many pods"]);
         assert_eq!(words.preemption, Preemption::NotHelpful);
@@ -242,18 +255,58 @@ mod tests {
 
     #[test]
     fn a_failure_before_filtering_has_no_counts() {
-        let words =
-            SchedulerMessage::parse("0/24 nodes are available: persistentvolumeclaim \"absent\" not found. not found");
+        let words = SchedulerMessage::parse(
+            "0/24 nodes are available: persistentvolumeclaim \"absent\" not found. not found",
+            true,
+        );
         assert_eq!(words.reasons, ["persistentvolumeclaim \"absent\" not found"]);
         assert_eq!(code_of(&words.reasons[0]), ReasonCode::VolumeUnsatisfiable);
     }
 
     #[test]
     fn only_filler_means_the_node_is_not_known() {
-        let words =
-            SchedulerMessage::parse("0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [NodeAffinity].");
+        let words = SchedulerMessage::parse(
+            "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+            true,
+        );
         assert!(words.reasons.is_empty());
         assert!(words.knows_only_other_nodes);
+    }
+
+    /// kubernetes/kubernetes#91601: the scheduler counts a node, and gives no reason for it.
+    #[test]
+    fn what_only_other_nodes_do_not_match_is_no_reason_for_the_target() {
+        const SELECTOR: &str = "node(s) didn't match Pod's node affinity/selector";
+        for (message, selects_target, reasons, only_others) in [
+            (
+                format!(
+                    "0/4 nodes are available: 3 {SELECTOR}. preemption: 0/4 nodes are available: 3 Preemption is not helpful for scheduling."
+                ),
+                true,
+                &[][..],
+                true,
+            ),
+            (format!("0/4 nodes are available: 3 {SELECTOR}."), false, &[SELECTOR], false),
+            // All nodes: the target is among them.
+            (format!("0/4 nodes are available: 4 {SELECTOR}."), true, &[SELECTOR], false),
+            (format!("0/4 nodes are available: 1 Insufficient cpu, 3 {SELECTOR}."), true, &["Insufficient cpu"], false),
+            (
+                format!(
+                    "0/9 nodes are available: 1 Too many pods, 2 node(s) didn't satisfy plugin(s) [NodeAffinity], 6 {SELECTOR}."
+                ),
+                true,
+                &["Too many pods"],
+                false,
+            ),
+            ("0/4 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].".to_owned(), true, &[], true),
+        ] {
+            let words = SchedulerMessage::parse(&message, selects_target);
+            assert_eq!(
+                (words.reasons.as_slice(), words.knows_only_other_nodes),
+                (&reasons.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()[..], only_others),
+                "{message}"
+            );
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ enum SentencePart {
     Values { shown: Vec<String>, more: usize },
     /// A value of which the first one serves as an example.
     Example(String),
+    /// What tells sentences with the same words apart, without being written.
+    Apart(String),
 }
 
 impl Sentence {
@@ -103,6 +105,11 @@ impl Sentence {
         self.with(SentencePart::Example(value.into()))
     }
 
+    /// Keeps the sentence from being merged with those that are told apart by something else, such as what follows from a value.
+    pub fn apart(self, by: impl Into<String>) -> Self {
+        self.with(SentencePart::Apart(by.into()))
+    }
+
     /// Adds another sentence's parts.
     pub fn then(mut self, other: Sentence) -> Self {
         for part in other.parts {
@@ -123,7 +130,7 @@ impl Sentence {
     pub fn write_key(&self, key: &mut String) {
         for part in &self.parts {
             match part {
-                SentencePart::Words(words) => key.push_str(words),
+                SentencePart::Words(words) | SentencePart::Apart(words) => key.push_str(words),
                 SentencePart::Name { many, .. } => key.push_str(many),
                 SentencePart::Amount { resource, .. } => key.push_str(resource),
                 _ => {}
@@ -199,6 +206,7 @@ impl std::fmt::Display for Sentence {
                 SentencePart::Name { one, many } => formatter.write_str(one.as_ref().unwrap_or(many))?,
                 SentencePart::Values { shown, more } => write_values(formatter, shown, *more)?,
                 SentencePart::Example(value) => formatter.write_str(value)?,
+                SentencePart::Apart(_) => {}
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Terminating pods, and pods whose node does not exist.
 
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, describe_node, describe_pod};
+use super::finding::{Finding, Origin, Passing, describe_node, describe_pod};
 use super::node_health;
 use super::sentence::Sentence;
 use crate::facts::controller::Controller;
@@ -98,7 +98,8 @@ pub fn held_victim(subject: &Subject, victim: &Pod) -> Option<Finding> {
     is_held.then(|| {
         let stuck = stuck_terminating(subject, None, victim, deadline);
         let message = Sentence::from("the scheduler has nominated the node for the pod, but preempted ");
-        Finding { code: ReasonCode::WaitingForPreemption, message: message.then(stuck.message), ..stuck }
+        let held = Finding { code: ReasonCode::WaitingForPreemption, message: message.then(stuck.message), ..stuck };
+        held.with_origin(Origin::Time).with_passing(Passing::Containers)
     })
 }
 

@@ -3,22 +3,27 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::admission;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, delete_pod, describe_pod, edit};
-use super::fit::{NodeRoom, fits_now, port_conflicts};
+use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
+use super::fit::{NodeRoom, fits_now, instead_of_surge, port_conflicts, single_pod_node};
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
 use super::terminating;
+use super::workload::workload;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{RuntimeClass, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
+use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::pod_requests;
@@ -79,13 +84,11 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
     let others: Vec<&Pod> = others.into_iter().filter(|pod| !pod.is_terminal()).collect();
     let conflicts = port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin);
-    let Some(room) = room else {
+    let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);
         return findings;
     };
     let requests = pod_requests(pod);
-    let shortages = room.shortages(&requests).into_iter().map(|(_, finding)| finding);
-    let lacking = conflicts.into_iter().chain(shortages);
     // Preemption does not help a pod that does not tolerate the node, or does not match it.
     let simulation = findings.is_empty().then(|| Simulation::new(subject.index, &room, pod, &requests)).flatten();
     let is_expected = simulation.is_some() && expects_preemption(subject, pod);
@@ -93,7 +96,12 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         Some(simulation) => simulation.told_of_pending(finding, is_expected),
         None => finding,
     };
-    findings.extend(lacking.map(told));
+    // Beside the old pod that a surge pod is to replace, preemption does not help, either.
+    let shortages = room.shortages(&requests).into_iter().map(|(_, finding)| match finding.origin {
+        Origin::Room(Lack::BesideOldPod) => finding,
+        _ => told(finding),
+    });
+    findings.extend(conflicts.into_iter().map(told).chain(shortages));
     findings
 }
 
@@ -125,12 +133,21 @@ pub fn last_report(subject: &Subject, pod: &Pod) -> Option<LastReport> {
     let at = event
         .and_then(|event| event.last_seen())
         .max(condition.and_then(|condition| condition.last_transition_time.get()));
+    let target = daemon_pods::target_node(pod).and_then(|node| subject.index.node(node));
+    let selects_target = target.is_some_and(|node| selects(pod, node));
     Some(LastReport {
         text: text.clone(),
-        message: SchedulerMessage::parse(text),
+        message: SchedulerMessage::parse(text, selects_target),
         at,
         is_scheduler_error: condition.is_some_and(|condition| condition.reason == "SchedulerError"),
     })
+}
+
+/// Returns whether the nodeSelector and the node affinity of a pod match a node.
+fn selects(pod: &Pod, node: &Node) -> bool {
+    let labels = &node.metadata.labels;
+    pod.spec.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+        && RequiredNodeAffinity::new(pod.spec.required_node_affinity()).matches(node)
 }
 
 /// Finds scheduling gates.
@@ -149,7 +166,7 @@ fn scheduling_gated(pod: &Pod) -> Option<Finding> {
 /// Finds that no scheduler has tried to schedule the pod.
 fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let scheduler = if pod.spec.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &pod.spec.scheduler_name };
-    let mut message = Sentence::from(format!("{scheduler} has not tried to schedule the pod"));
+    let mut message = Sentence::from(format!("scheduler {scheduler:?} has not tried to schedule the pod"));
     if let Some(created) = pod.metadata.creation_timestamp.get() {
         message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
     }
@@ -157,7 +174,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
         ("check that kube-scheduler is running".to_owned(), lease)
     } else {
-        (format!("start {scheduler}, or correct schedulerName"), edit(subject.daemon_set))
+        (format!("start scheduler {scheduler:?}, or correct schedulerName"), edit(subject.daemon_set))
     };
     Some(Finding::new(ReasonCode::SchedulerSilent, message, advice).with_command(command))
 }
@@ -241,7 +258,8 @@ pub fn injected_node_selector(
         ),
         None => (
             "admission".to_owned(),
-            "check the annotation scheduler.alpha.kubernetes.io/node-selector of the namespace",
+            "see which annotation of the namespace has it: openshift.io/node-selector, which may be set to \"\", or \
+             scheduler.alpha.kubernetes.io/node-selector; or put the selector into the template, so that the node is not eligible",
             Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(&daemon_set.metadata.namespace),
         ),
     };
@@ -261,11 +279,7 @@ fn not_recomputed_here(
         return vec![scheduler_rejected(&last.text)];
     }
     if last.message.knows_only_other_nodes {
-        return vec![Finding::new(
-            ReasonCode::SchedulerRejected,
-            "the scheduler did not know the node when it last tried",
-            "wait; if it persists, check that kube-scheduler sees the node",
-        )];
+        return vec![node_not_seen(subject, node, pod, last)];
     }
     let is_read = |input: PluginInput| {
         subject.nodes_known
@@ -279,16 +293,60 @@ fn not_recomputed_here(
         }
         let plugin = SchedulerPlugin::of(code).and_then(|plugin| Some((plugin.input?, plugin.advice)));
         findings.push(match (plugin, code) {
+            // Whether a device class provides the resource is not known.
+            (Some(_), _)
+                if reason
+                    .strip_prefix("Insufficient ")
+                    .is_some_and(|resource| subject.index.devices.may_provide(resource, node)) =>
+            {
+                scheduler_rejected(reason)
+            }
             (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
-            (Some((_, advice)), _) => not_recomputed(subject, code, reason, last, advice),
-            (_, ReasonCode::VolumeUnsatisfiable) => volume_unsatisfiable(subject, reason),
-            (_, ReasonCode::PodAffinityBlocked) => pod_affinity_blocked(subject, reason),
+            (Some((_, advice)), _) => {
+                let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
+                let advice = single.map_or_else(|| Sentence::from(advice), |single| single.advice(node));
+                not_recomputed(subject, code, reason, last, advice)
+            }
+            (_, ReasonCode::VolumeUnsatisfiable) => volume_unsatisfiable(subject, node, pod, reason),
+            (_, ReasonCode::PodAffinityBlocked) => pod_affinity_blocked(subject, node, pod, reason),
             (_, ReasonCode::DeviceClaimUnsatisfied) => device_claim_unsatisfied(pod, reason),
             (_, ReasonCode::NodeFeatureMissing) => node_feature_missing(node, reason),
             _ => scheduler_rejected(reason),
         });
     }
     findings
+}
+
+/// For how many seconds the scheduler may not know a new node: it retries pods that it could not place within five minutes.
+const NEW_TO_SCHEDULER: i64 = 300;
+
+/// Finds that the scheduler has not looked at the node: it gives reasons for other nodes alone. Every node that it looks at has a reason
+/// (`FitError`, pkg/scheduler/framework/types.go, release 1.37.2), and no filter reads the condition Ready.
+fn node_not_seen(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Finding {
+    let now = subject.index.now();
+    let mut message = Sentence::from("the scheduler did not look at the node when it last tried");
+    if let Some(at) = last.at {
+        message = message.words(", ").age(seconds_between(at, now)).words(" ago");
+    }
+    message = message.words(": all its reasons are about other nodes");
+    let created = node.metadata.creation_timestamp.get();
+    // The time of the condition is when the pod was first not placed.
+    let known_for = created.zip(last.at).map(|(created, at)| seconds_between(created, at));
+    let is_new = known_for.is_none_or(|known_for| known_for < NEW_TO_SCHEDULER);
+    let scheduler = match pod.spec.scheduler_name.as_str() {
+        "" | DEFAULT_SCHEDULER => "kube-scheduler",
+        other => other,
+    };
+    if is_new {
+        let advice = format!("wait: the scheduler retries within 5 minutes; if it persists, restart {scheduler}");
+        return Finding::new(ReasonCode::SchedulerRejected, message, advice);
+    }
+    if let Some(created) = created {
+        message = message.words("; the node exists for ").age(seconds_between(created, now));
+    }
+    let advice = format!("restart {scheduler}: it has lost the node, which exists and matches the pod");
+    let pods = Command::kubectl(&["get", "pods"]).namespace("kube-system").flag("-l", "component=kube-scheduler");
+    Finding::new(ReasonCode::SchedulerRejected, message, advice).with_command(pods)
 }
 
 /// Finds that what the scheduler reported is no longer true.
@@ -301,7 +359,13 @@ fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &Last
 }
 
 /// Finds what the scheduler reports, if the node or its other pods are not known.
-fn not_recomputed(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport, advice: &str) -> Finding {
+fn not_recomputed(
+    subject: &Subject,
+    code: ReasonCode,
+    reason: &str,
+    last: &LastReport,
+    advice: impl Into<Sentence>,
+) -> Finding {
     let hint = match last.message.preemption {
         Preemption::NoVictims => "; the pod stays Pending: no pod on the node has a lower priority",
         _ => "",
@@ -311,21 +375,68 @@ fn not_recomputed(subject: &Subject, code: ReasonCode, reason: &str, last: &Last
 }
 
 /// Finds a volume that the node cannot have, by the scheduler's reason.
-fn volume_unsatisfiable(subject: &Subject, reason: &str) -> Finding {
+fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
     let claims = Command::kubectl(&["get", "pvc"]).namespace(&subject.daemon_set.metadata.namespace);
     let message = format!("volume: {}", without_nodes(reason));
+    if let Some(old) = old_pod(subject, node, pod).filter(|_| reason.contains("ReadWriteOncePod")) {
+        return beside_old_pod(ReasonCode::VolumeUnsatisfiable, message.into(), old, "cannot use the claim together");
+    }
     Finding::new(ReasonCode::VolumeUnsatisfiable, message, "check the claims").with_command(claims)
 }
 
 /// Finds rules about other pods that exclude the node, by the scheduler's reason.
-fn pod_affinity_blocked(subject: &Subject, reason: &str) -> Finding {
+fn pod_affinity_blocked(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
     let message = format!("the node {}", without_nodes(reason));
+    let excludes = |old: &&Pod| reason.contains("anti-affinity") && excludes_itself(subject, old);
+    if let Some(old) = old_pod(subject, node, pod).filter(excludes) {
+        let why = "exclude each other by their anti-affinity";
+        return beside_old_pod(ReasonCode::PodAffinityBlocked, message.into(), old, why);
+    }
     if reason.contains("existing pods") {
         let advice = "change the anti-affinity of the pods that are on the node";
         return Finding::new(ReasonCode::PodAffinityBlocked, message, advice);
     }
     let advice = "check which pods the rule selects; relax it only if the pod may run without it";
     Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(edit(subject.daemon_set))
+}
+
+/// Returns the pod that a surge pod is to replace: it stays until the surge pod is available.
+fn old_pod<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<&'a Pod> {
+    let stays = |other: &&Pod| {
+        other.metadata.uid != pod.metadata.uid
+            && !other.metadata.is_terminating()
+            && !other.is_terminal()
+            && daemon_pods::claim(subject.daemon_set, other).is_claimed()
+    };
+    let on_node = || subject.index.bound_to(&node.metadata.name).into_iter().find(stays);
+    allows_surge(subject.daemon_set).then(on_node).flatten()
+}
+
+/// Finds that a surge pod cannot be placed beside the pod that it is to replace, although it could take its place.
+fn beside_old_pod(code: ReasonCode, message: Sentence, old: &Pod, why: &str) -> Finding {
+    let message = message
+        .words("; old pod ")
+        .name(&old.metadata.name, workload(old))
+        .words(" is deleted only once the surge pod is available: the rollout cannot continue");
+    let advice = format!("use maxUnavailable instead of maxSurge: the old and the new pod {why}");
+    instead_of_surge(Finding::new(code, message, advice), old)
+}
+
+/// Returns whether the pods of a DaemonSet exclude each other from a node, whatever their revision, by a required anti-affinity to
+/// labels that they all have.
+fn excludes_itself(subject: &Subject, old: &Pod) -> bool {
+    let terms = "/spec/template/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = subject.daemon_set.object.pointer(terms).and_then(Value::as_array);
+    let new_labels = &subject.daemon_set.spec.template.metadata.labels;
+    terms.into_iter().flatten().any(|term| {
+        let selector =
+            LabelSelector::deserialize(&term["labelSelector"]).ok().filter(|_| !term["labelSelector"].is_null());
+        let by_revision = term["matchLabelKeys"].as_array().is_some_and(|keys| {
+            keys.iter().filter_map(Value::as_str).any(|key| old.metadata.labels.get(key) != new_labels.get(key))
+        });
+        !by_revision
+            && selector.is_some_and(|selector| selector.matches(&old.metadata.labels) && selector.matches(new_labels))
+    })
 }
 
 /// Finds a device claim that the node cannot satisfy, by the scheduler's reason.

@@ -1,104 +1,103 @@
 //! The table of types, generated from the Go types: see `tests/e2e/differential`.
 
-use super::{Field, FieldKind, Key, Type};
+use super::{Field, FieldKind, Key, Scalar, Type};
 
 types! {
     PodTemplateSpec { metadata: (ObjectMeta), spec: (PodSpec) }
     ObjectMeta {
-        name: value, generateName: value, namespace: value, selfLink: value, uid: value, resourceVersion: value,
-        generation: value, creationTimestamp: value, deletionTimestamp: pointer, deletionGracePeriodSeconds: pointer,
-        labels: texts, annotations: texts, ownerReferences: [OwnerReference by "uid"], finalizers: values,
+        name: text, generateName: text, namespace: text, selfLink: text, uid: text, resourceVersion: text,
+        generation: int64, creationTimestamp: time, deletionTimestamp: {Time}, deletionGracePeriodSeconds: {Int64},
+        labels: texts, annotations: texts, ownerReferences: [OwnerReference by "uid"], finalizers: [Text],
         managedFields: [ManagedFieldsEntry as Loose],
     }
     OwnerReference {
-        apiVersion: value, kind: value, name: value, uid: value, controller: pointer, blockOwnerDeletion: pointer,
+        apiVersion: text, kind: text, name: text, uid: text, controller: {Bool}, blockOwnerDeletion: {Bool},
     }
     ManagedFieldsEntry {
-        manager: value, operation: value, apiVersion: value, time: pointer, fieldsType: value, fieldsV1: pointer,
-        subresource: value,
+        manager: text, operation: text, apiVersion: text, time: {Time}, fieldsType: text, fieldsV1: {Json},
+        subresource: text,
     }
     PodSpec {
         initContainers: [Container as InitContainer], containers: [Container by "name"], volumes: [Volume by "name"],
-        ephemeralContainers: [EphemeralContainer by "name"], restartPolicy: value,
-        terminationGracePeriodSeconds: pointer, activeDeadlineSeconds: pointer, dnsPolicy: value, nodeSelector: texts,
-        serviceAccountName: value, serviceAccount: value, automountServiceAccountToken: pointer, nodeName: value,
-        hostNetwork: value, hostPID: value, hostIPC: value, shareProcessNamespace: pointer,
-        securityContext: (?PodSecurityContext), imagePullSecrets: [LocalObjectReference by "name"], hostname: value,
-        subdomain: value, affinity: (?Affinity), schedulerName: value, tolerations: [Toleration as Toleration],
-        hostAliases: [HostAlias by "ip"], priorityClassName: value, priority: pointer, dnsConfig: (?PodDNSConfig),
-        readinessGates: [PodReadinessGate by "conditionType"], runtimeClassName: pointer, enableServiceLinks: pointer,
-        preemptionPolicy: pointer, overhead: quantities,
-        topologySpreadConstraints: [TopologySpreadConstraint as Spread], setHostnameAsFQDN: pointer, os: (?PodOS),
-        hostUsers: pointer, schedulingGates: [PodSchedulingGate by "name"],
-        resourceClaims: [PodResourceClaim by "name"], resources: (?ResourceRequirements), hostnameOverride: pointer,
+        ephemeralContainers: [EphemeralContainer by "name"], restartPolicy: text,
+        terminationGracePeriodSeconds: {Int64}, activeDeadlineSeconds: {Int64}, dnsPolicy: text, nodeSelector: texts,
+        serviceAccountName: text, serviceAccount: text, automountServiceAccountToken: {Bool}, nodeName: text,
+        hostNetwork: bool, hostPID: bool, hostIPC: bool, shareProcessNamespace: {Bool},
+        securityContext: (?PodSecurityContext), imagePullSecrets: [LocalObjectReference by "name"], hostname: text,
+        subdomain: text, affinity: (?Affinity), schedulerName: text, tolerations: [Toleration as Toleration],
+        hostAliases: [HostAlias by "ip"], priorityClassName: text, priority: {Int32}, dnsConfig: (?PodDNSConfig),
+        readinessGates: [PodReadinessGate by "conditionType"], runtimeClassName: {Text}, enableServiceLinks: {Bool},
+        preemptionPolicy: {Text}, overhead: quantities, topologySpreadConstraints: [TopologySpreadConstraint as Spread],
+        setHostnameAsFQDN: {Bool}, os: (?PodOS), hostUsers: {Bool}, schedulingGates: [PodSchedulingGate by "name"],
+        resourceClaims: [PodResourceClaim by "name"], resources: (?ResourceRequirements), hostnameOverride: {Text},
         schedulingGroup: (?PodSchedulingGroup), evictionResponders: [EvictionResponder by "name"],
     }
     Container {
-        name: value, image: value, command: values, args: values, workingDir: value, ports: [ContainerPort as Port],
+        name: text, image: text, command: [Text], args: [Text], workingDir: text, ports: [ContainerPort as Port],
         envFrom: [EnvFromSource as EnvFrom], env: [EnvVar as Env], resources: (ResourceRequirements),
-        resizePolicy: [ContainerResizePolicy by "resourceName"], restartPolicy: pointer,
+        resizePolicy: [ContainerResizePolicy by "resourceName"], restartPolicy: {Text},
         restartPolicyRules: [ContainerRestartRule as Sequence], volumeMounts: [VolumeMount by "mountPath"],
         volumeDevices: [VolumeDevice by "devicePath"], livenessProbe: (?Probe), readinessProbe: (?Probe),
-        startupProbe: (?Probe), lifecycle: (?Lifecycle), terminationMessagePath: value, terminationMessagePolicy: value,
-        imagePullPolicy: value, securityContext: (?SecurityContext), stdin: value, stdinOnce: value, tty: value,
+        startupProbe: (?Probe), lifecycle: (?Lifecycle), terminationMessagePath: text, terminationMessagePolicy: text,
+        imagePullPolicy: text, securityContext: (?SecurityContext), stdin: bool, stdinOnce: bool, tty: bool,
     }
-    ContainerPort { name: value, hostPort: value, containerPort: value, protocol: value, hostIP: value }
-    EnvFromSource { prefix: value, configMapRef: (?ConfigMapEnvSource), secretRef: (?SecretEnvSource) }
-    ConfigMapEnvSource { name: value, optional: pointer }
-    SecretEnvSource { name: value, optional: pointer }
-    EnvVar { name: value, value: value, valueFrom: (?EnvVarSource) }
+    ContainerPort { name: text, hostPort: int32, containerPort: int32, protocol: text, hostIP: text }
+    EnvFromSource { prefix: text, configMapRef: (?ConfigMapEnvSource), secretRef: (?SecretEnvSource) }
+    ConfigMapEnvSource { name: text, optional: {Bool} }
+    SecretEnvSource { name: text, optional: {Bool} }
+    EnvVar { name: text, value: text, valueFrom: (?EnvVarSource) }
     EnvVarSource {
         fieldRef: (?ObjectFieldSelector), resourceFieldRef: (?ResourceFieldSelector),
         configMapKeyRef: (?ConfigMapKeySelector), secretKeyRef: (?SecretKeySelector), fileKeyRef: (?FileKeySelector),
     }
-    ObjectFieldSelector { apiVersion: value, fieldPath: value }
-    ResourceFieldSelector { containerName: value, resource: value, divisor: quantity }
-    ConfigMapKeySelector { name: value, key: value, optional: pointer }
-    SecretKeySelector { name: value, key: value, optional: pointer }
-    FileKeySelector { volumeName: value, path: value, key: value, optional: pointer }
+    ObjectFieldSelector { apiVersion: text, fieldPath: text }
+    ResourceFieldSelector { containerName: text, resource: text, divisor: quantity }
+    ConfigMapKeySelector { name: text, key: text, optional: {Bool} }
+    SecretKeySelector { name: text, key: text, optional: {Bool} }
+    FileKeySelector { volumeName: text, path: text, key: text, optional: {Bool} }
     ResourceRequirements { limits: quantities, requests: quantities, claims: [ResourceClaim by "name"] }
-    ResourceClaim { name: value, request: value }
-    ContainerResizePolicy { resourceName: value, restartPolicy: value }
-    ContainerRestartRule { action: value, exitCodes: (?ContainerRestartRuleOnExitCodes) }
-    ContainerRestartRuleOnExitCodes { operator: value, values: values }
+    ResourceClaim { name: text, request: text }
+    ContainerResizePolicy { resourceName: text, restartPolicy: text }
+    ContainerRestartRule { action: text, exitCodes: (?ContainerRestartRuleOnExitCodes) }
+    ContainerRestartRuleOnExitCodes { operator: text, values: [Int32] }
     VolumeMount {
-        name: value, readOnly: value, recursiveReadOnly: pointer, mountPath: value, subPath: value,
-        mountPropagation: pointer, subPathExpr: value, bindMountOptions: values,
+        name: text, readOnly: bool, recursiveReadOnly: {Text}, mountPath: text, subPath: text, mountPropagation: {Text},
+        subPathExpr: text, bindMountOptions: [Text],
     }
-    VolumeDevice { name: value, devicePath: value }
+    VolumeDevice { name: text, devicePath: text }
     Probe {
         exec: (?ExecAction), httpGet: (?HTTPGetAction), tcpSocket: (?TCPSocketAction), grpc: (?GRPCAction),
-        initialDelaySeconds: value, timeoutSeconds: value, periodSeconds: value, successThreshold: value,
-        failureThreshold: value, terminationGracePeriodSeconds: pointer,
+        initialDelaySeconds: int32, timeoutSeconds: int32, periodSeconds: int32, successThreshold: int32,
+        failureThreshold: int32, terminationGracePeriodSeconds: {Int64},
     }
-    ExecAction { command: values }
+    ExecAction { command: [Text] }
     HTTPGetAction {
-        path: value, port: int_or_string, host: value, scheme: value, httpHeaders: [HTTPHeader by "name"],
-        protocol: pointer,
+        path: text, port: int_or_string, host: text, scheme: text, httpHeaders: [HTTPHeader by "name"],
+        protocol: {Text},
     }
-    HTTPHeader { name: value, value: value }
-    TCPSocketAction { port: int_or_string, host: value }
-    GRPCAction { port: value, service: pointer, mode: pointer }
-    Lifecycle { postStart: (?LifecycleHandler), preStop: (?LifecycleHandler), stopSignal: pointer }
+    HTTPHeader { name: text, value: text }
+    TCPSocketAction { port: int_or_string, host: text }
+    GRPCAction { port: int32, service: {Text}, mode: {Text} }
+    Lifecycle { postStart: (?LifecycleHandler), preStop: (?LifecycleHandler), stopSignal: {Text} }
     LifecycleHandler {
         exec: (?ExecAction), httpGet: (?HTTPGetAction), tcpSocket: (?TCPSocketAction), sleep: (?SleepAction),
     }
-    SleepAction { seconds: value }
+    SleepAction { seconds: int64 }
     SecurityContext {
-        capabilities: (?Capabilities), privileged: pointer, seLinuxOptions: (?SELinuxOptions),
-        windowsOptions: (?WindowsSecurityContextOptions), runAsUser: pointer, runAsGroup: pointer,
-        runAsNonRoot: pointer, readOnlyRootFilesystem: pointer, allowPrivilegeEscalation: pointer, procMount: pointer,
+        capabilities: (?Capabilities), privileged: {Bool}, seLinuxOptions: (?SELinuxOptions),
+        windowsOptions: (?WindowsSecurityContextOptions), runAsUser: {Int64}, runAsGroup: {Int64}, runAsNonRoot: {Bool},
+        readOnlyRootFilesystem: {Bool}, allowPrivilegeEscalation: {Bool}, procMount: {Text},
         seccompProfile: (?SeccompProfile), appArmorProfile: (?AppArmorProfile),
     }
-    Capabilities { add: values, drop: values }
-    SELinuxOptions { user: value, role: value, type: value, level: value }
+    Capabilities { add: [Text], drop: [Text] }
+    SELinuxOptions { user: text, role: text, type: text, level: text }
     WindowsSecurityContextOptions {
-        gmsaCredentialSpecName: pointer, gmsaCredentialSpec: pointer, runAsUserName: pointer, hostProcess: pointer,
+        gmsaCredentialSpecName: {Text}, gmsaCredentialSpec: {Text}, runAsUserName: {Text}, hostProcess: {Bool},
     }
-    SeccompProfile { type: value, localhostProfile: pointer }
-    AppArmorProfile { type: value, localhostProfile: pointer }
+    SeccompProfile { type: text, localhostProfile: {Text} }
+    AppArmorProfile { type: text, localhostProfile: {Text} }
     Volume {
-        name: value, hostPath: (?HostPathVolumeSource), emptyDir: (?EmptyDirVolumeSource),
+        name: text, hostPath: (?HostPathVolumeSource), emptyDir: (?EmptyDirVolumeSource),
         gcePersistentDisk: (?GCEPersistentDiskVolumeSource), awsElasticBlockStore: (?AWSElasticBlockStoreVolumeSource),
         gitRepo: (?GitRepoVolumeSource), secret: (?SecretVolumeSource), nfs: (?NFSVolumeSource),
         iscsi: (?ISCSIVolumeSource), glusterfs: (?GlusterfsVolumeSource),
@@ -112,115 +111,108 @@ types! {
         storageos: (?StorageOSVolumeSource), csi: (?CSIVolumeSource), ephemeral: (?EphemeralVolumeSource),
         image: (?ImageVolumeSource),
     }
-    HostPathVolumeSource { path: value, type: pointer }
-    EmptyDirVolumeSource { medium: value, sizeLimit: optional_quantity, mode: pointer }
-    GCEPersistentDiskVolumeSource { pdName: value, fsType: value, partition: value, readOnly: value }
-    AWSElasticBlockStoreVolumeSource { volumeID: value, fsType: value, partition: value, readOnly: value }
-    GitRepoVolumeSource { repository: value, revision: value, directory: value }
+    HostPathVolumeSource { path: text, type: {Text} }
+    EmptyDirVolumeSource { medium: text, sizeLimit: optional_quantity, mode: {Int32} }
+    GCEPersistentDiskVolumeSource { pdName: text, fsType: text, partition: int32, readOnly: bool }
+    AWSElasticBlockStoreVolumeSource { volumeID: text, fsType: text, partition: int32, readOnly: bool }
+    GitRepoVolumeSource { repository: text, revision: text, directory: text }
     SecretVolumeSource {
-        secretName: value, items: [KeyToPath by "path"], defaultMode: pointer, optional: pointer, defaultUser: pointer,
+        secretName: text, items: [KeyToPath by "path"], defaultMode: {Int32}, optional: {Bool}, defaultUser: {Int64},
     }
-    KeyToPath { key: value, path: value, mode: pointer, user: pointer }
-    NFSVolumeSource { server: value, path: value, readOnly: value }
+    KeyToPath { key: text, path: text, mode: {Int32}, user: {Int64} }
+    NFSVolumeSource { server: text, path: text, readOnly: bool }
     ISCSIVolumeSource {
-        targetPortal: value, iqn: value, lun: value, iscsiInterface: value, fsType: value, readOnly: value,
-        portals: values, chapAuthDiscovery: value, chapAuthSession: value, secretRef: (?LocalObjectReference),
-        initiatorName: pointer,
+        targetPortal: text, iqn: text, lun: int32, iscsiInterface: text, fsType: text, readOnly: bool, portals: [Text],
+        chapAuthDiscovery: bool, chapAuthSession: bool, secretRef: (?LocalObjectReference), initiatorName: {Text},
     }
-    LocalObjectReference { name: value }
-    GlusterfsVolumeSource { endpoints: value, path: value, readOnly: value }
-    PersistentVolumeClaimVolumeSource { claimName: value, readOnly: value }
+    LocalObjectReference { name: text }
+    GlusterfsVolumeSource { endpoints: text, path: text, readOnly: bool }
+    PersistentVolumeClaimVolumeSource { claimName: text, readOnly: bool }
     RBDVolumeSource {
-        monitors: values, image: value, fsType: value, pool: value, user: value, keyring: value,
-        secretRef: (?LocalObjectReference), readOnly: value,
+        monitors: [Text], image: text, fsType: text, pool: text, user: text, keyring: text,
+        secretRef: (?LocalObjectReference), readOnly: bool,
     }
-    FlexVolumeSource {
-        driver: value, fsType: value, secretRef: (?LocalObjectReference), readOnly: value, options: texts,
-    }
-    CinderVolumeSource { volumeID: value, fsType: value, readOnly: value, secretRef: (?LocalObjectReference) }
+    FlexVolumeSource { driver: text, fsType: text, secretRef: (?LocalObjectReference), readOnly: bool, options: texts }
+    CinderVolumeSource { volumeID: text, fsType: text, readOnly: bool, secretRef: (?LocalObjectReference) }
     CephFSVolumeSource {
-        monitors: values, path: value, user: value, secretFile: value, secretRef: (?LocalObjectReference),
-        readOnly: value,
+        monitors: [Text], path: text, user: text, secretFile: text, secretRef: (?LocalObjectReference), readOnly: bool,
     }
-    FlockerVolumeSource { datasetName: value, datasetUUID: value }
-    DownwardAPIVolumeSource { items: [DownwardAPIVolumeFile by "path"], defaultMode: pointer, defaultUser: pointer }
+    FlockerVolumeSource { datasetName: text, datasetUUID: text }
+    DownwardAPIVolumeSource { items: [DownwardAPIVolumeFile by "path"], defaultMode: {Int32}, defaultUser: {Int64} }
     DownwardAPIVolumeFile {
-        path: value, fieldRef: (?ObjectFieldSelector), resourceFieldRef: (?ResourceFieldSelector), mode: pointer,
-        user: pointer,
+        path: text, fieldRef: (?ObjectFieldSelector), resourceFieldRef: (?ResourceFieldSelector), mode: {Int32},
+        user: {Int64},
     }
-    FCVolumeSource { targetWWNs: values, lun: pointer, fsType: value, readOnly: value, wwids: values }
-    AzureFileVolumeSource { secretName: value, shareName: value, readOnly: value }
+    FCVolumeSource { targetWWNs: [Text], lun: {Int32}, fsType: text, readOnly: bool, wwids: [Text] }
+    AzureFileVolumeSource { secretName: text, shareName: text, readOnly: bool }
     ConfigMapVolumeSource {
-        name: value, items: [KeyToPath by "path"], defaultMode: pointer, optional: pointer, defaultUser: pointer,
+        name: text, items: [KeyToPath by "path"], defaultMode: {Int32}, optional: {Bool}, defaultUser: {Int64},
     }
-    VsphereVirtualDiskVolumeSource {
-        volumePath: value, fsType: value, storagePolicyName: value, storagePolicyID: value,
-    }
-    QuobyteVolumeSource { registry: value, volume: value, readOnly: value, user: value, group: value, tenant: value }
+    VsphereVirtualDiskVolumeSource { volumePath: text, fsType: text, storagePolicyName: text, storagePolicyID: text }
+    QuobyteVolumeSource { registry: text, volume: text, readOnly: bool, user: text, group: text, tenant: text }
     AzureDiskVolumeSource {
-        diskName: value, diskURI: value, cachingMode: pointer, fsType: pointer, readOnly: pointer, kind: pointer,
+        diskName: text, diskURI: text, cachingMode: {Text}, fsType: {Text}, readOnly: {Bool}, kind: {Text},
     }
-    PhotonPersistentDiskVolumeSource { pdID: value, fsType: value }
-    ProjectedVolumeSource { sources: [VolumeProjection as Projection], defaultMode: pointer, defaultUser: pointer }
+    PhotonPersistentDiskVolumeSource { pdID: text, fsType: text }
+    ProjectedVolumeSource { sources: [VolumeProjection as Projection], defaultMode: {Int32}, defaultUser: {Int64} }
     VolumeProjection {
         secret: (?SecretProjection), downwardAPI: (?DownwardAPIProjection), configMap: (?ConfigMapProjection),
         serviceAccountToken: (?ServiceAccountTokenProjection), clusterTrustBundle: (?ClusterTrustBundleProjection),
         podCertificate: (?PodCertificateProjection),
     }
-    SecretProjection { name: value, items: [KeyToPath by "path"], optional: pointer }
+    SecretProjection { name: text, items: [KeyToPath by "path"], optional: {Bool} }
     DownwardAPIProjection { items: [DownwardAPIVolumeFile by "path"] }
-    ConfigMapProjection { name: value, items: [KeyToPath by "path"], optional: pointer }
-    ServiceAccountTokenProjection { audience: value, expirationSeconds: pointer, path: value, user: pointer }
+    ConfigMapProjection { name: text, items: [KeyToPath by "path"], optional: {Bool} }
+    ServiceAccountTokenProjection { audience: text, expirationSeconds: {Int64}, path: text, user: {Int64} }
     ClusterTrustBundleProjection {
-        name: pointer, signerName: pointer, labelSelector: (?LabelSelector), optional: pointer, path: value,
-        user: pointer,
+        name: {Text}, signerName: {Text}, labelSelector: (?LabelSelector), optional: {Bool}, path: text, user: {Int64},
     }
     LabelSelector { matchLabels: texts, matchExpressions: [LabelSelectorRequirement as Requirement] }
-    LabelSelectorRequirement { key: value, operator: value, values: values }
+    LabelSelectorRequirement { key: text, operator: text, values: [Text] }
     PodCertificateProjection {
-        signerName: value, keyType: value, maxExpirationSeconds: pointer, credentialBundlePath: value, keyPath: value,
-        certificateChainPath: value, userAnnotations: texts, user: pointer,
+        signerName: text, keyType: text, maxExpirationSeconds: {Int32}, credentialBundlePath: text, keyPath: text,
+        certificateChainPath: text, userAnnotations: texts, user: {Int64},
     }
-    PortworxVolumeSource { volumeID: value, fsType: value, readOnly: value }
+    PortworxVolumeSource { volumeID: text, fsType: text, readOnly: bool }
     ScaleIOVolumeSource {
-        gateway: value, system: value, secretRef: (?LocalObjectReference), sslEnabled: value, protectionDomain: value,
-        storagePool: value, storageMode: value, volumeName: value, fsType: value, readOnly: value,
+        gateway: text, system: text, secretRef: (?LocalObjectReference), sslEnabled: bool, protectionDomain: text,
+        storagePool: text, storageMode: text, volumeName: text, fsType: text, readOnly: bool,
     }
     StorageOSVolumeSource {
-        volumeName: value, volumeNamespace: value, fsType: value, readOnly: value, secretRef: (?LocalObjectReference),
+        volumeName: text, volumeNamespace: text, fsType: text, readOnly: bool, secretRef: (?LocalObjectReference),
     }
     CSIVolumeSource {
-        driver: value, readOnly: pointer, fsType: pointer, volumeAttributes: texts,
+        driver: text, readOnly: {Bool}, fsType: {Text}, volumeAttributes: texts,
         nodePublishSecretRef: (?LocalObjectReference),
     }
     EphemeralVolumeSource { volumeClaimTemplate: (?PersistentVolumeClaimTemplate) }
     PersistentVolumeClaimTemplate { metadata: (ObjectMeta), spec: (PersistentVolumeClaimSpec) }
     PersistentVolumeClaimSpec {
-        accessModes: values, selector: (?LabelSelector), resources: (VolumeResourceRequirements), volumeName: value,
-        storageClassName: pointer, volumeMode: pointer, dataSource: (?TypedLocalObjectReference),
-        dataSourceRef: (?TypedObjectReference), volumeAttributesClassName: pointer,
+        accessModes: [Text], selector: (?LabelSelector), resources: (VolumeResourceRequirements), volumeName: text,
+        storageClassName: {Text}, volumeMode: {Text}, dataSource: (?TypedLocalObjectReference),
+        dataSourceRef: (?TypedObjectReference), volumeAttributesClassName: {Text},
     }
     VolumeResourceRequirements { limits: quantities, requests: quantities }
-    TypedLocalObjectReference { apiGroup: pointer, kind: value, name: value }
-    TypedObjectReference { apiGroup: pointer, kind: value, name: value, namespace: pointer }
-    ImageVolumeSource { reference: value, pullPolicy: value }
+    TypedLocalObjectReference { apiGroup: {Text}, kind: text, name: text }
+    TypedObjectReference { apiGroup: {Text}, kind: text, name: text, namespace: {Text} }
+    ImageVolumeSource { reference: text, pullPolicy: text }
     EphemeralContainer {
-        name: value, image: value, command: values, args: values, workingDir: value, ports: [ContainerPort as Port],
+        name: text, image: text, command: [Text], args: [Text], workingDir: text, ports: [ContainerPort as Port],
         envFrom: [EnvFromSource as EnvFrom], env: [EnvVar as Env], resources: (ResourceRequirements),
-        resizePolicy: [ContainerResizePolicy by "resourceName"], restartPolicy: pointer,
+        resizePolicy: [ContainerResizePolicy by "resourceName"], restartPolicy: {Text},
         restartPolicyRules: [ContainerRestartRule as Sequence], volumeMounts: [VolumeMount by "mountPath"],
         volumeDevices: [VolumeDevice by "devicePath"], livenessProbe: (?Probe), readinessProbe: (?Probe),
-        startupProbe: (?Probe), lifecycle: (?Lifecycle), terminationMessagePath: value, terminationMessagePolicy: value,
-        imagePullPolicy: value, securityContext: (?SecurityContext), stdin: value, stdinOnce: value, tty: value,
-        targetContainerName: value,
+        startupProbe: (?Probe), lifecycle: (?Lifecycle), terminationMessagePath: text, terminationMessagePolicy: text,
+        imagePullPolicy: text, securityContext: (?SecurityContext), stdin: bool, stdinOnce: bool, tty: bool,
+        targetContainerName: text,
     }
     PodSecurityContext {
-        seLinuxOptions: (?SELinuxOptions), windowsOptions: (?WindowsSecurityContextOptions), runAsUser: pointer,
-        runAsGroup: pointer, runAsNonRoot: pointer, supplementalGroups: values, supplementalGroupsPolicy: pointer,
-        fsGroup: pointer, sysctls: [Sysctl by "name"], fsGroupChangePolicy: pointer, seccompProfile: (?SeccompProfile),
-        appArmorProfile: (?AppArmorProfile), seLinuxChangePolicy: pointer,
+        seLinuxOptions: (?SELinuxOptions), windowsOptions: (?WindowsSecurityContextOptions), runAsUser: {Int64},
+        runAsGroup: {Int64}, runAsNonRoot: {Bool}, supplementalGroups: [Int64], supplementalGroupsPolicy: {Text},
+        fsGroup: {Int64}, sysctls: [Sysctl by "name"], fsGroupChangePolicy: {Text}, seccompProfile: (?SeccompProfile),
+        appArmorProfile: (?AppArmorProfile), seLinuxChangePolicy: {Text},
     }
-    Sysctl { name: value, value: value }
+    Sysctl { name: text, value: text }
     Affinity { nodeAffinity: (?NodeAffinity), podAffinity: (?PodAffinity), podAntiAffinity: (?PodAntiAffinity) }
     NodeAffinity {
         requiredDuringSchedulingIgnoredDuringExecution: (?NodeSelector),
@@ -231,33 +223,46 @@ types! {
         matchExpressions: [NodeSelectorRequirement as Requirement],
         matchFields: [NodeSelectorRequirement as Requirement],
     }
-    NodeSelectorRequirement { key: value, operator: value, values: values }
-    PreferredSchedulingTerm { weight: value, preference: (NodeSelectorTerm) }
+    NodeSelectorRequirement { key: text, operator: text, values: [Text] }
+    PreferredSchedulingTerm { weight: int32, preference: (NodeSelectorTerm) }
     PodAffinity {
         requiredDuringSchedulingIgnoredDuringExecution: [PodAffinityTerm as Loose],
         preferredDuringSchedulingIgnoredDuringExecution: [WeightedPodAffinityTerm as Loose],
     }
     PodAffinityTerm {
-        labelSelector: (?LabelSelector), namespaces: values, topologyKey: value, namespaceSelector: (?LabelSelector),
-        matchLabelKeys: values, mismatchLabelKeys: values,
+        labelSelector: (?LabelSelector), namespaces: [Text], topologyKey: text, namespaceSelector: (?LabelSelector),
+        matchLabelKeys: [Text], mismatchLabelKeys: [Text],
     }
-    WeightedPodAffinityTerm { weight: value, podAffinityTerm: (PodAffinityTerm) }
+    WeightedPodAffinityTerm { weight: int32, podAffinityTerm: (PodAffinityTerm) }
     PodAntiAffinity {
         requiredDuringSchedulingIgnoredDuringExecution: [PodAffinityTerm as Loose],
         preferredDuringSchedulingIgnoredDuringExecution: [WeightedPodAffinityTerm as Loose],
     }
-    Toleration { key: value, operator: value, value: value, effect: value, tolerationSeconds: pointer }
-    HostAlias { ip: value, hostnames: values }
-    PodDNSConfig { nameservers: values, searches: values, options: [PodDNSConfigOption by "name"] }
-    PodDNSConfigOption { name: value, value: pointer }
-    PodReadinessGate { conditionType: value }
+    Toleration { key: text, operator: text, value: text, effect: text, tolerationSeconds: {Int64} }
+    HostAlias { ip: text, hostnames: [Text] }
+    PodDNSConfig { nameservers: [Text], searches: [Text], options: [PodDNSConfigOption by "name"] }
+    PodDNSConfigOption { name: text, value: {Text} }
+    PodReadinessGate { conditionType: text }
     TopologySpreadConstraint {
-        maxSkew: value, topologyKey: value, whenUnsatisfiable: value, labelSelector: (?LabelSelector),
-        minDomains: pointer, nodeAffinityPolicy: pointer, nodeTaintsPolicy: pointer, matchLabelKeys: values,
+        maxSkew: int32, topologyKey: text, whenUnsatisfiable: text, labelSelector: (?LabelSelector),
+        minDomains: {Int32}, nodeAffinityPolicy: {Text}, nodeTaintsPolicy: {Text}, matchLabelKeys: [Text],
     }
-    PodOS { name: value }
-    PodSchedulingGate { name: value }
-    PodResourceClaim { name: value, resourceClaimName: pointer, resourceClaimTemplateName: pointer }
-    PodSchedulingGroup { podGroupName: pointer }
-    EvictionResponder { name: value, priority: pointer }
+    PodOS { name: text }
+    PodSchedulingGate { name: text }
+    PodResourceClaim { name: text, resourceClaimName: {Text}, resourceClaimTemplateName: {Text} }
+    PodSchedulingGroup { podGroupName: {Text} }
+    EvictionResponder { name: text, priority: {Int32} }
+    DaemonSet { apiVersion: text, kind: text, metadata: (ObjectMeta), spec: (DaemonSetSpec), status: (DaemonSetStatus) }
+    DaemonSetCondition { lastTransitionTime: time, message: text, reason: text, status: text, type: text }
+    DaemonSetSpec {
+        minReadySeconds: int32, revisionHistoryLimit: {Int32}, selector: (?LabelSelector), template: (PodTemplateSpec),
+        updateStrategy: (DaemonSetUpdateStrategy),
+    }
+    DaemonSetStatus {
+        collisionCount: {Int32}, conditions: [DaemonSetCondition by "type"], currentNumberScheduled: int32,
+        desiredNumberScheduled: int32, numberAvailable: int32, numberMisscheduled: int32, numberReady: int32,
+        numberUnavailable: int32, observedGeneration: int64, updatedNumberScheduled: int32,
+    }
+    DaemonSetUpdateStrategy { rollingUpdate: (?RollingUpdateDaemonSet), type: text }
+    RollingUpdateDaemonSet { maxSurge: {IntOrString}, maxUnavailable: {IntOrString} }
 }

@@ -218,6 +218,27 @@ pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
     }
 }
 
+/// How far another client has come that has finished the rollout of a stage.
+pub(crate) struct Finished {
+    /// How many eligible nodes have a pod of the template.
+    pub(crate) updated: usize,
+    /// How many nodes are eligible.
+    pub(crate) desired: usize,
+}
+
+/// Returns how far a rollout is that was finished without this client: no hold is left, and no ready node has a pod of another
+/// revision than that of the stage.
+pub(crate) fn finished(situation: &Situation<'_>, stage: &Stage) -> Option<Finished> {
+    let daemon_set = situation.daemon_set;
+    let is_same = daemon_set.metadata.uid == stage.uid && daemon_set.template().same_meaning(&stage.template);
+    let is_left = |node: &RolloutNode<'_>| node.is_ready() && node.old.is_some();
+    if !is_same || !situation.is_known || Hold::of(daemon_set).is_some() || situation.eligible().any(is_left) {
+        return None;
+    }
+    let updated = situation.eligible().filter(|node| node.updated.is_some()).count();
+    (updated > 0).then(|| Finished { updated, desired: situation.eligible().count() })
+}
+
 /// A stage in a situation.
 struct StageView<'v, 'a> {
     situation: &'v Situation<'a>,
@@ -381,7 +402,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             return None;
         }
         let gates = &self.stage.gates;
-        let reason = node.reason;
+        let reason = node.code();
         let failure = |gate, message: String| GateFailure {
             gate,
             node: Some(node.name.to_owned()),
@@ -407,9 +428,9 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
         let is_young = node.since.is_some_and(|since| self.situation.now().duration_since(since) < GRACE);
         // A pod that takes its time to end is not the fault of the new one.
-        let is_ending = node.reason == Some(ReasonCode::StuckTerminating);
+        let is_ending = node.code() == Some(ReasonCode::StuckTerminating);
         // The controller may not have noticed yet that the old pod is gone; the progress deadline limits that.
-        let is_awaited = node.updated.is_none() && node.reason == Some(ReasonCode::Unexplained);
+        let is_awaited = node.updated.is_none() && node.code() == Some(ReasonCode::Unexplained);
         if node.updated_is_available || is_ending || is_awaited || self.may_start(node) || is_young {
             return None;
         }
@@ -423,7 +444,7 @@ impl<'v, 'a> StageView<'v, 'a> {
     fn may_start(&self, node: &RolloutNode<'_>) -> bool {
         use ReasonCode as R;
         let is_within = |seconds| self.situation.is_recent(node.since, seconds);
-        match node.reason {
+        match node.code() {
             _ if node.keeps_failing => false,
             // Terminating pods give their room back.
             Some(R::InsufficientResource | R::HostPortConflict | R::TooManyPods | R::SurgeHostPortDeadlock) => {
@@ -446,9 +467,7 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// Returns whether a node is not eligible because it has become not ready soon after its update: its taint, which most pods do
     /// not tolerate, must not hide that.
     fn is_excluded_since(&self, node: &RolloutNode<'_>) -> bool {
-        !node.eligible
-            && node.reason.is_some_and(ReasonCode::is_state_of_node)
-            && self.lost_after_update(node).is_some()
+        !node.eligible && node.is_of_node() && self.lost_after_update(node).is_some()
     }
 
     /// Returns how many seconds after its update a node has become not ready; `None` if it is ready, or if that was so late
@@ -502,7 +521,7 @@ impl<'v, 'a> StageView<'v, 'a> {
         GateFailure {
             node: Some(node.name.to_owned()),
             pod: node.updated.map(|pod| pod.metadata.name.clone()),
-            reason: node.reason,
+            reason: node.code(),
             ..self.late_after(&message)
         }
     }

@@ -341,10 +341,14 @@ pub(crate) fn plan(
             includes_ineligible: kept(keep, desired) == 0 && !is_on_delete,
         };
         let found = replacement_warnings(before, &replacement);
-        let worse = certain(&found);
+        let mut worse = certain(&found);
+        if request.is_undo() {
+            // What is left fails, too.
+            worse.retain(|warning| warning.code == WarningCode::CreationRefused);
+        }
         // A stage that is continued has failed already, and its gates stop it again.
         let is_continued = template.is_none() && hold.as_ref().is_some_and(|hold| hold.partition == Some(keep));
-        if deletes_healthy && !worse.is_empty() && !is_continued && !request.is_undo() && !request.force {
+        if deletes_healthy && !worse.is_empty() && !is_continued && !request.force {
             return Err(StageRefusal::Worse(worse));
         }
         warnings.extend(found);
@@ -772,6 +776,8 @@ mod tests {
         assert_eq!(codes(asked("hash2", None), &request(3)), []);
         let snapshot = asked("hash1", Some(denied)).finish();
         let back = StageRequest::roll_back(1, "run 1".to_owned(), &snapshot.daemon_sets[0]);
+        assert!(matches!(planned(asked("hash1", Some(denied)), &back), Err(StageRefusal::Worse(_))));
+        let back = StageRequest { force: true, ..back };
         assert!(planned(asked("hash1", Some(denied)), &back).is_ok());
     }
 

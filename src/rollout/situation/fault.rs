@@ -1,6 +1,5 @@
 //! Whose fault it is that a node has no available pod of the current revision: the node's, the cluster's or the revision's.
 
-use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,11 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::lasting::RUN;
 use super::next_step::NextStep;
 use super::{RolloutNode, Situation, was_never_ready};
-use crate::coverage::{PROGRESS_DEADLINE, creation_refusal};
+use crate::coverage::{Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal};
 use crate::model::amounts::exact;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::age::seconds_between;
-use crate::report::reason::{Class, ReasonCode};
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, Suspect, SuspectKind, Verdict};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::{host_ports, includes};
@@ -63,10 +62,10 @@ impl<'s> Faults<'s> {
             }
         };
         let nodes = situation.nodes.iter().filter(is_judged);
-        let raised = LazyCell::new(|| Raised::of(situation));
         let by_node: BTreeMap<&str, Fault> =
-            nodes.filter_map(|node| Some((node.name, of_node(situation, suspect, &raised, node)?))).collect();
-        let of_refusal = creation_refusal(situation).map(|refusal| of_refusal(situation, &raised, refusal.code));
+            nodes.filter_map(|node| Some((node.name, of_node(situation, suspect, node)?))).collect();
+        let of_refusal =
+            creation_refusal(situation).map(|refusal| blame(situation, suspect, &refusal.diagnosis(), None));
         let waits = |node: &&RolloutNode<'_>| {
             node.is_missing() && !by_node.contains_key(node.name) && !situation.is_passing(node)
         };
@@ -117,8 +116,7 @@ impl<'s> Faults<'s> {
 /// about to be removed: it would be missing if its pod tolerated the taints.
 pub(in crate::rollout) fn is_excluded_by_its_state(node: &RolloutNode<'_>) -> bool {
     let has_pod = node.updated.is_some() || node.old.is_some() || !node.terminating.is_empty();
-    let is_down = || node.reason.is_some_and(ReasonCode::is_state_of_node);
-    !node.eligible && !node.updated_is_available && node.object.is_some() && has_pod && is_down()
+    !node.eligible && !node.updated_is_available && node.object.is_some() && has_pod && node.is_of_node()
 }
 
 /// Returns the fault that has to be mended first.
@@ -127,65 +125,137 @@ fn worst<'f>(faults: impl Iterator<Item = &'f Fault>) -> Fault {
 }
 
 /// Judges a node that is not done; `None` if nothing is wrong with it.
-fn of_node(
-    situation: &Situation<'_>,
-    suspect: Option<&Suspect>,
-    raised: &LazyCell<Raised, impl FnOnce() -> Raised>,
-    node: &RolloutNode<'_>,
-) -> Option<Fault> {
-    let code = node.reason?;
-    if situation.controller_silent_since().is_some() && matches!(code, ReasonCode::CreatePending) {
+pub(super) fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node: &RolloutNode<'_>) -> Option<Fault> {
+    let diagnosis = node.diagnosis.as_ref()?;
+    if situation.controller_silent_since().is_some() && diagnosis.code == ReasonCode::CreatePending {
         return Some(Fault::Cluster);
     }
-    if situation.is_passing(node) {
-        return None;
+    (!situation.is_passing(node)).then(|| blame(situation, suspect, diagnosis, Some(node)))
+}
+
+/// Judges whose fault a cause is, from where it comes and what all nodes show; without a node, it concerns the pods that a surge
+/// does not get.
+///
+/// This is the only place where that is decided. Whatever else depends on it, such as what is accepted or advised, asks here.
+fn blame(
+    situation: &Situation<'_>,
+    suspect: Option<&Suspect>,
+    diagnosis: &Diagnosis,
+    node: Option<&RolloutNode<'_>>,
+) -> Fault {
+    let raised = || situation.raised();
+    // What was admitted before is refused because of something newer.
+    let is_of_cluster = situation.has_lasted();
+    match &diagnosis.origin {
+        Origin::Node => node.map_or(Fault::Node, |node| of_state(situation, node, diagnosis.code)),
+        Origin::Surplus | Origin::Unknown => Fault::Unknown,
+        Origin::ControlPlane | Origin::Quota | Origin::Policy if is_of_cluster => Fault::Cluster,
+        Origin::ControlPlane | Origin::Quota | Origin::Policy if situation.another_is_admitted() => Fault::Revision,
+        Origin::ControlPlane => Fault::Cluster,
+        // A quota may count limits, and demand that there are some.
+        Origin::Quota if raised().limits == Some(true) => Fault::Revision,
+        Origin::Quota => of_raised(raised().requests),
+        Origin::Policy => of_admission(situation),
+        Origin::Room(lack) => node.map_or(Fault::Unknown, |node| of_lack(situation, suspect, *lack, node)),
+        Origin::Template(TemplatePart::Scheduler) if is_of_cluster => Fault::Cluster,
+        Origin::Template(TemplatePart::Scheduler) => of_raised(raised().scheduler),
+        // Both revisions need what is gone.
+        Origin::Template(part @ TemplatePart::Object { .. }) if situation.has_in_common(part) => Fault::Cluster,
+        Origin::Template(_) | Origin::Placement | Origin::Time => match node {
+            Some(node) => of_template(situation, suspect, &diagnosis.origin, node),
+            None if is_of_cluster || is_in_common(situation, &diagnosis.origin) => Fault::Unknown,
+            None => Fault::Revision,
+        },
     }
+}
+
+/// Returns whether the revision to return to has the part of the template that a cause is about.
+fn is_in_common(situation: &Situation<'_>, origin: &Origin) -> bool {
+    matches!(origin, Origin::Template(part) if situation.has_in_common(part))
+}
+
+/// Returns whose fault it is that a pod does not run because of what its template has, or where it is to run.
+fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Origin, node: &RolloutNode<'_>) -> Fault {
     let blamed = |kind| suspect.is_some_and(|suspect| suspect.what == kind);
-    let requests_too_much = node.is_on_current() && (node.excess.is_some() || node.is_excess_surge);
-    Some(match code.class() {
-        Class::Node => of_state(situation, node, code),
-        Class::Placement if code.is_state_of_node() => of_state(situation, node, code),
-        // They are the DaemonSet's own.
-        Class::Cluster if matches!(code, ReasonCode::SelectingAll | ReasonCode::SelectorOverlap) => Fault::Unknown,
-        Class::Cluster | Class::Admission => of_refusal(situation, raised, code),
-        Class::Surplus | Class::Unknown => Fault::Unknown,
-        // It would fit if the revision requested what the others do, or did not surge.
-        Class::Room if requests_too_much && !situation.has_lasted() => Fault::Revision,
-        Class::Room if code == ReasonCode::SurgeHostPortDeadlock => Fault::Revision,
-        _ if code == ReasonCode::HostPortConflict && !node.is_compared => of_raised(raised.ports),
-        _ if code == ReasonCode::InsufficientResource && !node.is_compared => of_raised(raised.requests),
-        _ if code == ReasonCode::NeverFits && !node.is_compared && raised.requests != Some(false) => {
-            of_raised(raised.requests)
-        }
-        Class::Room => Fault::Cluster,
-        Class::Placement if code == ReasonCode::NeverFits && node.excess.is_none() && blamed(SuspectKind::Nodes) => {
-            Fault::Cluster
-        }
-        Class::Revision | Class::Placement | Class::Time if node.is_on_current() => {
-            match everything_fails_since(situation, node) {
-                Some(since) if was_before_rollout(situation, since) => Fault::Node,
-                // The pod may be another one than the one that the others failed with, such as of a network plugin.
-                Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
-                _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
-                _ if situation.has_lasted() || situation.fails_alike(code) => Fault::Unknown,
-                _ => Fault::Revision,
-            }
-        }
+    if !node.is_on_current() {
         // The old pod fails, and is replaced.
-        Class::Revision | Class::Placement | Class::Time if was_broken(situation, node) && works_on_most(situation) => {
-            Fault::Node
+        return if was_broken(situation, node) && works_on_most(situation) { Fault::Node } else { Fault::Unknown };
+    }
+    match everything_fails_since(situation, node) {
+        Some(since) if was_before_rollout(situation, since) => Fault::Node,
+        // The pod may be another one than the one that the others failed with, such as of a network plugin.
+        Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
+        _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
+        _ if situation.has_lasted() || is_in_common(situation, origin) => Fault::Unknown,
+        _ => Fault::Revision,
+    }
+}
+
+/// Returns whose fault it is that a node has too little of something.
+fn of_lack(situation: &Situation<'_>, suspect: Option<&Suspect>, lack: Lack, node: &RolloutNode<'_>) -> Fault {
+    let raised = situation.raised();
+    let requests_too_much = node.is_on_current() && (node.excess.is_some() || node.is_excess_surge);
+    match lack {
+        // It would fit if the revision requested what the others do, or did not surge.
+        Lack::Pods | Lack::Requests | Lack::HostPorts | Lack::BesideOldPod
+            if requests_too_much && !situation.has_lasted() =>
+        {
+            Fault::Revision
         }
-        Class::Revision | Class::Placement | Class::Time => Fault::Unknown,
-    })
+        // Two pods of any revision exclude each other: it is up to the update strategy.
+        Lack::BesideOldPod => Fault::Unknown,
+        Lack::OwnUsage => match may_exceed_itself(situation, node) {
+            true => Fault::Unknown,
+            false => Fault::Node,
+        },
+        Lack::HostPorts if !node.is_compared => of_raised(raised.ports),
+        Lack::Requests if !node.is_compared => of_raised(raised.requests),
+        Lack::Allocatable if !node.is_compared && raised.requests != Some(false) => of_raised(raised.requests),
+        Lack::Allocatable if node.excess.is_some() || suspect.is_none_or(|it| it.what != SuspectKind::Nodes) => {
+            of_template(situation, suspect, &Origin::Room(lack), node)
+        }
+        Lack::Pods | Lack::Requests | Lack::HostPorts | Lack::Allocatable => Fault::Cluster,
+    }
+}
+
+/// Returns the nodes that have no available pod although they are not to blame, by reason: whatever else the rollout
+/// replaces would fare the same.
+pub(in crate::rollout) fn not_by_their_node<'s>(
+    situation: &'s Situation<'_>,
+    suspect: Option<&Suspect>,
+) -> BTreeMap<ReasonCode, Vec<&'s str>> {
+    let nodes_are_to_blame = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
+    let spreads = |node: &RolloutNode<'_>, diagnosis: &Diagnosis| {
+        let fault = blame(situation, suspect, diagnosis, Some(node));
+        let has_old_pod_only = node.updated.is_none() && node.old.is_some();
+        match &diagnosis.origin {
+            Origin::ControlPlane | Origin::Quota | Origin::Template(TemplatePart::Scheduler) => true,
+            _ if may_be_taken_down(situation, node) => true,
+            // The rollout replaces the old pod.
+            _ if fault == Fault::Node || has_old_pod_only => false,
+            // How a pod terminates says nothing about new ones.
+            Origin::Node => diagnosis.code != ReasonCode::StuckTerminating,
+            Origin::Room(Lack::OwnUsage) | Origin::Surplus | Origin::Unknown => true,
+            Origin::Room(Lack::Allocatable) => !nodes_are_to_blame,
+            Origin::Room(_) => node.excess.is_some(),
+            Origin::Template(_) | Origin::Placement | Origin::Policy | Origin::Time => !nodes_are_to_blame,
+        }
+    };
+    let waiting = situation.eligible().filter(|node| !node.updated_is_available);
+    let mut others: BTreeMap<ReasonCode, Vec<&str>> = BTreeMap::new();
+    for node in waiting.filter(|node| !situation.is_passing(node)) {
+        if let Some(diagnosis) = node.diagnosis.as_ref().filter(|diagnosis| spreads(node, diagnosis)) {
+            others.entry(diagnosis.code).or_default().push(node.name);
+        }
+    }
+    others
 }
 
 /// Returns whose fault it is that a node is in a state in which it runs no pods.
-pub(super) fn of_state(situation: &Situation<'_>, node: &RolloutNode<'_>, code: ReasonCode) -> Fault {
-    let was_short = || was_under_pressure_before(situation, node) && works_on_most(situation);
+fn of_state(situation: &Situation<'_>, node: &RolloutNode<'_>, code: ReasonCode) -> Fault {
     match code {
         // A finalizer, a container that does not end or a pod's own limit is no fault of a node that is well.
         ReasonCode::StuckTerminating if node.object.is_some() && node.is_ready() => Fault::Unknown,
-        ReasonCode::Evicted if !was_short() => Fault::Unknown,
         // The revision may be what takes nodes down, unless it is available on more than it took down.
         _ if may_be_taken_down(situation, node) => Fault::Unknown,
         _ => Fault::Node,
@@ -234,8 +304,8 @@ pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
     situation.nodes.iter().any(|node| may_be_taken_down(situation, node))
 }
 
-/// Returns whether the kubelet has evicted pods of the current revision from as many nodes as it works on, and the nodes may not be why:
-/// another revision may do better.
+/// Returns whether the kubelet has evicted pods of the current revision, for what they use themselves, from as many nodes as it
+/// works on, and the nodes may not be why: another revision may do better.
 pub(in crate::rollout) fn gets_evicted(situation: &Situation<'_>) -> bool {
     let evicted = situation.eligible().filter(|node| may_evict_itself(situation, node)).count();
     evicted > 0 && evicted >= situation.eligible().filter(|node| situation.works_on(node)).count()
@@ -250,13 +320,17 @@ pub(in crate::rollout) fn had_room_before_evictions(situation: &Situation<'_>) -
     })
 }
 
-/// Returns whether the kubelet has evicted a pod of the current revision from a node that is not known to have been short of anything
-/// before the rollout: the pod itself may be what fills the node, or exceed a limit of its own.
+/// Returns whether the kubelet has evicted a pod of the current revision for what it uses itself, unless its node is known to have
+/// been short of that before the rollout.
 pub(in crate::rollout) fn may_evict_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    node.eligible
-        && node.is_on_current()
-        && node.reason == Some(ReasonCode::Evicted)
-        && of_state(situation, node, ReasonCode::Evicted) == Fault::Unknown
+    let uses_too_much = node.origin() == Some(&Origin::Room(Lack::OwnUsage));
+    node.eligible && node.is_on_current() && uses_too_much && may_exceed_itself(situation, node)
+}
+
+/// Returns whether what a pod uses itself may be why it was evicted: its node is not known to have been short of anything before the
+/// rollout of a revision that works on most nodes.
+fn may_exceed_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    !(was_under_pressure_before(situation, node) && works_on_most(situation)) || may_be_taken_down(situation, node)
 }
 
 /// Returns whether a node has become not ready soon after it got a pod of the current revision.
@@ -277,25 +351,6 @@ pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNod
     }
 }
 
-/// Returns whose fault it is that the cluster does not take the pods of a revision for a reason, such as that the API server refuses
-/// them.
-fn of_refusal(situation: &Situation<'_>, raised: &Raised, code: ReasonCode) -> Fault {
-    match code.class() {
-        Class::Revision if situation.has_lasted() => Fault::Unknown,
-        // What was admitted before is refused because of something newer.
-        Class::Cluster | Class::Admission if situation.has_lasted() => Fault::Cluster,
-        _ if situation.another_is_admitted() => Fault::Revision,
-        // A quota may count limits, and demand that there are some.
-        _ if code == ReasonCode::QuotaExceeded && raised.limits == Some(true) => Fault::Revision,
-        _ if code == ReasonCode::QuotaExceeded => of_raised(raised.requests),
-        _ if code == ReasonCode::SchedulerSilent => of_raised(raised.scheduler),
-        Class::Cluster => Fault::Cluster,
-        Class::Admission => of_admission(situation),
-        Class::Revision => Fault::Revision,
-        _ => Fault::Unknown,
-    }
-}
-
 /// Returns whose fault it is that something is short of which the current revision may take more.
 fn of_raised(raised: Option<bool>) -> Fault {
     match raised {
@@ -307,7 +362,7 @@ fn of_raised(raised: Option<bool>) -> Fault {
 
 /// Whether the current revision takes more than the one to return to, whose pods may be gone, and what it takes is not known to
 /// have been there for long; `None` if it is not the first one and there is none to compare with.
-struct Raised {
+pub(super) struct Raised {
     /// Higher requests.
     requests: Option<bool>,
     /// Higher limits, or limits of other resources.
@@ -315,11 +370,11 @@ struct Raised {
     /// A host port, or an address of one, that the other one does not use.
     ports: Option<bool>,
     /// Another scheduler, which may not exist.
-    scheduler: Option<bool>,
+    pub(super) scheduler: Option<bool>,
 }
 
 impl Raised {
-    fn of(situation: &Situation<'_>) -> Self {
+    pub(super) fn of(situation: &Situation<'_>) -> Self {
         let revisions = &situation.revisions;
         if situation.has_lasted() {
             let no = Some(false);

@@ -3,9 +3,9 @@
 use super::fault::was_lost_after_update;
 use super::verdict::FINISHED;
 use super::{RolloutNode, Situation};
+use crate::coverage::{Lack, Origin};
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
-use crate::report::reason::Class;
 
 /// How many seconds a pod must have run for each of its restarts: one that crashes again and again has not worked for long.
 pub(super) const RUN: i64 = 3_600;
@@ -35,7 +35,10 @@ fn has_lasted_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
 fn fails_anew(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let joined = node.object.and_then(|node| node.metadata.creation_timestamp.get());
     let has_joined_since = joined.zip(situation.rolled_out_at()).is_some_and(|(joined, began)| joined > began);
-    let is_of_pod = || node.reason.is_some_and(|code| code.class() != Class::Node) && !situation.is_passing(node);
+    let is_of_pod = || {
+        let is_of_node = matches!(node.origin(), None | Some(Origin::Node | Origin::Room(Lack::OwnUsage)));
+        !is_of_node && !situation.is_passing(node)
+    };
     !has_joined_since
         && (node.eligible && node.is_on_current() && is_of_pod() || was_lost_after_update(situation, node))
 }

@@ -1,24 +1,27 @@
 //! One DaemonSet at one moment: its facts, and why each node is not available. From that follow what the controller does
 //! next ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
-mod alike;
 pub(super) mod fault;
 mod lasting;
 pub(super) mod next_step;
+mod parts_in_common;
 pub(super) mod severity;
+pub(super) mod simulation;
 pub(super) mod suspect;
 pub(super) mod verdict;
 
-use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use jiff::Timestamp;
 
 use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
-use crate::coverage::walk::daemon_set_coverage;
-use crate::coverage::{COLLECTION, PROGRESS_DEADLINE, excess, fits_without_terminating};
+use crate::coverage::walk::{Judged, judge_daemon_set};
+use crate::coverage::{
+    COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, Passing, TemplatePart, excess, fits_without_terminating,
+};
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -27,10 +30,11 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::DaemonSetCoverage;
-use crate::report::reason::{Passes, ReasonCode};
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Verdict};
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
+use fault::Raised;
 use next_step::NextStep;
 
 /// For how many seconds past its grace period a pod may still be there without blocking the rollout: killed containers take
@@ -58,7 +62,9 @@ pub struct Situation<'a> {
     /// What [`fault`] finds out about all nodes, once.
     works_on_most: OnceCell<bool>,
     has_lasted: OnceCell<bool>,
-    alike: OnceCell<BTreeSet<ReasonCode>>,
+    raised: OnceCell<Raised>,
+    /// What [`parts_in_common`] finds out about each part that a cause is about.
+    in_common: RefCell<BTreeMap<TemplatePart, bool>>,
 }
 
 /// A node, its pods by revision, and why it is not available.
@@ -80,8 +86,8 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) failed: Vec<&'a Pod>,
     /// Whether pods of the current revision fail as fast as they are created.
     pub(in crate::rollout) keeps_failing: bool,
-    /// The primary reason that coverage gives.
-    pub(in crate::rollout) reason: Option<ReasonCode>,
+    /// What coverage finds first; `None` if nothing is wrong.
+    pub(in crate::rollout) diagnosis: Option<Diagnosis>,
     /// The resources that the updated pod requests more of than older pods, if it does not fit and they would; empty if host
     /// ports are the reason.
     pub(in crate::rollout) excess: Option<Vec<RaisedRequest>>,
@@ -94,7 +100,7 @@ pub(in crate::rollout) struct RolloutNode<'a> {
 }
 
 impl<'a> RolloutNode<'a> {
-    fn new(facts: &Facts<'a>, object: Option<&'a Node>, node: &NodePods<'a>, reason: Option<ReasonCode>) -> Self {
+    fn new(facts: &Facts<'a>, object: Option<&'a Node>, node: &NodePods<'a>, diagnosis: Option<Diagnosis>) -> Self {
         let ByRevision { updated, old, updated_is_available, old_is_available } =
             facts.by_revision(&node.pods).unwrap_or_default();
         RolloutNode {
@@ -109,24 +115,44 @@ impl<'a> RolloutNode<'a> {
             terminating: node.pods.iter().copied().filter(|pod| pod.metadata.is_terminating()).collect(),
             failed: node.pods.iter().copied().filter(|pod| daemon_pods::has_failed(pod)).collect(),
             keeps_failing: daemon_pods::keeps_failing(facts.daemon_set, facts.current_hash(), &node.pods),
-            since: reason.and_then(|code| unavailable_since(code, object, &node.pods)),
+            since: diagnosis.as_ref().and_then(|it| unavailable_since(it.code, object, &node.pods)),
             excess: None,
             is_excess_surge: false,
             is_compared: false,
-            reason,
+            diagnosis,
         }
+    }
+
+    /// Returns the code of what coverage finds first.
+    pub(in crate::rollout) fn code(&self) -> Option<ReasonCode> {
+        self.diagnosis.as_ref().map(|diagnosis| diagnosis.code)
+    }
+
+    /// Returns where what coverage finds first comes from.
+    pub(in crate::rollout) fn origin(&self) -> Option<&Origin> {
+        self.diagnosis.as_ref().map(|diagnosis| &diagnosis.origin)
     }
 
     /// Returns whether pods of another revision may do better on the node as it is.
     pub(in crate::rollout) fn may_be_the_revisions(&self) -> bool {
-        let is_about_the_pod = |code: ReasonCode| code.can_be_template() && !code.is_lack_of_room();
-        self.excess.is_some() || self.reason.is_some_and(is_about_the_pod)
+        self.excess.is_some() || self.diagnosis.as_ref().is_some_and(|it| it.can_be_template() && !self.lacks_room())
+    }
+
+    /// Returns whether the node, or what it says to pods of any template, is what coverage finds first.
+    pub(in crate::rollout) fn is_of_node(&self) -> bool {
+        self.origin() == Some(&Origin::Node)
+    }
+
+    /// Returns whether the pod has too little room beside the other pods of the node.
+    pub(in crate::rollout) fn lacks_room(&self) -> bool {
+        use Lack::{BesideOldPod, HostPorts, Pods, Requests};
+        matches!(self.origin(), Some(Origin::Room(Pods | Requests | HostPorts | BesideOldPod)))
     }
 
     /// Returns whether deleted pods stay on the node: they leave it only if its kubelet confirms it. The reason may be another
     /// one, such as a taint.
     pub(in crate::rollout) fn keeps_pods(&self) -> bool {
-        self.reason == Some(ReasonCode::StuckTerminating) || (self.object.is_some() && !self.is_ready())
+        self.code() == Some(ReasonCode::StuckTerminating) || (self.object.is_some() && !self.is_ready())
     }
 
     /// Returns whether the node keeps the rollout from being complete.
@@ -158,28 +184,25 @@ impl<'a> Situation<'a> {
     /// Computes the situation of a DaemonSet in a snapshot.
     pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         let facts = Facts::new(index, daemon_set);
-        let coverage = daemon_set_coverage(&facts, &Options::default());
-        Situation::of(facts, coverage)
+        let judged = judge_daemon_set(&facts, &Options::default());
+        Situation::of(facts, judged)
     }
 
     /// Adds to the facts what coverage says about all nodes.
-    pub(in crate::rollout) fn of(facts: Facts<'a>, coverage: DaemonSetCoverage) -> Self {
-        let groups = coverage.groups.iter().chain(&coverage.not_eligible_groups);
-        let reasons: HashMap<&str, ReasonCode> =
-            groups.flat_map(|group| group.nodes.iter().map(|node| (node.as_str(), group.code))).collect();
-        let nodes = facts.nodes().map(|(object, node)| {
-            // What nothing is known about is in no group.
-            let unknown = (!facts.pods_known && node.should_run()).then_some(ReasonCode::Unexplained);
-            RolloutNode::new(&facts, object, node, reasons.get(node.node).copied().or(unknown))
-        });
+    pub(in crate::rollout) fn of(facts: Facts<'a>, judged: Judged) -> Self {
+        let Judged { coverage, diagnoses } = judged;
+        let nodes = facts.nodes().zip(diagnoses);
+        let nodes = nodes.map(|((object, node), diagnosis)| RolloutNode::new(&facts, object, node, diagnosis));
         let nodes = nodes.collect();
         let knows_pods = facts.index.knows(Kind::Nodes, "") && facts.pods_known;
         // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
         let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
-        let (works_on_most, has_lasted, alike) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let mut situation = Situation { facts, coverage, nodes, is_known, works_on_most, has_lasted, alike };
+        let (works_on_most, has_lasted, raised) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let in_common = RefCell::default();
+        let mut situation =
+            Situation { facts, coverage, nodes, is_known, works_on_most, has_lasted, raised, in_common };
         situation.find_excess();
         situation
     }
@@ -204,10 +227,7 @@ impl<'a> Situation<'a> {
         let mut available = self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
         let Some(older) = available.find(is_proven) else { return };
         let (index, surges) = (self.facts.index, allows_surge(self.facts.daemon_set));
-        let waits = |node: &&mut RolloutNode<'_>| {
-            let has_no_room = |code: ReasonCode| code.is_lack_of_room() || code == ReasonCode::NeverFits;
-            node.reason.is_some_and(has_no_room)
-        };
+        let waits = |node: &&mut RolloutNode<'_>| matches!(node.origin(), Some(Origin::Room(_)));
         for node in self.nodes.iter_mut().filter(waits) {
             let pod = node.updated.filter(|pod| pod.spec.node_name.is_empty()).zip(node.object);
             // Without the pods of the node, only what was asked before is known.
@@ -239,9 +259,20 @@ impl<'a> Situation<'a> {
         *self.has_lasted.get_or_init(|| lasting::has_lasted(self))
     }
 
-    /// Returns whether pods of the revision to return to would fail for the same reason if they started now.
-    pub(in crate::rollout) fn fails_alike(&self, code: ReasonCode) -> bool {
-        self.alike.get_or_init(|| alike::alike(self)).contains(&code)
+    /// Returns whether the revision to return to has the same part of the template: its pods would fail for the same reason if they
+    /// started now.
+    pub(in crate::rollout) fn has_in_common(&self, part: &TemplatePart) -> bool {
+        if let Some(known) = self.in_common.borrow().get(part) {
+            return *known;
+        }
+        let found = parts_in_common::is_in_common(self, part);
+        self.in_common.borrow_mut().insert(part.clone(), found);
+        found
+    }
+
+    /// Returns whether the current revision takes more than the one to return to.
+    fn raised(&self) -> &Raised {
+        self.raised.get_or_init(|| Raised::of(self))
     }
 
     /// Computes the next step of the controller; without any action if its input was not read.
@@ -290,7 +321,7 @@ impl<'a> Situation<'a> {
             use ReasonCode as R;
             matches!(code, R::PodOnIneligibleNode | R::OrphanedTarget | R::NodeNotReadyTaint)
         };
-        match node.reason {
+        match node.code() {
             _ if node.keeps_failing => false,
             Some(code) if is_up_to_the_controller(code) && self.controller_silent_since().is_some() => false,
             // The pod garbage collector can do no more if a finalizer keeps a pod, or does not act. Since when the node of a pod that
@@ -303,7 +334,9 @@ impl<'a> Situation<'a> {
             Some(ReasonCode::NodeUnreachable | ReasonCode::NetworkUnavailable) => node.object.is_some_and(|object| {
                 was_never_ready(object) && self.is_recent(object.metadata.creation_timestamp.get(), PROGRESS_DEADLINE)
             }),
-            Some(code) if code.is_lack_of_room() && self.has_room(node) => true,
+            // The pod that a surge is to replace does not go first.
+            Some(_) if node.origin() == Some(&Origin::Room(Lack::BesideOldPod)) => false,
+            Some(_) if node.lacks_room() && self.has_room(node) => true,
             Some(ReasonCode::StuckTerminating) => node.terminating.iter().all(|pod| {
                 pod.metadata.finalizers.is_empty() && self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP)
             }),
@@ -316,7 +349,7 @@ impl<'a> Situation<'a> {
             Some(ReasonCode::UntoleratedNoSchedule) => node.object.is_some_and(has_no_taint),
             // The node controller removes the taint of a node that is ready again.
             Some(ReasonCode::NodeNotReadyTaint) => node.is_ready(),
-            Some(code) => self.passes(code, node.since),
+            Some(_) => self.passes(node),
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
             None => (node.updated.is_some() || !node.terminating.is_empty()) && !node.is_done,
         }
@@ -345,14 +378,14 @@ impl<'a> Situation<'a> {
         since.is_some_and(|since| seconds_between(since, self.now()) < seconds)
     }
 
-    /// Returns whether a reason is expected to pass by itself.
-    pub(in crate::rollout) fn passes(&self, code: ReasonCode, since: Option<Timestamp>) -> bool {
-        match code.passes() {
-            Passes::Never => false,
-            Passes::AtStart => self.is_recent(since, STARTUP),
-            Passes::InTime => since.is_none() || self.is_recent(since, PROGRESS_DEADLINE),
-            Passes::Always => true,
-        }
+    /// Returns whether what is wrong with a node is expected to pass by itself.
+    pub(in crate::rollout) fn passes(&self, node: &RolloutNode<'_>) -> bool {
+        node.diagnosis.as_ref().is_some_and(|diagnosis| match diagnosis.passing {
+            Passing::Never => false,
+            Passing::Starting => self.is_recent(node.since, STARTUP),
+            Passing::Containers => node.since.is_none() || self.is_recent(node.since, PROGRESS_DEADLINE),
+            Passing::Open => true,
+        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Whether the current revision or the nodes are to blame for failing pods.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::fault::{may_be_taken_down, of_state, was_broken};
+use super::fault::was_broken;
 use super::{RolloutNode, Situation};
-use crate::report::reason::{Class, ReasonCode};
-use crate::report::rollout_status::{Fault, RaisedRequest, Suspect, SuspectKind};
+use crate::coverage::Origin;
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
 /// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
 /// there are too few to tell.
@@ -15,12 +16,12 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let is_only_broken = others.is_empty() && !broken.is_empty();
     let of_current = if is_only_broken { broken } else { others };
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
-    let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.reason).collect();
+    let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.code()).collect();
     let failing = of_current.len();
     let old_failing = situation
         .eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
-        .filter(|node| node.reason.is_some_and(|code| codes.contains(&code)))
+        .filter(|node| node.code().is_some_and(|code| codes.contains(&code)))
         .count();
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
@@ -52,43 +53,13 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
 /// not everything has failed before.
 pub(in crate::rollout) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
     let failing = failing_nodes(situation).filter(|node| !was_broken(situation, node));
-    failing.filter_map(|node| node.reason).collect()
+    failing.filter_map(|node| node.code()).collect()
 }
 
 fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
     let fails = |node: &&RolloutNode<'_>| {
-        let is_excused = |code| situation.passes(code, node.since) || situation.fails_alike(code);
-        node.may_be_the_revisions() && !node.reason.is_some_and(is_excused)
+        let is_in_common = || matches!(node.origin(), Some(Origin::Template(part)) if situation.has_in_common(part));
+        node.may_be_the_revisions() && !situation.passes(node) && !is_in_common()
     };
     situation.eligible().filter(|node| node.is_on_current()).filter(fails)
-}
-
-/// Returns the nodes that have no available pod although they are not to blame, by reason: whatever else the rollout
-/// replaces would fare the same.
-pub(in crate::rollout) fn not_by_their_node<'s>(
-    situation: &'s Situation<'_>,
-    suspect: Option<&Suspect>,
-) -> BTreeMap<ReasonCode, Vec<&'s str>> {
-    let nodes_are_to_blame = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
-    let is_by_node = |node: &RolloutNode<'_>, code: ReasonCode| match code.class() {
-        Class::Cluster => false,
-        _ if may_be_taken_down(situation, node) => false,
-        Class::Revision | Class::Placement | Class::Time if was_broken(situation, node) => true,
-        // The rollout replaces it.
-        _ if node.updated.is_none() && node.old.is_some() => true,
-        // How a pod terminates says nothing about new ones.
-        Class::Node if code == ReasonCode::StuckTerminating => true,
-        Class::Node => of_state(situation, node, code) == Fault::Node,
-        Class::Room => node.excess.is_none(),
-        Class::Revision | Class::Placement | Class::Admission | Class::Time => nodes_are_to_blame,
-        Class::Surplus | Class::Unknown => false,
-    };
-    let waiting = situation.eligible().filter(|node| !node.updated_is_available);
-    let mut others: BTreeMap<ReasonCode, Vec<&str>> = BTreeMap::new();
-    for node in waiting.filter(|node| !situation.is_passing(node)) {
-        if let Some(code) = node.reason.filter(|code| !is_by_node(node, *code)) {
-            others.entry(code).or_default().push(node.name);
-        }
-    }
-    others
 }

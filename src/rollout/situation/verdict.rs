@@ -1,11 +1,11 @@
 //! The verdict on a rollout.
 
-use super::fault::of_state;
+use super::fault::of_node;
 use super::next_step::NextStep;
 use super::{RolloutNode, Situation};
+use crate::coverage::{Lack, Origin};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::report::age::seconds_between;
-use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
 use crate::scheduling::rolling_update::UpdateStep;
 
@@ -84,10 +84,10 @@ fn is_finished(situation: &Situation<'_>) -> bool {
     }
     let began = situation.rolled_out_at();
     let is_long_ago = began.is_some_and(|began| seconds_between(began, situation.now()) >= FINISHED);
-    let is_at_fault = |node: &RolloutNode<'_>| {
-        let code = node.reason.filter(|code| code.class() == Class::Node);
+    let is_at_fault = |node: &RolloutNode<'_>| match node.origin() {
+        Some(Origin::Node) => of_node(situation, None, node) == Some(Fault::Node),
         // A pod that was evicted is replaced, whoever is at fault.
-        code.is_some_and(|code| code == ReasonCode::Evicted || of_state(situation, node, code) == Fault::Node)
+        origin => origin == Some(&Origin::Room(Lack::OwnUsage)),
     };
     is_long_ago || situation.nodes.iter().all(|node| !node.eligible || node.is_done || is_at_fault(node))
 }

@@ -13,6 +13,7 @@ use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, SuspectKind, Verdict};
 use crate::rollout::history::histories;
+use crate::rollout::rollback::add_rollbacks;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::undo;
 
@@ -920,7 +921,8 @@ fn of_two_old_revisions_that_are_available_on_as_many_nodes_the_newer_one_is_ret
         let snapshot = world.finish();
         let roll_back = "kubectl ds undo --to-revision 2 -n default agent";
         assert_eq!(commands(&rollout_status(&snapshot, None).daemon_sets[0]), [roll_back]);
-        let coverage = coverage(&snapshot, &Options::default());
+        let mut coverage = coverage(&snapshot, &Options::default());
+        add_rollbacks(&snapshot, &mut coverage);
         let fixes = coverage.daemon_sets[0].common_causes[0].fixes.iter().filter_map(|fix| fix.command.as_ref());
         let fixes: Vec<String> = fixes.map(ToString::to_string).collect();
         assert!(fixes[0].contains("--diff 2..3") && fixes[1] == roll_back, "{fixes:?}");
@@ -1087,14 +1089,17 @@ fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
         let waiting = json!({"state": {"waiting": {"reason": "ErrImagePull"}}});
         let world = world.node("a", json!({})).unready_pod("agent-a", "a", waiting, json!({}));
         let world = if old_pod { world.node("b", json!({})).pod("agent-b", "b", old()) } else { world };
-        let group = coverage(&world.finish(), &Options::default()).daemon_sets.remove(0).groups.remove(0);
+        let snapshot = world.finish();
+        let mut report = coverage(&snapshot, &Options::default());
+        add_rollbacks(&snapshot, &mut report);
+        let group = report.daemon_sets.remove(0).groups.remove(0);
         (group.message.contains("revision 2 changed the image"), group.fix.command.unwrap().to_string())
     };
     let revisions = || with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
     let undo = "kubectl ds undo --to-revision 1 -n default agent";
     assert_eq!(fix(revisions(), true), (true, undo.to_owned()));
     // No pod proves that another revision works.
-    assert_eq!(fix(revisions(), false), (false, "kubectl edit ds -n default agent".to_owned()));
+    assert_eq!(fix(revisions(), false), (false, "kubectl describe pod -n default agent-a".to_owned()));
 }
 
 /// A pod of a node that is down does not end when it is deleted, and none is created that is refused.

@@ -68,7 +68,7 @@ fn refusal_of_surge_pods(
     known: &[Cause],
 ) -> Option<Cause> {
     let update = step.update().filter(|update| update.surges && situation.creation_is_refused())?;
-    let Reason { code, message, fix } = creation_refusal(situation)?;
+    let Reason { code, message, fix } = creation_refusal(situation)?.reason();
     let candidates = update.candidates.iter().map(|candidate| candidate.node);
     let nodes: Vec<String> = update.create.iter().copied().chain(candidates).map(str::to_owned).collect();
     if nodes.is_empty() || known.iter().any(|cause| cause.code == code) {
@@ -106,7 +106,7 @@ pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Opti
 /// Returns the reason that a node counts against the budget. Coverage gives none if the old pod is available while the
 /// new one beside it is starting.
 fn code_of(node: &RolloutNode<'_>) -> ReasonCode {
-    node.reason.unwrap_or_else(|| match node.updated {
+    node.code().unwrap_or_else(|| match node.updated {
         Some(pod) if pod.is_ready() => ReasonCode::NotYetAvailable,
         _ => ReasonCode::ContainersStarting,
     })

@@ -20,7 +20,7 @@ const MAX_SPREAD: i64 = 20;
 pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta> {
     let is_stuck = |node: &RolloutNode<'_>| {
         let is_replaced = node.updated.is_none() && node.old.is_some() && node.may_be_the_revisions();
-        node.reason.is_some() && !is_replaced && !situation.is_passing(node)
+        node.code().is_some() && !is_replaced && !situation.is_passing(node)
     };
     let allowed = step.update().map_or(1, |update| update.allowed);
     let waits_behind_stuck_pods = step.update().is_some_and(|update| {
@@ -31,7 +31,10 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
     if situation.creation_is_refused() || waits_behind_stuck_pods {
         return None;
     }
-    let started = situation.rolled_out_at()?;
+    // While pods were refused, nothing became available: that time is no part of the pace.
+    let refused = situation.last_event("FailedCreate");
+    let began = situation.rolled_out_at()?;
+    let started = refused.map_or(began, |refused| refused.max(began));
     let min_ready = situation.daemon_set.spec.min_ready_seconds;
     let updated = situation.eligible().filter(|node| node.updated_is_available);
     let available_at = updated.filter_map(|node| available_since(node.updated?, min_ready));

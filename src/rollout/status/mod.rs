@@ -1,11 +1,13 @@
 //! Whether a rollout is done, progressing or stuck, and on what.
 //!
 //! From the [`situation`](super::situation) of a DaemonSet follow the [`causes`], the [`eta`], and the [`way_out`], which a
-//! [`simulation`] of the changed DaemonSet checks.
+//! [simulation](super::situation::simulation) of the changed DaemonSet checks.
 
 mod accept;
 #[cfg(test)]
 mod accept_model_test;
+#[cfg(test)]
+mod blame_test;
 #[cfg(test)]
 mod cases_test;
 mod causes;
@@ -16,9 +18,10 @@ mod facts_test;
 mod fault_test;
 pub(super) mod held;
 #[cfg(test)]
+mod judgement_test;
+#[cfg(test)]
 mod model_test;
 mod node_map;
-mod simulation;
 #[cfg(test)]
 mod updates_test;
 mod way_out;

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::simulation::changes;
 use super::{Question, answer};
 use crate::coverage::test_support::{at, world};
 use crate::facts::index::Index;
@@ -11,6 +10,7 @@ use crate::model::controller_revision::ControllerRevision;
 use crate::model::snapshot::Snapshot;
 use crate::report::rollout_status::{RolloutStatus, Verdict};
 use crate::rollout::situation::Situation;
+use crate::rollout::situation::simulation::changes;
 
 /// The hashes of the old and of the new revision.
 const HASHES: [&str; 2] = ["hash1", "hash2"];

@@ -25,7 +25,7 @@ fn map_node(situation: &Situation<'_>, node: &RolloutNode<'_>, pods: &NodePods<'
         state,
         pod: pod.map(|pod| pod.metadata.name.clone()),
         restarts: pod.map_or(0, Pod::restarts),
-        reason: node.reason.filter(|_| !is_available),
+        reason: node.code().filter(|_| !is_available),
         since: node.since.filter(|_| !is_available),
     }
 }
@@ -35,8 +35,8 @@ fn state(situation: &Situation<'_>, node: &RolloutNode<'_>, pods: &NodePods<'_>)
         _ if node.updated_is_available => MapState::Updated,
         _ if node.old_is_available && node.updated.is_none() => MapState::Old,
         // Its pod is about to be created.
-        _ if pods.pods.is_empty() && matches!(node.reason, None | Some(ReasonCode::Unexplained)) => MapState::NoPod,
-        _ if node.reason.is_some() && !situation.is_passing(node) => MapState::Failing,
+        _ if pods.pods.is_empty() && matches!(node.code(), None | Some(ReasonCode::Unexplained)) => MapState::NoPod,
+        _ if node.code().is_some() && !situation.is_passing(node) => MapState::Failing,
         _ if pods.pods.is_empty() => MapState::NoPod,
         _ => MapState::Updating,
     }

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::simulation::changes;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::rollout::situation::next_step::{NextStep, next_step};
+use crate::rollout::situation::simulation::changes;
 use crate::scheduling::daemon_pods::{NodePods, target_node};
 use crate::scheduling::should_run::DaemonPod;
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::simulation;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
@@ -16,21 +15,18 @@ use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
-use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
+use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
+use crate::rollout::rollback::{revision_fails, rollback};
 use crate::rollout::set;
-use crate::rollout::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
+use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::next_step::NextStep;
-use crate::rollout::situation::suspect::{failing, not_by_their_node};
-use crate::rollout::situation::{RolloutNode, Situation};
+use crate::rollout::situation::{RolloutNode, Situation, simulation};
 use crate::scheduling::daemon_pods::PILE;
 
 const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controller replace the pods";
-
-/// How many available pods may be deleted at a time on advice, if the strategy does not allow half of that already.
-const AT_ONCE: usize = 3;
 
 const FINISH_BY_CONTROLLER: &str = "to let the controller finish at its own pace";
 
@@ -41,9 +37,8 @@ pub(super) fn way_out(
     step: &NextStep<'_>,
     suspect: Option<&Suspect>,
 ) -> Vec<Fix> {
-    let revision_fails = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision)
-        || takes_nodes_down(situation)
-        || gets_evicted(situation);
+    let revision_fails = revision_fails(situation);
+    let undo = || rollback(situation).ok().map(|rollback| Fix::new(rollback.advice, rollback.command));
     let hold = Hold::of(situation.daemon_set);
     let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
@@ -51,19 +46,19 @@ pub(super) fn way_out(
     let retry = is_stuck.then(|| retry_now(situation)).flatten();
     // What works on other nodes is not what fails.
     let is_by_nodes = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
-    let undo_as_well = || undo(situation, false).filter(|_| !is_by_nodes);
+    let undo_as_well = || undo().filter(|_| !is_by_nodes);
     let fixes = match verdict {
         Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
         // Whoever looks may not know of the hold, whether anything is stuck or not.
         _ if hold.is_some() => {
-            let undo = revision_fails.then(|| undo(situation, true)).flatten();
+            let undo = revision_fails.then(undo).flatten();
             let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
             retry.into_iter().chain(undo).chain(leave).map(Some).collect()
         }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
-        _ if revision_fails => vec![undo(situation, true), resume_afterwards(situation)],
+        _ if revision_fails => vec![undo(), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
             vec![delete_failed(situation)]
         }
@@ -263,7 +258,7 @@ fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> 
     step.update().filter(|update| update.surges)?;
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
     // Without surge, a new pod takes the room of the old one.
-    let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.reason.is_some_and(ReasonCode::is_lack_of_room));
+    let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.lacks_room());
     set_fields(situation, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
@@ -287,54 +282,6 @@ fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
         _ => format!("{despite} (up to {at_once} available pods may be deleted at a time)"),
     };
     set_fields(situation, fields, |_| true, advice)
-}
-
-/// Suggests to roll back as `undo` does by default.
-fn undo(situation: &Situation<'_>, revision_fails: bool) -> Option<Fix> {
-    let daemon_set = situation.daemon_set;
-    // What has broken since breaks the pods of another revision, too.
-    let (target, template) = situation.revisions.target().filter(|_| !situation.has_lasted())?;
-    let is_admitted = situation.index.snapshot.is_admitted(daemon_set, target.object.hash());
-    // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It
-    // brings no node back, but takes down no more.
-    let takes_nodes_down = takes_nodes_down(situation);
-    let is_evicted = gets_evicted(situation);
-    let helps = match situation.creation_is_refused() {
-        _ if takes_nodes_down || is_evicted => true,
-        true => situation.another_is_admitted() || (revision_fails && is_admitted != Some(false)),
-        false => !failing(situation).is_empty(),
-    };
-    if !helps {
-        return None;
-    }
-    let mut changed = daemon_set.with_template(template);
-    // A revision of a dump may have a template that cannot be read.
-    if !changed.template().same_meaning(template) {
-        return None;
-    }
-    if changed.spec.update_strategy == UpdateStrategy::OnDelete {
-        // Pods are replaced only once the hold is left, or as they are deleted by hand.
-        changed.spec.update_strategy = Hold::of(daemon_set).map(|hold| hold.original_strategy()).unwrap_or_default();
-    }
-    if let UpdateStrategy::RollingUpdate(rolling) = &mut changed.spec.update_strategy {
-        // So is a paused Advanced DaemonSet.
-        rolling.paused = false;
-    }
-    let is_of_eviction = |node: &RolloutNode<'_>| is_evicted && may_evict_itself(situation, node);
-    let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !is_of_eviction(node);
-    // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
-    let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
-    let advice = match takes_nodes_down {
-        true => "to roll back, because nodes went down soon after they got this revision",
-        false if is_evicted && had_room_before_evictions(situation) => {
-            "to roll back, because pods of this revision were evicted from nodes that had room before"
-        }
-        false if is_evicted => "to roll back, because pods of this revision were evicted",
-        false => "to roll back",
-    };
-    let helps = takes_nodes_down || is_none_created;
-    (helps || simulation::recovers(situation, &changed, target.object.hash(), stays))
-        .then(|| Fix::new(advice, name_of(daemon_set).undo(target.number())))
 }
 
 fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet {

@@ -11,7 +11,8 @@
 //	{"rollout":     {"daemonSet": …, "nodes": […], "pods": […], "hash": …, "inBackoff": […], "now": …}}
 //	{"preemption":  {"pod": …, "node": …, "pods": […], "budgets": […]}}
 //	{"template":    {"podTemplate": …}}
-//	{"schema":      {}}                              the types that a pod template is made of
+//	{"schema":      {}}                              the types that a DaemonSet is made of
+//	{"validation":  {"daemonSet": …}}                of any type
 package main
 
 import (
@@ -35,6 +36,7 @@ type line struct {
 	Preemption  *preemptionCase  `json:"preemption,omitempty"`
 	Template    *templateCase    `json:"template,omitempty"`
 	Schema      *struct{}        `json:"schema,omitempty"`
+	Validation  *validationCase  `json:"validation,omitempty"`
 }
 
 type answer struct {
@@ -45,6 +47,7 @@ type answer struct {
 	Preemption  *preemptionAnswer  `json:"preemption,omitempty"`
 	Template    json.RawMessage    `json:"template,omitempty"`
 	Schema      schema             `json:"schema,omitempty"`
+	Validation  *validationAnswer  `json:"validation,omitempty"`
 	Error       string             `json:"error,omitempty"`
 }
 
@@ -132,7 +135,9 @@ func solve(text []byte, pool []*v1.Node, manager *manager) (result answer) {
 	case task.Template != nil:
 		result.Template, err = task.Template.solve()
 	case task.Schema != nil:
-		result.Schema = podTemplateSchema()
+		result.Schema = daemonSetSchema()
+	case task.Validation != nil:
+		result.Validation = task.Validation.solve()
 	default:
 		err = fmt.Errorf("a case of no known kind")
 	}

@@ -51,14 +51,14 @@ func (task *templateCase) solve() (json.RawMessage, error) {
 	return answer.Spec.Template, err
 }
 
-// A schema says for each type what its fields are in the Go types, by their JSON names: a type's name, with * for
-// a pointer to one and [] for a list; and for what is no struct a word: value (of which the zero is the same as
-// none), pointer (of which it is not), intOrString, quantity, *quantity, values (a list), texts and quantities (maps).
+// A schema says for each type what its fields are in the Go types, by their JSON names: a type's name, or a word for what is no
+// struct: text, bool, int32, int64, time, json, intOrString, quantity, or texts and quantities (maps); with * for a pointer to
+// one and [] for a list.
 type schema map[string]map[string]string
 
-func podTemplateSchema() schema {
+func daemonSetSchema() schema {
 	result := schema{}
-	result.add(reflect.TypeFor[v1.PodTemplateSpec]())
+	result.add(reflect.TypeFor[appsv1.DaemonSet]())
 	return result
 }
 
@@ -86,36 +86,30 @@ func (types schema) word(of reflect.Type) string {
 	switch of {
 	case reflect.TypeFor[resource.Quantity]():
 		return "quantity"
-	case reflect.TypeFor[*resource.Quantity]():
-		return "*quantity"
 	case reflect.TypeFor[v1.ResourceList]():
 		return "quantities"
 	case reflect.TypeFor[intstr.IntOrString]():
 		return "intOrString"
 	case reflect.TypeFor[metav1.Time]():
-		return "value"
-	case reflect.TypeFor[*metav1.Time](), reflect.TypeFor[*metav1.FieldsV1]():
-		return "pointer"
+		return "time"
+	case reflect.TypeFor[metav1.FieldsV1]():
+		return "json"
 	}
 	switch of.Kind() {
 	case reflect.Struct:
 		return types.add(of)
 	case reflect.Pointer:
-		if of.Elem().Kind() == reflect.Struct && of.Elem() != reflect.TypeFor[intstr.IntOrString]() {
-			return "*" + types.add(of.Elem())
-		}
-		return "pointer"
+		return "*" + types.word(of.Elem())
 	case reflect.Slice:
-		if of.Elem().Kind() == reflect.Struct {
-			return "[]" + types.add(of.Elem())
-		}
-		return "values"
+		return "[]" + types.word(of.Elem())
 	case reflect.Map:
 		if of.Elem().Kind() != reflect.String {
 			return "unknown map " + of.String()
 		}
 		return "texts"
+	case reflect.String:
+		return "text"
 	default:
-		return "value"
+		return of.Kind().String()
 	}
 }

@@ -137,17 +137,30 @@ fn in_order<'a>(
 
 /// Returns how the table declares a field of which the oracle has this word for the type.
 fn declared(word: &str, key: Option<Key>) -> String {
-    match (word, key) {
-        ("value" | "pointer" | "quantity" | "quantities" | "texts" | "values", _) => word.to_owned(),
-        ("intOrString", _) => "int_or_string".to_owned(),
-        ("*quantity", _) => "optional_quantity".to_owned(),
-        (word, key) => match (word.strip_prefix('*'), word.strip_prefix("[]"), key) {
-            (Some(of), ..) => format!("(?{of})"),
-            (None, Some(of), Some(Key::Field(field))) => format!("[{of} by {field:?}]"),
-            (None, Some(of), Some(key)) => format!("[{of} as {key:?}]"),
-            (None, Some(of), None) => format!("[{of} by MISSING]"),
-            (None, None, _) => format!("({word})"),
-        },
+    let scalar = |word: &str| {
+        let name = match word {
+            "text" => "Text",
+            "bool" => "Bool",
+            "int32" => "Int32",
+            "int64" => "Int64",
+            "time" => "Time",
+            "json" => "Json",
+            "intOrString" => "IntOrString",
+            _ => return None,
+        };
+        Some(name)
+    };
+    match (word, word.strip_prefix('*'), word.strip_prefix("[]"), key) {
+        ("intOrString", ..) => "int_or_string".to_owned(),
+        ("*quantity", ..) => "optional_quantity".to_owned(),
+        ("quantity" | "quantities" | "texts", ..) => word.to_owned(),
+        (_, None, None, _) if scalar(word).is_some() => word.to_owned(),
+        (_, Some(of), ..) => scalar(of).map_or_else(|| format!("(?{of})"), |name| format!("{{{name}}}")),
+        (_, None, Some(of), _) if scalar(of).is_some() => format!("[{}]", scalar(of).unwrap_or_default()),
+        (_, None, Some(of), Some(Key::Field(field))) => format!("[{of} by {field:?}]"),
+        (_, None, Some(of), Some(key)) => format!("[{of} as {key:?}]"),
+        (_, None, Some(of), None) => format!("[{of} by MISSING]"),
+        (_, None, None, _) => format!("({word})"),
     }
 }
 
@@ -238,7 +251,7 @@ fn ask(oracle: &str, pool: &[Value], cases: &[Value]) -> Vec<Answer> {
 }
 
 /// Returns what the oracle writes to lines of JSON.
-fn run(oracle: &str, lines: &[Value]) -> Vec<u8> {
+pub fn run(oracle: &str, lines: &[Value]) -> Vec<u8> {
     let mut input = tempfile::tempfile().unwrap();
     let mut text = String::new();
     for line in lines {
@@ -253,11 +266,11 @@ fn run(oracle: &str, lines: &[Value]) -> Vec<u8> {
 }
 
 /// Returns the path of the oracle.
-fn oracle() -> String {
+pub fn oracle() -> String {
     build_of("oracle", "1.37").display().to_string()
 }
 
-fn seed_of_the_clock() -> u64 {
+pub fn seed_of_the_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 

@@ -4,6 +4,7 @@
 
 mod accepted;
 mod audit;
+mod foretold;
 mod judge;
 mod recorder;
 mod rollout;
@@ -100,16 +101,15 @@ fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{variable} is no number: {value}")))
 }
 
-#[test]
-#[ignore = "takes minutes: KUBECTL_DS_ROLLOUTS=40 cargo test --test e2e random_rollouts -- --ignored"]
-fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
+/// Runs rollouts side by side, and returns the seed, how many there were to be, and what came of those that are right.
+fn side_by_side<T: Send>(run: impl Fn(&'static Bed, u64, usize) -> T + Sync) -> (u64, usize, Vec<T>) {
     let count = number("KUBECTL_DS_ROLLOUTS").map_or(ROLLOUTS, |count| usize::try_from(count).unwrap());
     let first = number("KUBECTL_DS_FIRST").map_or(0, |first| usize::try_from(first).unwrap());
     let seed = number("KUBECTL_DS_SEED")
         .unwrap_or_else(|| u64::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos()));
     let bed: &'static Bed = Box::leak(Box::new(Bed::start()));
-    let (start, next) = (Instant::now(), AtomicUsize::new(first));
-    let outcomes: Mutex<Vec<Outcome>> = Mutex::default();
+    let next = AtomicUsize::new(first);
+    let outcomes: Mutex<Vec<T>> = Mutex::default();
     thread::scope(|scope| {
         for _ in 0..AT_ONCE.min(count) {
             scope.spawn(|| {
@@ -119,14 +119,38 @@ fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
                         break;
                     }
                     // The others go on, so that all that is wrong is known at the end.
-                    if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| Rollout::new(bed, seed, at).run())) {
+                    if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| run(bed, seed, at))) {
                         outcomes.lock().unwrap().push(outcome);
                     }
                 }
             });
         }
     });
-    let outcomes = outcomes.into_inner().unwrap();
+    (seed, count, outcomes.into_inner().unwrap())
+}
+
+#[test]
+#[ignore = "takes minutes: KUBECTL_DS_ROLLOUTS=200 cargo test --test e2e foretold -- --ignored"]
+fn where_a_rollout_with_dead_nodes_stands_still_is_foretold() {
+    let start = Instant::now();
+    let (seed, count, outcomes) = side_by_side(|bed, seed, at| Rollout::of_preview(bed, seed, at).try_preview());
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for (what, times) in outcomes.iter().flatten() {
+        *seen.entry(what).or_default() += times;
+    }
+    let elapsed = start.elapsed();
+    say(&format!(
+        "KUBECTL_DS_SEED={seed}: {} of {count} previews are right after {elapsed:.0?}: {seen:?}",
+        outcomes.len()
+    ));
+    assert_eq!(outcomes.len(), count, "some are wrong; see above");
+}
+
+#[test]
+#[ignore = "takes minutes: KUBECTL_DS_ROLLOUTS=40 cargo test --test e2e random_rollouts -- --ignored"]
+fn each_step_of_random_rollouts_is_predicted_and_each_way_out_ends_them() {
+    let start = Instant::now();
+    let (seed, count, outcomes) = side_by_side(|bed, seed, at| Rollout::new(bed, seed, at).run());
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (what, times) in outcomes.iter().flat_map(|outcome| &outcome.seen) {
         *seen.entry(what).or_default() += times;

@@ -59,6 +59,8 @@ enum Focus {
     BadRevision,
     /// Nodes die and come back half-way.
     NodesComeBack,
+    /// Dead nodes, of which previews know.
+    Preview,
     Any,
 }
 
@@ -84,13 +86,13 @@ pub struct Outcome {
 
 /// A rollout that is going on.
 pub struct Rollout {
-    bed: &'static Bed,
-    random: Random,
+    pub(super) bed: &'static Bed,
+    pub(super) random: Random,
     focus: Focus,
     namespace: String,
-    workload: Workload,
-    nodes: Vec<String>,
-    dead: BTreeSet<String>,
+    pub(super) workload: Workload,
+    pub(super) nodes: Vec<String>,
+    pub(super) dead: BTreeSet<String>,
     tainted: BTreeSet<String>,
     crashes: bool,
     /// Whether a container has a host port, so that no two pods fit on a node.
@@ -131,11 +133,19 @@ fn containers(version: usize, has_host_port: bool) -> Value {
 
 impl Rollout {
     pub fn new(bed: &'static Bed, seed: u64, at: usize) -> Self {
+        Rollout::with_focus(bed, seed, at, Focus::of(at))
+    }
+
+    /// A rollout on a small cluster without bad nodes, under any rolling update.
+    pub fn of_preview(bed: &'static Bed, seed: u64, at: usize) -> Self {
+        Rollout::with_focus(bed, seed, at, Focus::Preview)
+    }
+
+    fn with_focus(bed: &'static Bed, seed: u64, at: usize, focus: Focus) -> Self {
         let mut random = Random::new(seed.wrapping_add(at as u64));
         let namespace = bed.cluster.namespace();
         let count = if random.percent(15) { 10 + random.below(21) } else { 3 + random.below(6) };
-        let focus = Focus::of(at);
-        let has_bad = random.percent(20) && focus != Focus::BadRevision;
+        let has_bad = random.percent(20) && !matches!(focus, Focus::BadRevision | Focus::Preview);
         let bad = if has_bad { 1 + random.below(2) } else { 0 };
         let name = |number: usize| {
             let kind = if number < bad { "bad" } else { "node" };
@@ -149,9 +159,16 @@ impl Rollout {
             // Enough for a dead node and others.
             Focus::BadRevision | Focus::NodesComeBack => rolling(3),
             Focus::Any => strategy(&mut random),
+            Focus::Preview => loop {
+                let strategy = strategy(&mut random);
+                if strategy["type"] != "OnDelete" {
+                    break strategy;
+                }
+            },
         };
         let min_ready = if random.percent(30) { 1 + random.below(2) } else { 0 };
-        let has_host_port = random.percent(15);
+        // A surge cannot work then, which previews do not foretell.
+        let has_host_port = random.percent(15) && focus != Focus::Preview;
         let mut spec = json!({"updateStrategy": strategy, "minReadySeconds": min_ready,
             "template": {"spec": {"nodeSelector": {ROLLOUT: namespace}}}});
         let story =
@@ -166,6 +183,7 @@ impl Rollout {
             Focus::OnDelete => Some("on-delete"),
             Focus::DeadNode | Focus::BadRevision | Focus::NodesComeBack => Some("node"),
             Focus::Any => *random.pick(&ACCEPT),
+            Focus::Preview => None,
         };
         let annotations = json!({"metadata": {"annotations": {"kubectl-ds/accept": accept}}});
         bed.cluster.api.patch(&workload.path(), Patch::Merge, &annotations);
@@ -226,15 +244,20 @@ impl Rollout {
             Ok(compared) => compared,
             Err(wrong) => panic!("wrong: {wrong}"),
         };
+        Outcome { compared, seen: self.end() }
+    }
+
+    /// Removes all of it, and returns how often what was seen.
+    pub(super) fn end(mut self) -> BTreeMap<String, usize> {
         self.workload.delete();
         for node in self.nodes.iter().filter(|node| self.exists(node)) {
             self.bed.cluster.api.delete(&format!("/api/v1/nodes/{node}"));
         }
         self.bed.recorder.forget(&self.namespace);
-        Outcome { compared, seen: std::mem::take(&mut self.seen) }
+        std::mem::take(&mut self.seen)
     }
 
-    fn tell(&mut self, words: String) {
+    pub(super) fn tell(&mut self, words: String) {
         let kind = words.split(':').next().unwrap_or_default().to_owned();
         *self.seen.entry(kind).or_default() += 1;
         self.story.push(format!("{} {words}", Timestamp::now()));
@@ -261,7 +284,7 @@ impl Rollout {
         }
     }
 
-    fn set_template_to(&mut self, name: &str, fate: Option<&str>) {
+    pub(super) fn set_template_to(&mut self, name: &str, fate: Option<&str>) {
         self.templates += 1;
         self.crashes = fate.is_some();
         self.tell(format!("template {name}: {}", self.templates));
@@ -274,7 +297,7 @@ impl Rollout {
         self.crashes = self.workload.template()["metadata"]["annotations"].get(FATE).is_some();
     }
 
-    fn some_node(&mut self) -> Option<String> {
+    pub(super) fn some_node(&mut self) -> Option<String> {
         let node = self.random.pick(&self.nodes).clone();
         self.exists(&node).then_some(node)
     }
@@ -328,7 +351,7 @@ impl Rollout {
         }
     }
 
-    fn kill(&mut self, node: String) {
+    pub(super) fn kill(&mut self, node: String) {
         self.tell(format!("node dies: {node}"));
         self.bed.kill(&node);
         self.set_pods_ready(&node, false);
@@ -412,7 +435,7 @@ impl Rollout {
     }
 
     /// Returns what `status` says of the latest recorded state, and how many changes there have been.
-    fn look(&self) -> Option<(RolloutStatus, usize)> {
+    pub(super) fn look(&self) -> Option<(RolloutStatus, usize)> {
         let changes = self.bed.recorder.changes(&self.namespace);
         let state = State::last(&changes);
         Some((state.status(Timestamp::now())?, changes.len()))

@@ -1,0 +1,91 @@
+//! Before a change is sent: whether this session may change anything, and whether the user wants what may do harm.
+
+use std::io::{self, Read};
+
+use super::Failure;
+use super::session::Target;
+use crate::cluster::error::ClusterError;
+use crate::connection::{context_in_use, is_among};
+use crate::error::CommandError;
+use crate::io::Io;
+use crate::report::history::DaemonSetName;
+
+/// The environment variable that allows no change.
+const READ_ONLY: &str = "KUBECTL_DS_READ_ONLY";
+
+/// The environment variable that names the contexts in which every change is asked about.
+const CONFIRM: &str = "KUBECTL_DS_CONFIRM";
+
+/// Refuses a change, before any request, if the environment allows none.
+///
+/// # Errors
+///
+/// Fails if it does not.
+pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
+    match io.variable(READ_ONLY) {
+        None | Some("0" | "false") => Ok(()),
+        Some(_) => {
+            let error = CommandError::new(format!("{READ_ONLY} is set, so nothing may be changed"));
+            Err(error.hint("to see what a change would do, add --dry-run"))
+        }
+    }
+}
+
+/// Asks once, on a terminal, whether to make a change that may do `harm`, or that goes to a context that the environment names.
+///
+/// # Errors
+///
+/// Fails if the user does not want it, or if a pattern of the environment is invalid.
+pub(super) fn confirm(
+    mut harm: Vec<String>,
+    name: &DaemonSetName,
+    target: &Target,
+    io: &mut Io<'_>,
+) -> Result<(), Failure> {
+    let Some(connection) = target.connection().filter(|_| io.input_is_terminal && io.err_is_terminal) else {
+        return Ok(());
+    };
+    // Without a kubeconfig, the cluster is that of the pod in which this runs.
+    let context = context_in_use(connection).ok().flatten().unwrap_or_default();
+    if let Some(patterns) = io.variable(CONFIRM)
+        && is_among(&context, patterns).map_err(|error| ClusterError::from(error.hint(format!("see {CONFIRM}"))))?
+    {
+        harm.push(format!("{CONFIRM} names this context"));
+    }
+    if harm.is_empty() {
+        return Ok(());
+    }
+    let view = target.view(io.width());
+    let context = if context.is_empty() { String::new() } else { format!("context {context}, ") };
+    writeln!(io.err, "{}", view.show(&format!("{context}{}:", name.title())))?;
+    for harm in &harm {
+        writeln!(io.err, "  {}", view.show(harm))?;
+    }
+    write!(io.err, "continue? [y/N] ")?;
+    io.err.flush()?;
+    match read_line(io.input)?.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(CommandError::new("not confirmed; nothing was changed").into()),
+    }
+}
+
+/// Reads what is typed up to the end of the line.
+fn read_line(input: &mut dyn Read) -> io::Result<String> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while input.read(&mut byte)? == 1 && byte != *b"\n" {
+        line.extend(byte);
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_line;
+
+    #[test]
+    fn no_more_than_a_line_is_read() {
+        let mut input = &b"yes\nno\n"[..];
+        assert_eq!((read_line(&mut input).unwrap(), input), ("yes".to_owned(), &b"no\n"[..]));
+        assert_eq!(read_line(&mut &b""[..]).unwrap(), "");
+    }
+}

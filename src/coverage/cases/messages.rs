@@ -1,0 +1,816 @@
+//! What is advised follows from what the kubelet, the container runtime and the scheduler say: a row for each situation.
+
+use serde_json::{Value, json};
+
+use super::plain;
+use crate::coverage::test_support::{World, at, world};
+use crate::model::daemon_set::DaemonSet;
+use crate::report::reason::{Reason, ReasonCode as R};
+
+fn first(world: World) -> Reason {
+    world.only_node().reasons.remove(0)
+}
+
+fn command(reason: &Reason) -> String {
+    reason.fix.command.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+fn waiting(reason: &str, message: &str) -> World {
+    let status = json!({"state": {"waiting": {"reason": reason, "message": message}}});
+    plain().unready_pod("agent-x", "n", status, json!({}))
+}
+
+fn creating() -> World {
+    waiting("ContainerCreating", "")
+}
+
+/// Holds each row of messages to a part of the advice.
+fn hold(rows: &[(&str, &str)], world: impl Fn(&str) -> World, code: R) {
+    let mut wrong = Vec::new();
+    for (message, part) in rows {
+        let reason = first(world(message));
+        if reason.code != code || !reason.fix.advice.contains(part) {
+            wrong.push(format!("{message}\n  {}: {}", reason.code, reason.fix.advice));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_gets_advice_by_what_the_runtime_says() {
+    const REFERENCE: &str = "failed to pull and unpack image \"docker.io/library/agent:2\": failed to resolve reference \"docker.io/library/agent:2\": ";
+    let rows = [
+        ("no space left on device", "free disk space"),
+        (
+            "write /var/lib/containerd/io.containerd.content.v1.content/ingest/1/data: no space left on device",
+            "free disk space",
+        ),
+        ("mkdir /var/lib/containers/storage: read-only file system", "check the disk"),
+        (
+            "failed to do request: Head \"https://r.example.com/v2/\": tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            "add the CA",
+        ),
+        (
+            "x509: certificate has expired or is not yet valid: current time 2020-01-01T00:00:00Z is before 2026",
+            "clock of the node",
+        ),
+        ("x509: certificate is valid for *.example.com, not r.example.org", "not for this host name"),
+        ("http: server gave HTTP response to HTTPS client", "without TLS"),
+        (
+            "failed to copy: httpReadSeeker: failed open: unexpected status code: 429 Too Many Requests - Server message: toomanyrequests: You have reached your pull rate limit.",
+            "rate limit",
+        ),
+        ("pull QPS exceeded", "registryPullQPS"),
+        ("docker.io/library/agent:2: not found", "correct the tag"),
+        ("reading manifest 2 in docker.io/library/agent: manifest unknown", "correct the tag"),
+        ("reading manifest 2 in quay.io/a/agent: name unknown: repository not found", "correct the repository"),
+        ("no match for platform in manifest: not found", "by kubernetes.io/os or kubernetes.io/arch"),
+        (
+            "no matching manifest for windows/amd64 10.0.20348 in the manifest list entries",
+            "by kubernetes.io/os or kubernetes.io/arch",
+        ),
+        (
+            "choosing image instance: no image found in image index for architecture \"arm64\", variant \"v8\", OS \"linux\"",
+            "by kubernetes.io/os or kubernetes.io/arch",
+        ),
+        (
+            "failed to authorize: failed to fetch anonymous token: unexpected status from GET request to https://auth.example.com/token: 401 Unauthorized",
+            "imagePullSecrets",
+        ),
+        (
+            "unexpected status from HEAD request to https://r.example.com/v2/agent/manifests/2: 403 Forbidden",
+            "imagePullSecrets",
+        ),
+        (
+            "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed",
+            "imagePullSecrets",
+        ),
+        ("requested access to the resource is denied", "imagePullSecrets"),
+        (
+            "failed to do request: Head \"https://r.example.com/v2/agent/manifests/2\": dial tcp: lookup r.example.com on 10.0.0.2:53: no such host",
+            "DNS",
+        ),
+        (
+            "failed to authorize: failed to fetch anonymous token: Get \"https://auth.docker.io/token\": dial tcp: lookup auth.docker.io: i/o timeout",
+            "DNS",
+        ),
+        (
+            "failed to do request: Head \"https://r.example.com\": proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused",
+            "proxy settings",
+        ),
+        ("Get \"https://r.example.com/v2/\": Proxy Authentication Required", "proxy settings"),
+        ("dial tcp 10.9.9.9:443: connect: connection refused", "reaches it"),
+        ("dial tcp 10.9.9.9:443: i/o timeout", "reaches it"),
+        ("net/http: TLS handshake timeout", "reaches it"),
+        (
+            "unexpected status from HEAD request to https://r.example.com/v2/: 503 Service Unavailable",
+            "error of its own",
+        ),
+        (
+            "dial unix /run/containerd/containerd.sock: connect: no such file or directory",
+            "container runtime of the node",
+        ),
+        ("mystery of a runtime", "crictl pull"),
+    ];
+    hold(
+        &rows,
+        |message| waiting("ErrImagePull", &format!("rpc error: code = Unknown desc = {REFERENCE}{message}")),
+        R::ImagePullFailed,
+    );
+    hold(
+        &rows,
+        |message| {
+            waiting(
+                "ImagePullBackOff",
+                &format!("Back-off pulling image \"agent:2\": ErrImagePull: {REFERENCE}{message}"),
+            )
+        },
+        R::ImagePullFailed,
+    );
+    // Before release 1.32, the message of the back-off had no cause; an earlier event has it.
+    let earlier = |message: &str| {
+        let said = format!("Failed to pull image \"agent:2\": {REFERENCE}{message}");
+        waiting("ImagePullBackOff", "Back-off pulling image \"agent:2\"")
+            .event("Pod", "agent-x", "Failed", "Error: ImagePullBackOff", "11:59:30")
+            .event("Pod", "agent-x", "Failed", &said, "11:58:00")
+    };
+    hold(&rows, earlier, R::ImagePullFailed);
+    for (message, advice) in rows {
+        let reason = first(waiting("ErrImagePull", message));
+        assert_eq!(reason.fix.advice.contains("imagePullSecrets"), advice == "imagePullSecrets", "{message}");
+    }
+}
+
+#[test]
+fn what_the_kubelet_itself_says_of_an_image_has_advice_of_its_own() {
+    for (reason, message, part) in [
+        (
+            "ErrImageNeverPull",
+            "Container image \"agent:2\" is not present with pull policy of Never",
+            "imagePullPolicy: IfNotPresent",
+        ),
+        ("ErrImageNeverPull", "", "imagePullPolicy: IfNotPresent"),
+        ("InvalidImageName", "", "not a valid reference"),
+        (
+            "InvalidImageName",
+            "Failed to apply default image tag \"Agent:2\": couldn't parse image name \"Agent:2\": invalid reference format: repository name (library/Agent) must be lowercase",
+            "not a valid reference",
+        ),
+        (
+            "SignatureValidationFailed",
+            "image pull failed for agent:2 because the signature validation failed: Source image rejected: A signature was required, but no signature exists",
+            "sign the image",
+        ),
+        ("RegistryUnavailable", "image pull failed for agent:2 because the registry is unavailable", "reaches it"),
+        (
+            "ErrImagePull",
+            "short-name \"agent:2\" did not resolve to an alias and no unqualified-search registries are defined",
+            "host name of its registry",
+        ),
+    ] {
+        let reason = first(waiting(reason, message));
+        let advice = &reason.fix.advice;
+        assert!(reason.code == R::ImagePullFailed && advice.contains(part), "{message}: {advice}");
+    }
+    let secret = "Unable to retrieve some image pull secrets (regcred); attempting to pull the image may not succeed.";
+    let reason = first(waiting("ErrImagePull", "401 Unauthorized").event(
+        "Pod",
+        "agent-x",
+        "FailedToRetrieveImagePullSecret",
+        secret,
+        "11:59:00",
+    ));
+    assert!(
+        reason.fix.advice.contains("create the missing Secret") && reason.fix.advice.contains("regcred"),
+        "{}",
+        reason.fix.advice
+    );
+}
+
+#[test]
+fn an_image_for_another_platform_is_kept_from_such_nodes() {
+    let node = |world: World, name: &str, os: &str, arch: &str| {
+        world.node(name, json!({"metadata": {"labels": {"kubernetes.io/os": os, "kubernetes.io/arch": arch}}}))
+    };
+    let status = json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message":
+        "Back-off pulling image \"agent:2\": ErrImagePull: no match for platform in manifest: not found"}}});
+    for (os, arch, part) in [
+        ("windows", "amd64", "add nodeSelector kubernetes.io/os: linux"),
+        ("linux", "arm64", "add nodeSelector kubernetes.io/arch: amd64"),
+        ("linux", "s390x", "add nodeSelector kubernetes.io/arch: amd64"),
+    ] {
+        let world = node(node(world(), "m", "linux", "amd64"), "n", os, arch).pod("agent-m", "m", json!({}));
+        let coverage = world.unready_pod("agent-n", "n", status.clone(), json!({})).coverage();
+        let reason = &coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0];
+        assert!(reason.fix.advice.contains(part), "{}", reason.fix.advice);
+        assert!(
+            !reason.fix.advice.contains("imagePullSecrets") && !reason.fix.advice.contains("correct the"),
+            "{}",
+            reason.fix.advice
+        );
+        assert_eq!(coverage.groups[0].fix, reason.fix);
+    }
+}
+
+#[test]
+fn the_image_of_a_volume_is_named_and_not_that_of_the_container() {
+    let volume = |reference: &str| json!({"volumes": [{"name": "weights", "image": {"reference": reference}}]});
+    for (reference, message, named) in [
+        (
+            "models/llama:2",
+            "Back-off pulling image \"models/llama:2\": ErrImagePull: docker.io/models/llama:2: not found",
+            true,
+        ),
+        ("models/llama", "failed to pull and unpack image \"docker.io/models/llama:latest\": not found", true),
+        ("models/llama:2", "Container image \"models/llama:2\" is not present with pull policy of Never", true),
+        ("team/agent:2", "Back-off pulling image \"team/agent:2\": ErrImagePull: not found", true),
+        (
+            "models/llama:2",
+            "Back-off pulling image \"agent:2\": ErrImagePull: docker.io/library/agent:2: not found",
+            false,
+        ),
+        ("models/llama:2", "no space left on device", false),
+    ] {
+        let reason = first(waiting("ImagePullBackOff", message).template(volume(reference)));
+        let expected = if named {
+            format!("volume weights: cannot pull {reference}")
+        } else {
+            "container agent: cannot pull agent:2".to_owned()
+        };
+        assert!(reason.message.starts_with(&expected), "{message}: {}", reason.message);
+    }
+}
+
+#[test]
+fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
+    let rows = [
+        ("path \"/var/lib/kubelet\" is mounted on \"/\" but it is not a shared mount", "`mount --make-rshared /`"),
+        (
+            "path \"/data\" is mounted on \"/mnt/disk\" but it is not a shared or slave mount",
+            "`mount --make-rshared /mnt/disk`",
+        ),
+        ("path \"/data\" is mounted on \"/$(reboot)\" but it is not a shared mount", "`mount --make-rshared /`"),
+        ("exec /app: exec format error", "or build it for"),
+        ("container has runAsNonRoot and image will run as root (pod: \"agent-x\", container: agent)", "runAsUser"),
+        (
+            "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root",
+            "runAsUser",
+        ),
+        (
+            "unable to start container process: exec: \"agentd\": executable file not found in $PATH: unknown",
+            "does not have this file",
+        ),
+        ("exec: \"/app\": stat /app: no such file or directory: unknown", "does not have this file"),
+        ("exec: \"/app\": permission denied: unknown", "executable in the image"),
+        ("no command specified", "set command"),
+        ("unable to find user app: no matching entries in passwd file", "runAsUser"),
+        ("configmap \"settings\" not found", "create configmap settings"),
+        ("secret \"token\" not found", "create secret token"),
+        ("couldn't find key ca.crt in ConfigMap default/trust", "add key ca.crt to configmap trust"),
+        ("couldn't find key password in Secret default/db", "add key password to secret db"),
+        ("failed to sync secret cache: timed out waiting for the condition", "reaches the API server"),
+        ("failed to prepare subPath for volumeMount \"data\" of container \"agent\"", "subPath"),
+        (
+            "error mounting \"/etc/a\" to rootfs at \"/a\": not a directory: Are you trying to mount a directory onto a file (or vice-versa)?",
+            "one of the paths is a directory",
+        ),
+        ("mkdir /host/opt: read-only file system", "read-only"),
+        ("failed to generate spec: apparmor profile not found k8s-agent", "install the profile"),
+        (
+            "cannot load seccomp profile \"/var/lib/kubelet/seccomp/a.json\": open: no such file or directory",
+            "install the profile",
+        ),
+        ("nvidia-container-cli: initialization error: nvml error: driver not loaded", "GPU driver"),
+        (
+            "error gathering device information while adding custom device \"/dev/kvm\": no such file or directory",
+            "does not have the device",
+        ),
+        ("failed to reserve container name \"agent_agent-x\": name is reserved for \"1\"", "does not answer in time"),
+        ("container init was OOM-killed (memory limit too low?)", "raise the memory limit"),
+        ("no space left on device", "free disk space"),
+        ("something that nobody has seen", "read the message"),
+    ];
+    for reason in ["CreateContainerError", "RunContainerError", "CreateContainerConfigError"] {
+        hold(&rows, |message| waiting(reason, message), R::ContainerConfigError);
+    }
+    // Where the same pod runs on other nodes, the template is not to be corrected for what is not known.
+    let coverage =
+        waiting("CreateContainerError", "something new").node("z", json!({})).pod("agent-z", "z", json!({})).coverage();
+    let reason = &coverage.nodes[0].reasons[0];
+    assert!(reason.fix.advice.contains("the same pod runs on another node"), "{}", reason.fix.advice);
+}
+
+#[test]
+fn a_sandbox_gets_advice_by_what_is_said() {
+    let rows = [
+        (
+            "failed to setup network for sandbox \"1\": plugin type=\"bridge\" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.254",
+            "none left for pods",
+        ),
+        (
+            "plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: failed to assign an IP address to container",
+            "none left for pods",
+        ),
+        (
+            "plugin type=\"cilium-cni\" failed (add): unable to allocate IP via local cilium agent: [POST /ipam] postIpamFailure: No more IPs available",
+            "none left for pods",
+        ),
+        ("no runtime for \"kata\" is configured", "handler of the RuntimeClass"),
+        ("failed to find runtime handler gvisor from runtime list map[runc:0x1]", "handler of the RuntimeClass"),
+        (
+            "network is not ready: container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:cni plugin not initialized",
+            "has not configured the node",
+        ),
+        (
+            "failed to setup network for sandbox \"1\": failed to find plugin \"loopback\" in path [/opt/cni/bin]",
+            "install the CNI plugin",
+        ),
+        (
+            "plugin type=\"calico\" failed (add): error getting ClusterInformation: connection is unauthorized: Unauthorized",
+            "does not accept its token",
+        ),
+        (
+            "plugin type=\"flannel\" failed (add): loadFlannelSubnetEnv failed: open /run/flannel/subnet.env: no such file or directory",
+            "pod of the network plugin",
+        ),
+        ("failed to get sandbox image \"registry.k8s.io/pause:3.10\": failed to pull image", "sandbox image"),
+        (
+            "expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods\"",
+            "cgroup driver",
+        ),
+        ("failed to reserve sandbox name \"agent-x\": name is reserved for \"1\"", "does not answer in time"),
+        ("mkdir /run/containerd/io: no space left on device", "free disk space"),
+        ("something new", "check the container runtime"),
+    ];
+    for reason in ["FailedCreatePodSandBox", "NetworkNotReady"] {
+        hold(
+            &rows,
+            |said| {
+                creating().event(
+                    "Pod",
+                    "agent-x",
+                    reason,
+                    &format!("Failed to create pod sandbox: rpc error: {said}"),
+                    "11:59:00",
+                )
+            },
+            R::SandboxFailed,
+        );
+    }
+}
+
+#[test]
+fn a_volume_gets_advice_by_what_is_said() {
+    let volumes = json!({"volumes": [{"name": "v", "configMap": {"name": "settings", "items": [{"key": "b", "path": "b"}]}},
+        {"name": "s", "secret": {"secretName": "token"}}]});
+    let rows = [
+        (
+            "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /etc/machine-id is not a file",
+            "create the file /etc/machine-id on such nodes",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /dev/fuse is not a character device, it's a directory",
+            "/dev/fuse is a directory on such nodes",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed, /run/a.sock is not a socket file, unable to determine its type: no such file",
+            "create the socket file /run/a.sock",
+        ),
+        ("Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) agent-y", "access mode allows one"),
+        (
+            "Waiting for detach for volume \"pvc-1\" Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node",
+            "access mode allows one",
+        ),
+        ("MountVolume.SetUp failed for volume \"v\" : configmap \"settings\" not found", "create configmap settings"),
+        ("MountVolume.SetUp failed for volume \"s\" : secret \"token\" not found", "create secret token"),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : configmap references non-existent config key: b",
+            "add key b to configmap settings",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"s\" : references non-existent secret key: ca",
+            "add key ca to secret token",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : object \"default\"/\"settings\" not registered",
+            "reaches the API server",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : mkdir /opt/agent: read-only file system",
+            "immutable operating system",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"nfs\" : mount failed: exit status 32 mount.nfs: access denied by server while mounting a:/b",
+            "allow the node on the file server",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"nfs\" : mount: bad option; for several filesystems (e.g. nfs, cifs) you might need a /sbin/mount.<type> helper program.",
+            "install on the node",
+        ),
+        ("MountVolume.SetUp failed for volume \"nfs\" : mount.nfs: Connection timed out", "reaches the file server"),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: wrong fs type, bad option, bad superblock",
+            "install on the node",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : applyFSGroup failed for vol 1: lchown /a: operation not permitted",
+            "fsGroup",
+        ),
+        (
+            "AttachVolume.Attach failed for volume \"pvc-1\" : timed out waiting for external-attacher of ebs.csi.aws.com CSI driver to attach volume vol-1",
+            "attaches volumes",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"s\" : failed to get secretproviderclass default/edge, error: not found",
+            "create the object",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"s\" : driver name smb.csi.k8s.io not found in the list of registered CSI drivers",
+            "find the DaemonSet of CSI driver smb.csi.k8s.io",
+        ),
+        (
+            "AttachVolume.Attach failed for volume \"pvc-1\" : CSINode n does not contain driver ebs.csi.aws.com",
+            "find the DaemonSet of CSI driver ebs.csi.aws.com",
+        ),
+        ("something new", "check the volume"),
+    ];
+    for reason in ["FailedMount", "FailedAttachVolume", "FailedMapVolume"] {
+        let failing = |said: &str| {
+            // What is said of all volumes together has no cause.
+            creating().template(volumes.clone()).event("Pod", "agent-x", reason, said, "11:58:00").event("Pod", "agent-x", "FailedMount",
+                "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[]: timed out waiting for the condition", "11:59:00")
+        };
+        hold(&rows, failing, R::MountFailed);
+    }
+    let reason = first(creating().event("Pod", "agent-x", "FailedMount", rows[0].0, "11:59:00"));
+    assert!(
+        command(&reason).starts_with("kubectl edit ds")
+            && !reason.fix.advice.contains("claim")
+            && !reason.fix.advice.contains("driver")
+    );
+    // Volumes are mounted before images are pulled.
+    let later = waiting("ImagePullBackOff", "Back-off pulling image \"agent:2\": ErrImagePull: not found");
+    assert_eq!(first(later.event("Pod", "agent-x", "FailedMount", "timed out", "11:30:10")).code, R::ImagePullFailed);
+}
+
+#[test]
+fn the_daemon_set_of_a_driver_is_named_with_what_keeps_it_from_the_node() {
+    let plugin = |name: &str, spec: Value| {
+        let spec = json!({"selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}}, "spec": spec}});
+        DaemonSet::from_object(json!({"metadata": {"name": name, "namespace": "storage", "uid": name}, "spec": spec}))
+            .unwrap()
+    };
+    let registrar = json!([{"name": "driver", "image": "driver:1"}, {"name": "node-driver-registrar", "image": "r:2"}]);
+    let by_args = json!([{"name": "a", "image": "x:1", "args": ["--driver=secrets-store.csi.k8s.io"]}, {"name": "b", "image": "sig/csi-node-driver-registrar:2"}]);
+    let taint = json!({"key": "dedicated", "value": "apps", "effect": "NoSchedule"});
+    let driver = "secrets-store.csi.k8s.io";
+    for (daemon_sets, taints, part, edits) in [
+        (
+            vec![plugin("secrets-store-csi-driver", json!({"containers": registrar}))],
+            json!([taint]),
+            "add a toleration of dedicated=apps:NoSchedule to DaemonSet storage/secrets-store-csi-driver",
+            true,
+        ),
+        (
+            vec![
+                plugin("csi-ss", json!({"containers": by_args})),
+                plugin("ebs-csi-node", json!({"containers": registrar})),
+            ],
+            json!([taint]),
+            "DaemonSet storage/csi-ss",
+            true,
+        ),
+        (
+            vec![plugin("secrets-store-csi-driver", json!({"containers": registrar, "nodeSelector": {"pool": "x"}}))],
+            json!([]),
+            "make the node eligible for DaemonSet storage/secrets-store-csi-driver",
+            true,
+        ),
+        (
+            vec![plugin("secrets-store-csi-driver", json!({"containers": registrar}))],
+            json!([]),
+            "has no pod on the node",
+            false,
+        ),
+        // Which one it is, is not known.
+        (
+            vec![plugin("ebs-csi-node", json!({"containers": registrar}))],
+            json!([taint]),
+            "find the DaemonSet of CSI driver",
+            false,
+        ),
+        (Vec::new(), json!([taint]), "find the DaemonSet of CSI driver", false),
+    ] {
+        let said = format!(
+            "MountVolume.SetUp failed for volume \"s\" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver name {driver} not found in the list of registered CSI drivers"
+        );
+        let mut world = world()
+            .template(json!({"tolerations": [{"operator": "Exists"}]}))
+            .node("n", json!({"spec": {"taints": taints}}))
+            .unready_pod("agent-x", "n", json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), json!({}))
+            .event("Pod", "agent-x", "FailedMount", &said, "11:59:00");
+        world.snapshot.node_plugins = daemon_sets;
+        let reason = first(world);
+        assert!(reason.fix.advice.contains(part), "{part}: {}", reason.fix.advice);
+        assert_eq!(command(&reason).starts_with("kubectl edit ds -n storage"), edits, "{part}: {}", command(&reason));
+        assert!(
+            !reason.fix.advice.contains("configmap") && !command(&reason).contains("secrets "),
+            "{}",
+            reason.fix.advice
+        );
+    }
+}
+
+fn ended(reason: &str, exit_code: i32, message: &str) -> Value {
+    json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+        "lastState": {"terminated": {"exitCode": exit_code, "reason": reason, "message": message,
+            "startedAt": at("11:55:40"), "finishedAt": at("11:57:40")}}})
+}
+
+#[test]
+fn a_probe_that_kills_is_named_with_its_timeout() {
+    let probes = json!({"spec": {"containers": [{"name": "agent", "image": "agent:2",
+        "livenessProbe": {"timeoutSeconds": 1}, "startupProbe": {"timeoutSeconds": 5}}]}});
+    let slow = "Liveness probe failed: command timed out: \"/probe\" timed out after 1s";
+    let refused =
+        "Liveness probe failed: Get \"http://10.0.0.9:80/\": dial tcp 10.0.0.9:80: connect: connection refused";
+    let startup = "Startup probe failed: HTTP probe failed with statuscode: 503";
+    for (exit_code, killing, unhealthy, time, expected) in [
+        (
+            137,
+            Some("Container agent failed liveness probe, will be restarted"),
+            slow,
+            "11:57:30",
+            Some(("liveness probe fails (timeoutSeconds: 1)", "raise timeoutSeconds")),
+        ),
+        // An overview has no events of type Normal.
+        (137, None, slow, "11:57:30", Some(("liveness probe fails (timeoutSeconds: 1)", "raise timeoutSeconds"))),
+        (143, None, refused, "11:57:30", Some(("liveness", "correct the liveness probe"))),
+        (0, None, refused, "11:57:30", Some(("liveness", "correct the liveness probe"))),
+        (137, None, startup, "11:57:35", Some(("startup probe fails (timeoutSeconds: 5)", "failureThreshold"))),
+        (
+            2,
+            Some("Container agent failed startup probe, will be restarted"),
+            startup,
+            "11:57:35",
+            Some(("startup", "failureThreshold")),
+        ),
+        // It has failed a probe before, and ended of its own accord.
+        (1, None, slow, "11:57:30", None),
+        (137, None, slow, "11:30:00", None),
+        (137, None, "Readiness probe failed: HTTP 503", "11:57:30", None),
+    ] {
+        let mut world = plain().unready_pod("agent-x", "n", ended("Error", exit_code, ""), probes.clone()).event(
+            "Pod",
+            "agent-x",
+            "Unhealthy",
+            unhealthy,
+            time,
+        );
+        if let Some(killing) = killing {
+            world = world.event("Pod", "agent-x", "Killing", killing, time);
+        }
+        world
+            .snapshot
+            .events
+            .iter_mut()
+            .for_each(|event| event.involved_object.field_path = "spec.containers{agent}".to_owned());
+        let coverage = world.coverage();
+        let reason = &coverage.nodes[0].reasons[0];
+        let Some((message, advice)) = expected else {
+            assert_eq!(reason.code, R::CrashLooping, "{unhealthy} {time}");
+            continue;
+        };
+        assert_eq!(reason.code, R::LivenessFailing, "{unhealthy}");
+        assert!(
+            reason.message.contains(message) && reason.fix.advice.contains(advice),
+            "{}: {}",
+            reason.message,
+            reason.fix.advice
+        );
+        assert!(!reason.fix.advice.contains("read the log"), "{}", reason.fix.advice);
+        assert_eq!(coverage.groups[0].message, reason.message);
+    }
+}
+
+#[test]
+fn a_node_without_memory_is_told_from_a_limit_that_is_reached() {
+    let container = |limit: Value| json!({"spec": {"containers": [{"name": "agent", "image": "agent:2", "resources": {"limits": limit}}]}});
+    let pressure = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "MemoryPressure", "status": "True"}]}});
+    let limited = || container(json!({"memory": "64Mi"}));
+    for (reason, node, pod, oom_at, message, shows_node) in [
+        ("OOMKilled", json!({}), limited(), None, "memory limit 64Mi", false),
+        (
+            "OOMKilled",
+            json!({}),
+            json!({"spec": {"resources": {"limits": {"memory": "1Gi"}}}}),
+            None,
+            "memory limit of the pod 1Gi",
+            false,
+        ),
+        ("OOMKilled", json!({}), container(json!({})), None, "no memory limit", false),
+        ("OOMKilled", json!({}), limited(), Some("11:57:39"), "the node ran out of memory (SystemOOM", true),
+        ("OOMKilled", json!({}), container(json!({})), Some("11:57:39"), "the node ran out of memory (SystemOOM", true),
+        ("Error", json!({}), container(json!({})), Some("11:57:39"), "the node ran out of memory (SystemOOM", true),
+        ("OOMKilled", pressure.clone(), limited(), None, "MemoryPressure=True", true),
+        ("OOMKilled", json!({}), limited(), Some("11:10:00"), "memory limit 64Mi", false),
+    ] {
+        let mut world = world().node("n", node).unready_pod("agent-x", "n", ended(reason, 137, ""), pod);
+        if let Some(time) = oom_at {
+            world =
+                world.event("Node", "n", "SystemOOM", "System OOM encountered, victim process: agent, pid: 7", time);
+            let about = &mut world.snapshot.events[0].involved_object;
+            (about.uid, about.namespace) = ("n".to_owned(), String::new());
+        }
+        let reason = first(world);
+        assert!(reason.code == R::OOMKilled && reason.message.contains(message), "{}", reason.message);
+        assert_eq!(command(&reason) == "kubectl describe node n", shows_node, "{}", command(&reason));
+    }
+}
+
+#[test]
+fn what_never_ran_has_no_log() {
+    for (reason, message, advice, command_part) in [
+        (
+            "StartError",
+            "failed to create containerd task: exec: \"/app\": exec format error: unknown",
+            "or build it for",
+            "edit",
+        ),
+        (
+            "StartError",
+            "exec: \"agentd\": executable file not found in $PATH: unknown",
+            "does not have this file",
+            "edit",
+        ),
+        ("ContainerCannotRun", "exec: \"/app\": permission denied", "executable in the image", "edit"),
+        ("Error", "exec /usr/bin/agent: exec format error", "or build it for", "edit"),
+        ("Error", "panic: nil", "read the log", "logs"),
+        ("Error", "exec: \"git\": executable file not found in $PATH", "read the log", "logs"),
+    ] {
+        let reason = first(plain().unready_pod("agent-x", "n", ended(reason, 128, message), json!({})));
+        assert!(
+            reason.code == R::CrashLooping && reason.fix.advice.contains(advice),
+            "{message}: {}",
+            reason.fix.advice
+        );
+        assert!(command(&reason).contains(command_part), "{}", command(&reason));
+    }
+}
+
+/// KEP-5532: the kubelet ends the other containers of the pod, too.
+#[test]
+fn the_container_that_ended_first_is_why_all_were_restarted() {
+    let rule = |operator: &str| json!([{"action": "RestartAllContainers", "exitCodes": {"operator": operator, "values": [42]}}]);
+    let end = |name: &str, exit_code: i32, time: &str| json!({"name": name, "restartCount": 1, "state": {"terminated": {"exitCode": exit_code, "reason": "Error", "startedAt": at("11:50:00"), "finishedAt": at(time)}}});
+    for (operator, ends, expected) in [
+        ("In", [end("trainer", 137, "11:59:56"), end("watcher", 42, "11:59:56")], vec!["watcher"]),
+        ("In", [end("trainer", 143, "11:59:59"), end("watcher", 42, "11:59:56")], vec!["watcher"]),
+        ("NotIn", [end("trainer", 137, "11:59:56"), end("watcher", 7, "11:59:56")], vec!["watcher"]),
+        // It has crashed before.
+        ("In", [end("trainer", 1, "11:58:00"), end("watcher", 42, "11:59:56")], vec!["trainer"]),
+        ("In", [end("trainer", 1, "11:59:56"), end("watcher", 7, "11:59:56")], vec!["trainer"]),
+        ("NotIn", [end("trainer", 1, "11:59:56"), end("watcher", 42, "11:59:56")], vec!["trainer"]),
+    ] {
+        let pod = json!({"spec": {"containers": [{"name": "trainer"}, {"name": "watcher", "restartPolicyRules": rule(operator)}]},
+            "status": {"containerStatuses": ends}});
+        let reasons = plain().unready_pod("agent-x", "n", json!({}), pod).only_node().reasons;
+        let named: Vec<&str> = reasons.iter().map(|reason| reason.message.split(' ').nth(1).unwrap()).collect();
+        assert_eq!(named, expected, "{reasons:?}");
+        let log = format!("kubectl logs -n default -c {} agent-x", expected[0]);
+        assert_eq!(command(&reasons[0]), log);
+    }
+    let removed = |name: &str| {
+        json!({"name": name, "restartCount": 1, "state": {"waiting": {"reason": "RestartingAllContainers", "message": "The container is removed"}},
+            "lastState": {"terminated": {"reason": "RestartingAllContainers", "exitCode": 137}}})
+    };
+    let pod = json!({"spec": {"containers": [{"name": "trainer"}, {"name": "watcher", "restartPolicyRules": rule("In")}]},
+        "status": {"containerStatuses": [removed("trainer"), removed("watcher")]}});
+    let reason = first(plain().unready_pod("agent-x", "n", json!({}), pod));
+    assert!(reason.message.contains("watcher ended") && !reason.message.contains("trainer"), "{}", reason.message);
+}
+
+const SELECTOR: &str = "node(s) didn't match Pod's node affinity/selector";
+
+#[test]
+fn a_scheduler_that_has_lost_a_node_is_to_be_restarted() {
+    let lost = format!(
+        "0/4 nodes are available: 3 {SELECTOR}. preemption: 0/4 nodes are available: 3 Preemption is not helpful for scheduling."
+    );
+    let filler = "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+    for (message, node, pod, advice) in [
+        (lost.as_str(), json!({}), json!({}), "restart kube-scheduler"),
+        (filler, json!({}), json!({}), "restart kube-scheduler"),
+        (&lost, json!({}), json!({"spec": {"schedulerName": "batch"}}), "restart batch"),
+        // A node that is not ready is not what a filter reads.
+        (
+            &lost,
+            json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
+            json!({}),
+            "restart kube-scheduler",
+        ),
+        (filler, json!({"metadata": {"creationTimestamp": at("11:56:50")}}), json!({}), "wait"),
+        (filler, json!({"metadata": {"creationTimestamp": at("11:59:00")}}), json!({}), "wait"),
+    ] {
+        let world = world()
+            .template(json!({"tolerations": [{"operator": "Exists"}]}))
+            .node("n", node)
+            .pending_pod("agent-x", "n", message, pod);
+        let node = world.only_node();
+        let reason = &node.reasons[0];
+        assert!(
+            reason.code == R::SchedulerRejected && reason.fix.advice.starts_with(advice),
+            "{message}: {}",
+            reason.fix.advice
+        );
+        let told = format!("{:?}", node.explanation.unwrap().scheduler_says);
+        assert!(!reason.message.contains("no longer true") && !told.contains("Some(false)"), "{told}");
+    }
+    let silent = first(plain().pending_pod("agent-x", "n", "", json!({"spec": {"schedulerName": "nobody"}})));
+    assert!(silent.message.starts_with("scheduler \"nobody\" has not tried"), "{}", silent.message);
+}
+
+#[test]
+fn a_surge_pod_that_cannot_be_beside_the_old_pod_needs_another_strategy() {
+    let surging = || {
+        plain().daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}}))
+    };
+    let requests = |resource: &str, amount: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {resource: amount}}}]});
+    let says = |reason: &str| {
+        format!(
+            "0/3 nodes are available: 1 {reason}, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
+        )
+    };
+    let old = |spec: Value| json!({"metadata": {"labels": {"controller-revision-hash": "hash1"}, "creationTimestamp": at("11:20:00")}, "spec": spec});
+    let itself = |key: &str| {
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "agent"}}}]}}})
+    };
+    let by_revision = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "agent"}}, "matchLabelKeys": ["controller-revision-hash"]}]}}});
+    let others = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}});
+    let anti = "node(s) didn't match pod anti-affinity rules";
+    for (reason, template, old_spec, new_spec, code, is_surge) in [
+        ("Insufficient cpu", json!({}), requests("cpu", "3"), requests("cpu", "3"), R::InsufficientResource, true),
+        (
+            "Insufficient memory",
+            json!({}),
+            requests("memory", "5Gi"),
+            requests("memory", "5Gi"),
+            R::InsufficientResource,
+            true,
+        ),
+        ("Insufficient cpu", json!({}), requests("cpu", "1"), requests("cpu", "3500m"), R::InsufficientResource, true),
+        ("Insufficient cpu", json!({}), requests("cpu", "1"), requests("cpu", "6"), R::NeverFits, false),
+        (anti, itself("kubernetes.io/hostname"), json!({}), json!({}), R::PodAffinityBlocked, true),
+        (
+            "node(s) didn't satisfy existing pods anti-affinity rules",
+            itself("topology.kubernetes.io/zone"),
+            json!({}),
+            json!({}),
+            R::PodAffinityBlocked,
+            true,
+        ),
+        (anti, by_revision, json!({}), json!({}), R::PodAffinityBlocked, false),
+        (anti, others, json!({}), json!({}), R::PodAffinityBlocked, false),
+        (
+            "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            json!({}),
+            json!({}),
+            json!({}),
+            R::VolumeUnsatisfiable,
+            true,
+        ),
+    ] {
+        let world = surging().template(template).pod("agent-old", "n", old(old_spec)).pending_pod(
+            "agent-new",
+            "n",
+            &says(reason),
+            json!({"spec": new_spec}),
+        );
+        let told = first(world);
+        assert_eq!(told.code, code, "{reason}: {}", told.message);
+        assert_eq!(
+            told.fix.advice.contains("use maxUnavailable instead of maxSurge"),
+            is_surge,
+            "{reason}: {}",
+            told.fix.advice
+        );
+        assert_eq!(
+            command(&told) == "kubectl ds set --max-unavailable 1 -n default --delete-surge-pods agent",
+            is_surge,
+            "{}",
+            command(&told)
+        );
+        assert!(!is_surge || !told.fix.advice.contains("priority"), "{}", told.fix.advice);
+    }
+    // Without surge there is no old pod to wait for.
+    let world = plain().other_pod("other-a", "n", json!({"spec": requests("cpu", "3")})).pending_pod(
+        "agent-x",
+        "n",
+        &says("Insufficient cpu"),
+        json!({"spec": requests("cpu", "3")}),
+    );
+    assert!(!first(world).fix.advice.contains("maxSurge"));
+}

@@ -1,0 +1,271 @@
+//! Why a container cannot be created or started, by what the kubelet and the container runtime say.
+
+use super::cause::{Cause, Mends, cause};
+use super::containers::Role;
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, Origin, TemplatePart, edit};
+use super::images::other_platform;
+use super::sentence::Sentence;
+use crate::model::pod::{Container, ContainerStatus, Pod};
+use crate::report::fix::Command;
+use crate::report::reason::ReasonCode;
+
+/// What a mount that is not shared needs.
+const SHARE_MOUNT: &str = "make it a shared mount on the node";
+
+/// What the kubelet and container runtimes say of containers that they cannot create or start.
+///
+/// The kubelet's own words are those of `generateContainerConfig` and its callers, pkg/kubelet/kuberuntime/kuberuntime_container.go,
+/// `verifyRunAsNonRoot`, security_context_others.go, and `makeMounts`, pkg/kubelet/kubelet_pods.go, release 1.37.2; the others are
+/// those of containerd 1.7 and 2, CRI-O and runc.
+const CAUSES: &[Cause] = &[
+    cause(Mends::Host, &["not a shared mount", "not a shared or slave mount"], SHARE_MOUNT),
+    cause(
+        Mends::Placement,
+        &["exec format error", "does not match the host operating system", "cannot be used on this platform"],
+        "",
+    ),
+    cause(
+        Mends::Template,
+        &["runasnonroot", "verify user is non-root", "image will run as root"],
+        "set securityContext.runAsUser to a user ID other than 0, or use an image whose user is not root",
+    ),
+    cause(
+        Mends::Template,
+        &["unable to find user", "unable to find group", "no matching entries in passwd file"],
+        "correct the user: the image does not have it; a numeric runAsUser needs no entry there",
+    ),
+    cause(
+        Mends::Template,
+        &["no command specified", "no command or entrypoint"],
+        "set command in the template: the image has none",
+    ),
+    cause(
+        Mends::Template,
+        &["executable file not found", "exec: …: no such file or directory", "exec: … not found"],
+        "correct the command: the image does not have this file",
+    ),
+    cause(
+        Mends::Template,
+        &["exec: …: permission denied", "exec: … is a directory"],
+        "correct the command, or make the file executable in the image: its user may not execute it",
+    ),
+    cause(
+        Mends::Template,
+        &["chdir to cwd", "working directory"],
+        "correct workingDir: the user of the container cannot change to it",
+    ),
+    cause(
+        Mends::Cluster,
+        &[
+            "failed to sync configmap cache",
+            "failed to sync secret cache",
+            "not registered",
+            "services have not yet been read",
+        ],
+        "wait; if it persists, check that the kubelet of the node reaches the API server",
+    ),
+    cause(
+        Mends::Template,
+        &["mount a directory onto a file", "mounting … not a directory", "mounting … is a directory"],
+        "correct the mount: one of the paths is a directory, and the other is a file",
+    ),
+    cause(
+        Mends::Template,
+        &["subpath"],
+        "correct subPath: it must be a relative path that exists, or may be created, in the volume",
+    ),
+    cause(
+        Mends::Template,
+        &["read-only file system"],
+        "mount a volume at the path: the file system that it is on is read-only",
+    ),
+    cause(
+        Mends::Host,
+        &["apparmor", "seccomp"],
+        "install the profile on the node, or correct it in the securityContext",
+    ),
+    cause(
+        Mends::Template,
+        &["memory limit too low", "oom-killed (memory limit", "container init was oom-killed"],
+        "raise the memory limit: the container does not start with so little",
+    ),
+    cause(
+        Mends::Host,
+        &["nvidia-container-cli", "nvidia-container-runtime", "cdi device", "nvml"],
+        "check the GPU driver and the container toolkit on the node",
+    ),
+    cause(
+        Mends::Host,
+        &["gathering device information", "no such device", "not a device node"],
+        "check why the node does not have the device, or exclude such nodes with a nodeSelector",
+    ),
+    cause(
+        Mends::Node,
+        &["no space left on device", "disk quota exceeded"],
+        "free disk space on the node, such as that of unused images, or enlarge its disk",
+    ),
+    cause(
+        Mends::Node,
+        &["too many open files", "resource temporarily unavailable", "cannot allocate memory"],
+        "check the limits of the node: it is out of memory, process IDs or open files",
+    ),
+    cause(
+        Mends::Node,
+        &["cgroup"],
+        "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
+    ),
+    cause(
+        Mends::Node,
+        &["failed to reserve container name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
+        "check the container runtime of the node and its disk: it does not answer in time",
+    ),
+    cause(Mends::Template, &["lifecycle hook", "poststarthook"], "correct the postStart hook in the template"),
+];
+
+/// Finds a container that cannot be created or started.
+pub fn creation_failed(
+    subject: &Subject,
+    pod: &Pod,
+    (role, container, status): (Role, &Container, &ContainerStatus),
+) -> Option<Finding> {
+    let waiting = status.state.waiting.as_ref()?;
+    let failed = matches!(
+        waiting.reason.as_str(),
+        "CreateContainerConfigError"
+            | "CreateContainerError"
+            | "RunContainerError"
+            | "PreCreateHookError"
+            | "PreStartHookError"
+            | "PostStartHookError"
+    );
+    if !failed {
+        return None;
+    }
+    let said = waiting.message.trim();
+    let mut message = Sentence::from(format!("{} {}: {}", role.noun(), container.name, waiting.reason));
+    if !said.is_empty() {
+        message = message.words(": ").value(said);
+    }
+    let (origin, (advice, command)) = match Missing::of(said) {
+        Some(missing) => {
+            let show = missing.show(&subject.daemon_set.metadata.namespace);
+            (Origin::Template(missing.part()), (missing.advice(), show))
+        }
+        None => {
+            let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
+            let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
+                // The same template runs on other nodes.
+                Mends::Host if runs_elsewhere(subject, pod) > 0 => Origin::Node,
+                mends => mends.origin(TemplatePart::Anything),
+            };
+            (origin, remedy(subject, pod, said, cause))
+        }
+    };
+    let finding = Finding::new(ReasonCode::ContainerConfigError, message.apart(&advice), advice);
+    Some(finding.with_origin(origin).with_command(command))
+}
+
+/// Returns what to do about a container that the runtime could not start, by the message of its end; `None` if it has run.
+pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> Option<(String, Command)> {
+    let cause = Cause::of(CAUSES, said);
+    match reason {
+        "StartError" | "ContainerCannotRun" => Some(remedy(subject, pod, said, cause)),
+        // A shell says it of the program that it was to become.
+        _ => cause.filter(|_| said.contains("exec format error")).map(|cause| remedy(subject, pod, said, Some(cause))),
+    }
+}
+
+fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (String, Command) {
+    let edit = || edit(subject.daemon_set);
+    let describe_node = || Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
+    let Some(cause) = cause else {
+        return match runs_elsewhere(subject, pod) {
+            0 => ("read the message, and correct in the template what it names".to_owned(), edit()),
+            nodes => {
+                let nodes = if nodes == 1 { "another node".to_owned() } else { format!("{nodes} other nodes") };
+                (format!("compare the node with others: the same pod runs on {nodes}"), describe_node())
+            }
+        };
+    };
+    match cause.mends {
+        Mends::Placement => (other_platform(subject, pod), edit()),
+        Mends::Template | Mends::Object => (cause.advice.to_owned(), edit()),
+        Mends::Node | Mends::Host | Mends::Cluster if cause.advice == SHARE_MOUNT => {
+            (shared_mount(said), describe_node())
+        }
+        Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), describe_node()),
+    }
+}
+
+/// Returns what a mount with `mountPropagation` needs on the node (`ensureShared`, containerd pkg/cri/opts, and CRI-O,
+/// server/container_create_linux.go): that the file system that the path is on is a shared mount.
+fn shared_mount(said: &str) -> String {
+    let quoted = |words: &str| super::cause::quoted_after(said, words);
+    let is_plain = |path: &&str| path.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'));
+    let mount = quoted("is mounted on").filter(|path| path.starts_with('/')).filter(is_plain).unwrap_or("/");
+    format!(
+        "on such nodes, run `mount --make-rshared {mount}`, or set MountFlags=shared in the systemd unit of the container runtime"
+    )
+}
+
+/// Returns on how many other nodes a pod with the same containers runs.
+fn runs_elsewhere(subject: &Subject, pod: &Pod) -> usize {
+    subject.pods().filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers).count()
+}
+
+/// A ConfigMap or Secret that does not exist, or a key that it does not have.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Missing<'m> {
+    kind: &'static str,
+    name: &'m str,
+    key: Option<&'m str>,
+}
+
+impl<'m> Missing<'m> {
+    /// Returns what the kubelet did not find: `secret "token" not found`, or `couldn't find key ca in ConfigMap monitoring/trust`.
+    pub fn of(message: &'m str) -> Option<Self> {
+        let kinds = [("configmap", "ConfigMap"), ("secret", "Secret")];
+        kinds.into_iter().find_map(|(kind, title)| {
+            let object = || {
+                let (_, rest) = message.split_once(kind)?;
+                let (name, rest) = rest.strip_prefix(" \"")?.split_once('"')?;
+                rest.trim_start().starts_with("not found").then_some(Missing { kind, name, key: None })
+            };
+            let key = || {
+                let (key, rest) = message.split_once("couldn't find key ")?.1.split_once(" in ")?;
+                let (_, name) = rest.strip_prefix(title)?.trim().split_once('/')?;
+                Some(Missing { kind, name: name.split_whitespace().next()?, key: Some(key) })
+            };
+            object().or_else(key)
+        })
+    }
+
+    /// Returns a key that a ConfigMap or Secret does not have.
+    pub fn key(kind: &'static str, name: &'m str, key: &'m str) -> Self {
+        Missing { kind, name, key: Some(key) }
+    }
+
+    /// Returns the part of the template that needs it.
+    pub fn part(&self) -> TemplatePart {
+        let kind = if self.kind == "secret" { "Secret" } else { "ConfigMap" };
+        TemplatePart::Object { kind, name: self.name.to_owned(), key: self.key.map(str::to_owned) }
+    }
+
+    /// Returns what to do.
+    pub fn advice(&self) -> String {
+        let Missing { kind, name, key } = self;
+        match key {
+            Some(key) => format!("add key {key} to {kind} {name}, or correct the key in the template"),
+            None => format!("create {kind} {name}, or correct its name in the template"),
+        }
+    }
+
+    /// Returns the command that shows which there are.
+    pub fn show(&self, namespace: &str) -> Command {
+        match self.key {
+            Some(_) => Command::kubectl(&["describe", self.kind]).namespace(namespace).name(self.name),
+            None => Command::kubectl(&["get", self.kind]).namespace(namespace),
+        }
+    }
+}

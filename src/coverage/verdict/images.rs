@@ -1,0 +1,351 @@
+//! Why an image cannot be pulled, by what the kubelet and the container runtime say: the image of a container, or of a volume.
+
+use std::collections::BTreeSet;
+
+use super::cause::{Cause, Mends, cause};
+use super::containers::Role;
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, TemplatePart, describe_pod, edit};
+use super::sentence::Sentence;
+use crate::model::event::Event;
+use crate::model::pod::{Container, ContainerStatus, Pod};
+use crate::model::template::Template;
+use crate::report::fix::Command;
+use crate::report::reason::ReasonCode;
+
+/// The advice for a registry that asks for credentials.
+const ADD_CREDENTIALS: &str = "add imagePullSecrets with credentials for the registry";
+
+/// What failed pulls say.
+///
+/// The kubelet's own words are those of `EnsureImageExists` and `evalCRIPullErr`, pkg/kubelet/images/image_manager.go, release
+/// 1.37.2; the others are those of containerd 1.7 and 2, CRI-O with containers/image, and registries of the distribution
+/// specification.
+const CAUSES: &[Cause] = &[
+    cause(
+        Mends::Template,
+        &["is not present with pull policy of never", "errimageneverpull"],
+        "load the image onto the node, or set imagePullPolicy: IfNotPresent in the template",
+    ),
+    cause(
+        Mends::Template,
+        &["short-name … did not resolve", "short name mode is enforcing"],
+        "write the image with the host name of its registry: the container runtime does not search registries for short names",
+    ),
+    cause(
+        Mends::Template,
+        &["couldn't parse image", "invalid reference format", "invalidimagename", "must be lowercase"],
+        "correct the name of the image: it is not a valid reference",
+    ),
+    cause(
+        Mends::Cluster,
+        &[
+            "signature validation failed",
+            "signaturevalidationfailed",
+            "source image rejected",
+            "signature was required",
+            "no signature exists",
+        ],
+        "sign the image as the signature policy of the nodes demands, or change that policy",
+    ),
+    cause(
+        Mends::Node,
+        &["no space left on device", "disk quota exceeded"],
+        "free disk space on the node, such as that of unused images, or enlarge its disk",
+    ),
+    cause(
+        Mends::Node,
+        &["read-only file system", "input/output error", "structure needs cleaning"],
+        "check the disk of the node: the container runtime cannot write to it",
+    ),
+    cause(
+        Mends::Placement,
+        &[
+            "no match for platform",
+            "no matching manifest for",
+            "no image found in image index for",
+            "no image found in manifest list for",
+            "no supported platform found in manifest list",
+            "does not match the specified platform",
+            "cannot be used on this platform",
+            "does not match the host operating system",
+        ],
+        "",
+    ),
+    cause(
+        Mends::Node,
+        &["dial unix", "containerd.sock", "crio.sock", "imageinspecterror"],
+        "check the container runtime of the node: the kubelet does not reach it",
+    ),
+    cause(
+        Mends::Cluster,
+        &["proxyconnect", "proxy authentication required"],
+        "check the proxy, and the proxy settings of the container runtime on the node (HTTPS_PROXY, NO_PROXY)",
+    ),
+    cause(
+        Mends::Cluster,
+        &["no such host", "dial tcp: lookup", "server misbehaving", "name resolution", "name or service not known"],
+        "check the DNS servers of the node, and the host name of the registry",
+    ),
+    cause(
+        Mends::Cluster,
+        &["certificate has expired or is not yet valid"],
+        "renew the certificate of the registry, or correct the clock of the node",
+    ),
+    cause(
+        Mends::Cluster,
+        &["x509: certificate is valid for", "x509: cannot validate certificate for", "common name field"],
+        "correct the certificate of the registry: it is not for this host name",
+    ),
+    cause(
+        Mends::Host,
+        &["x509:", "unknown authority", "tls: failed to verify certificate", "self-signed certificate"],
+        "add the CA of the registry to the certificates that the container runtime of the node trusts",
+    ),
+    cause(
+        Mends::Host,
+        &["server gave http response to https client", "first record does not look like a tls handshake"],
+        "configure the registry as one without TLS in the container runtime of the node, or serve it with TLS",
+    ),
+    cause(
+        Mends::Cluster,
+        &["pull qps exceeded"],
+        "wait: the kubelet limits how often it pulls (registryPullQPS and registryBurst in its configuration)",
+    ),
+    cause(
+        Mends::Cluster,
+        &["toomanyrequests", "too many requests", "rate limit", "status code 429"],
+        "wait until the rate limit of the registry resets; to stay below it, pull through a mirror",
+    ),
+    cause(
+        Mends::Cluster,
+        &["500 internal server error", "502 bad gateway", "503 service unavailable", "504 gateway"],
+        "check the registry: it answers with an error of its own",
+    ),
+    cause(
+        Mends::Cluster,
+        &[
+            "connection refused",
+            "connection reset",
+            "connection timed out",
+            "i/o timeout",
+            "tls handshake timeout",
+            "no route to host",
+            "network is unreachable",
+            "deadline exceeded",
+            "request canceled while waiting for connection",
+            "client.timeout",
+            "registry is unavailable",
+            "registryunavailable",
+        ],
+        "check that the registry is up, and that the node reaches it: routes, firewall, proxy",
+    ),
+    cause(
+        Mends::Template,
+        &["repository does not exist or may require"],
+        "correct the name of the image; if its repository is private, add imagePullSecrets with credentials for the registry",
+    ),
+    cause(
+        Mends::Template,
+        &[
+            "401 unauthorized",
+            "403 forbidden",
+            "unauthorized:",
+            "authentication required",
+            "may require authorization",
+            "no basic auth credentials",
+            "access to the resource is denied",
+            "insufficient_scope",
+            "authorization failed",
+            "invalid username/password",
+            "not authorized",
+            "access denied",
+            "permission … denied",
+        ],
+        ADD_CREDENTIALS,
+    ),
+    cause(
+        Mends::Template,
+        &["name unknown", "name_unknown", "repository name not known", "repository does not exist"],
+        "correct the repository in the name of the image: the registry does not have it",
+    ),
+    cause(
+        Mends::Template,
+        &["no longer supported since containerd", "unsupported manifest media type", "unsupported media type"],
+        "build and push the image again: the container runtime does not support the format of its manifest",
+    ),
+    cause(
+        Mends::Template,
+        &["manifest unknown", "manifest_unknown", "not found", "no such manifest", "deleted or has expired"],
+        "correct the tag or digest of the image, or push it: the registry does not have it",
+    ),
+];
+
+/// Returns whether a container waits for this reason because its image cannot be pulled.
+pub(crate) fn is_image_pull_failure(reason: &str) -> bool {
+    matches!(
+        reason,
+        "ErrImagePull"
+            | "ImagePullBackOff"
+            | "InvalidImageName"
+            | "ErrImageNeverPull"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+            | "SignatureValidationFailed"
+    )
+}
+
+/// Finds an image that cannot be pulled.
+pub fn image_pull_failed(
+    subject: &Subject,
+    pod: &Pod,
+    (role, container, status): (Role, &Container, &ContainerStatus),
+    events: &[&Event],
+) -> Option<Finding> {
+    let waiting = status.state.waiting.as_ref().filter(|waiting| is_image_pull_failure(&waiting.reason))?;
+    let volumes = image_volumes(subject, pod);
+    let volume = volume_of(&volumes, &waiting.message, &container.image);
+    let image = volume.map_or(container.image.as_str(), |(_, reference)| reference);
+    let what = match volume {
+        Some((volume, _)) => format!("volume {volume}"),
+        None => format!("{} {}", role.noun(), container.name),
+    };
+    let said = said(&waiting.message, image, events);
+    let mut message = Sentence::from(format!("{what}: cannot pull {image} (")).value(&waiting.reason).words(")");
+    if !said.is_empty() {
+        message = message.words(": ").value(said);
+    }
+    // The reason tells it, too, if the message does not.
+    let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
+    let advice = match cause {
+        Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
+        Some(cause) if cause.advice == ADD_CREDENTIALS => {
+            missing_pull_secrets(events).unwrap_or(cause.advice.to_owned())
+        }
+        Some(cause) => cause.advice.to_owned(),
+        None if said.is_empty() => "look at the events of the pod".to_owned(),
+        None => {
+            "read the message of the container runtime; on the node, `crictl pull` shows whether it persists".to_owned()
+        }
+    };
+    let origin = cause.map_or(Mends::Template, |cause| cause.mends).origin(TemplatePart::Image(image.to_owned()));
+    let finding = |message: Sentence, advice: String| {
+        Finding::new(ReasonCode::ImagePullFailed, message.apart(&advice), advice).with_origin(origin.clone())
+    };
+    let node = Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
+    Some(match cause.map(|cause| cause.mends) {
+        Some(Mends::Node | Mends::Host) => finding(message, advice).with_command(node),
+        Some(Mends::Cluster) => finding(message, advice),
+        mends => {
+            let message = match image_of_revision(subject, image) {
+                Some(revision) => message.words(format!("; revision {revision} changed the image")),
+                None => message,
+            };
+            let command = if mends.is_some() { edit(subject.daemon_set) } else { describe_pod(pod) };
+            finding(message, advice).with_command(command)
+        }
+    })
+}
+
+/// Returns why a pull failed, in the words of the container runtime: what follows the image in the message of the back-off, or else
+/// in the last event of a failed pull.
+fn said<'m>(message: &'m str, image: &str, events: &[&'m Event]) -> &'m str {
+    let message = message.trim();
+    let cause = match message.strip_prefix("Back-off pulling image ") {
+        Some(rest) => rest.split_once(": ").map_or("", |(_, cause)| cause),
+        None => message,
+    };
+    let failed = || {
+        let failed = events.iter().filter(|event| event.reason == "Failed" || event.reason == "ErrImageNeverPull");
+        let mut about_image = failed.map(|event| event.message.trim()).filter(|said| names(said, image));
+        about_image.find(|said| said.starts_with("Failed to pull image ") || said.starts_with("Container image "))
+    };
+    Some(cause).filter(|cause| !cause.is_empty()).or_else(failed).unwrap_or_default()
+}
+
+/// Returns the volumes that are images, by name, with the reference of each, in the template of the pod.
+fn image_volumes<'s>(subject: &'s Subject, pod: &Pod) -> Vec<(&'s str, &'s str)> {
+    let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array();
+    let image =
+        |volume: &'s serde_json::Value| Some((volume["name"].as_str()?, volume["image"]["reference"].as_str()?));
+    volumes.into_iter().flatten().filter_map(image).collect()
+}
+
+/// Returns the template that a pod was created from, or the live one if that is not known.
+pub fn template_of<'s>(subject: &'s Subject, pod: &Pod) -> &'s Template {
+    let revision = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
+    revision.filter(|template| !template.value()["spec"].is_null()).unwrap_or(&subject.revisions.live)
+}
+
+/// Returns the volume whose image a message is about, unless it is about that of the container: a container fails with the message
+/// of the volume that it mounts (`toKubeContainerImageVolumes`, pkg/kubelet/kuberuntime/kuberuntime_manager.go, release 1.37.2).
+fn volume_of<'v>(volumes: &[(&'v str, &'v str)], message: &str, image: &str) -> Option<(&'v str, &'v str)> {
+    let named = volumes.iter().copied().filter(|(_, reference)| *reference != image && names(message, reference));
+    let longest = named.max_by_key(|(_, reference)| reference.len())?;
+    (!names(message, image) || image.len() < longest.1.len()).then_some(longest)
+}
+
+/// Returns whether a message names an image, which the container runtime may write with its registry and tag.
+fn names(message: &str, image: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    !image.is_empty()
+        && message
+            .match_indices(image)
+            .any(|(at, _)| !message[..at].ends_with(is_part) && !message[at + image.len()..].starts_with(is_part))
+}
+
+/// Returns what to do about an image that has no build for the platform of a node, or whose programs are not for it.
+pub fn other_platform(subject: &Subject, pod: &Pod) -> String {
+    let label = |node: &str, key: &str| subject.index.node(node)?.metadata.labels.get(key).cloned();
+    let works_on = |key: &str| -> BTreeSet<String> {
+        let working = subject.pods().filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers);
+        working.filter_map(|pod| label(&pod.spec.node_name, key)).collect()
+    };
+    let (os, arch) = ("kubernetes.io/os", "kubernetes.io/arch");
+    let here = [os, arch].map(|key| label(&pod.spec.node_name, key));
+    let platform = here.iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/");
+    for (key, here) in [os, arch].into_iter().zip(here) {
+        let others: Vec<String> = works_on(key).into_iter().collect();
+        if let ([other], true) = (others.as_slice(), here.as_ref().is_some_and(|here| !others.contains(here))) {
+            return format!(
+                "the image is not for {platform}: add nodeSelector {key}: {other} to the template, or build it for {platform}"
+            );
+        }
+    }
+    match platform.as_str() {
+        "" => format!(
+            "the image is not for the platform of the node: exclude such nodes by {os} or {arch}, or build it for them"
+        ),
+        _ if platform.starts_with("windows") => {
+            format!(
+                "the image is not for {platform}: add nodeSelector {os}: linux to the template, or build it for {platform}"
+            )
+        }
+        _ => {
+            format!("the image is not for {platform}: exclude such nodes by {os} or {arch}, or build it for {platform}")
+        }
+    }
+}
+
+/// Returns what to do if the kubelet could not read a Secret with credentials.
+///
+/// The event is that of `getPullSecretsForPod`, pkg/kubelet/kubelet_pods.go, and its caller, release 1.37.2.
+fn missing_pull_secrets(events: &[&Event]) -> Option<String> {
+    let event = events.iter().find(|event| event.reason == "FailedToRetrieveImagePullSecret")?;
+    let (_, rest) = event.message.split_once('(')?;
+    let (secrets, _) = rest.split_once(')')?;
+    Some(format!("create the missing Secret of imagePullSecrets, or correct its name: {secrets}"))
+}
+
+/// Returns the current revision if it has brought an image, and the one that works without it.
+fn image_of_revision(subject: &Subject, image: &str) -> Option<i64> {
+    let revisions = &subject.revisions;
+    let has_it = |template: &Template| {
+        let lists = ["containers", "initContainers", "volumes"].into_iter();
+        let lists = lists.filter_map(|list| template.value()["spec"][list].as_array());
+        lists.flatten().any(|it| it["image"] == image || it["image"]["reference"] == image)
+    };
+    let current = revisions.current().filter(|_| has_it(&revisions.live))?;
+    revisions.proven().filter(|(_, template)| !has_it(template))?;
+    Some(current.number())
+}

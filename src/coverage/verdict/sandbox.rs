@@ -1,0 +1,122 @@
+//! Why the sandbox of a pod cannot be created, by the events of the kubelet.
+
+use super::cause::{Cause, Mends, cause};
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, TemplatePart};
+use super::sentence::Sentence;
+use crate::model::event::Event;
+use crate::model::pod::Pod;
+use crate::report::fix::Command;
+use crate::report::reason::ReasonCode;
+
+/// What container runtimes and network plugins say of sandboxes that they cannot create: containerd 1.7 and 2, CRI-O, runc, and the
+/// plugins of containernetworking, AWS, Azure, Calico, Cilium and Flannel.
+const CAUSES: &[Cause] = &[
+    cause(
+        Mends::Object,
+        &["no runtime for … is configured", "failed to find runtime handler", "unknown runtime handler"],
+        "install the handler of the RuntimeClass in the container runtime of the node, or exclude such nodes by the scheduling \
+         section of the RuntimeClass",
+    ),
+    cause(
+        Mends::Cluster,
+        &[
+            "no ip addresses available",
+            "no available ip",
+            "no available addresses",
+            "no more ips",
+            "range is full",
+            "failed to assign an ip address",
+            "insufficientfreeaddresses",
+            "ip pool exhausted",
+            "ippools exhausted",
+        ],
+        "free IP addresses, or enlarge the address range of the network plugin: the node has none left for pods",
+    ),
+    cause(
+        Mends::Host,
+        &[
+            "network plugin is not ready",
+            "networkpluginnotready",
+            "cni plugin not initialized",
+            "cni config uninitialized",
+        ],
+        "check the pod of the network plugin on the node: it has not configured the node yet",
+    ),
+    cause(
+        Mends::Host,
+        &["failed to find plugin"],
+        "install the CNI plugin on the node: its binary is not in the directory of the container runtime",
+    ),
+    cause(
+        Mends::Cluster,
+        &["connection is unauthorized", "unauthorized"],
+        "restart the pod of the network plugin on the node: the API server does not accept its token",
+    ),
+    cause(
+        Mends::Host,
+        &["already has an ip address different from"],
+        "delete the bridge that another network plugin has left on the node, or restart the node",
+    ),
+    cause(
+        Mends::Host,
+        &["failed to get sandbox image", "sandbox image", "pause image"],
+        "check that the node can pull the sandbox image, or set another one in the container runtime",
+    ),
+    cause(
+        Mends::Node,
+        &["no space left on device", "disk quota exceeded"],
+        "free disk space on the node, such as that of unused images, or enlarge its disk",
+    ),
+    cause(
+        Mends::Node,
+        &["too many open files", "resource temporarily unavailable", "cannot allocate memory"],
+        "check the limits of the node: it is out of memory, process IDs or open files",
+    ),
+    cause(
+        Mends::Template,
+        &["sysctl"],
+        "correct securityContext.sysctls, or load the kernel module that has them on the node",
+    ),
+    cause(
+        Mends::Host,
+        &["cgroupspath", "cgroup"],
+        "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
+    ),
+    cause(
+        Mends::Host,
+        &["plugin type=", "networkplugin cni", "cni", "failed to setup network", "set up sandbox container"],
+        "check the pod of the network plugin on the node, and its log",
+    ),
+    cause(
+        Mends::Host,
+        &["failed to reserve sandbox name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
+        "check the container runtime of the node and its disk: it does not answer in time",
+    ),
+];
+
+/// Finds that the pod's sandbox cannot be created, or waits for the network.
+pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
+    let is_about = |event: &&&Event| matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady");
+    let event = events.iter().find(is_about)?;
+    let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.index.now());
+    let cause = Cause::of(CAUSES, &event.message);
+    let advice = cause.map_or("check the container runtime on the node, and its log", |cause| cause.advice);
+    let part = match cause.map(|cause| cause.mends) {
+        Some(Mends::Object) => TemplatePart::RuntimeClass,
+        _ => TemplatePart::Sandbox,
+    };
+    let origin = cause.map_or(Mends::Template, |cause| cause.mends).origin(part);
+    let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(advice), advice).with_origin(origin);
+    let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());
+    Some(match (cause.map(|cause| cause.mends), class) {
+        (Some(Mends::Object), Some(class)) => {
+            finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
+        }
+        (Some(Mends::Template), _) => finding.with_command(super::finding::edit(subject.daemon_set)),
+        _ => finding.with_command(
+            Command::kubectl(&["get", "pods", "-A"])
+                .flag("--field-selector", format!("spec.nodeName={}", pod.spec.node_name)),
+        ),
+    })
+}

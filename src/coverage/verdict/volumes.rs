@@ -1,0 +1,198 @@
+//! Why a volume of a bound pod cannot be mounted or attached, by the events of the kubelet and of the attach-detach controller.
+
+use super::cause::{Cause, Mends, cause, quoted_after};
+use super::creation_errors::Missing;
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, Origin, TemplatePart, describe_pod, edit};
+use super::images::template_of;
+use super::node_plugin;
+use super::sentence::Sentence;
+use crate::model::event::Event;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::report::fix::Command;
+use crate::report::reason::ReasonCode;
+
+/// What kubelets, mount programs and drivers say of volumes that they cannot mount.
+///
+/// The kubelet's own words are those of pkg/volume/hostpath/host_path.go, pkg/volume/csi, pkg/volume/util/operationexecutor and
+/// pkg/kubelet/token, those of the controller of pkg/controller/volume/attachdetach/reconciler/reconciler.go, release 1.37.2.
+const CAUSES: &[Cause] = &[
+    cause(
+        Mends::Cluster,
+        &[
+            "multi-attach error",
+            "already used by pod(s)",
+            "already exclusively attached",
+            "pod(s) in different namespaces",
+        ],
+        "the volume is attached to another node, and its access mode allows one: give each node a volume of its own, or use a \
+         claim whose access mode is ReadWriteMany",
+    ),
+    cause(
+        Mends::Cluster,
+        &["failed to sync configmap cache", "failed to sync secret cache", "object … not registered"],
+        "wait; if it persists, check that the kubelet of the node reaches the API server",
+    ),
+    cause(
+        Mends::Object,
+        &["serviceaccounts … not found", "failed to fetch token"],
+        "create the service account, or correct the projected token in the template",
+    ),
+    cause(
+        Mends::Object,
+        &["persistentvolumeclaim … not found", "persistentvolumeclaim is not bound", "can only mount bound"],
+        "create the claim, or correct its name in the template",
+    ),
+    cause(
+        Mends::Host,
+        &["bad option", "need a /sbin/mount", "unknown filesystem type", "no such device", "program not found"],
+        "install on the node what mounts such file systems, such as nfs-common or cifs-utils, and their kernel module",
+    ),
+    cause(
+        Mends::Cluster,
+        &["access denied by server", "permission denied by server", "nt_status", "mount error(13)"],
+        "allow the node on the file server: it refuses the mount",
+    ),
+    cause(
+        Mends::Node,
+        &["no space left on device", "disk quota exceeded"],
+        "free disk space on the node, such as that of unused images, or enlarge its disk",
+    ),
+    cause(
+        Mends::Template,
+        &["read-only file system"],
+        "use a path that the node can write to: the file system is read-only, as on an immutable operating system",
+    ),
+    cause(
+        Mends::Template,
+        &["subpath"],
+        "correct subPath: it must be a relative path that exists, or may be created, in the volume",
+    ),
+    cause(
+        Mends::Template,
+        &["permission denied", "operation not permitted", "applyfsgroup failed", "lchown"],
+        "check who may write to the volume: its file server or fsGroup in the securityContext does not allow it",
+    ),
+    cause(
+        Mends::Host,
+        &["structure needs cleaning", "input/output error", "bad superblock", "run fsck manually", "fsck"],
+        "check the disk behind the volume: its file system is damaged",
+    ),
+    cause(
+        Mends::Cluster,
+        &[
+            "connection refused",
+            "connection timed out",
+            "no route to host",
+            "network is unreachable",
+            "i/o timeout",
+            "no such host",
+            "failed to resolve",
+            "host is down",
+        ],
+        "check that the node reaches the file server or storage of the volume",
+    ),
+    cause(
+        Mends::Cluster,
+        &["external-attacher", "volumeattachment", "attachvolume"],
+        "check the controller of the volume's driver, which attaches volumes",
+    ),
+    cause(
+        Mends::Object,
+        &["secretproviderclass", "storageclass … not found"],
+        "create the object that the message names, or correct its name in the template",
+    ),
+    cause(
+        Mends::Host,
+        &["deadline exceeded", "an operation with the given volume", "driver", "csi"],
+        "check the pod of the volume's driver on the node, and its log",
+    ),
+];
+
+/// Finds that a volume cannot be mounted or attached.
+pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Option<Finding> {
+    const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
+    let mut failures = events.iter().filter(|event| REASONS.contains(&event.reason.as_str()));
+    // That of all volumes together has no cause.
+    let is_about_one = |event: &&&Event| !event.message.starts_with("Unable to attach or mount volumes");
+    let event = failures.clone().find(is_about_one).or_else(|| failures.next())?;
+    let said = event.message.trim();
+    let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.index.now());
+    let finding = |advice: String| Finding::new(ReasonCode::MountFailed, message.clone().apart(&advice), advice);
+    let part = || match quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume")) {
+        Some(volume) => TemplatePart::Volume(volume.to_owned()),
+        None => TemplatePart::Anything,
+    };
+    if let Some(missing) = Missing::of(said).or_else(|| missing_key(subject, pod, said)) {
+        let show = missing.show(&subject.daemon_set.metadata.namespace);
+        return Some(finding(missing.advice()).with_origin(Origin::Template(missing.part())).with_command(show));
+    }
+    if let Some(driver) = unregistered_driver(said) {
+        // The template is right: it is up to the DaemonSet of the driver.
+        let finding = node_plugin::not_registered(subject, node, pod, driver, message);
+        return Some(finding.with_origin(Origin::ControlPlane));
+    }
+    if let Some(advice) = host_path(said) {
+        return Some(finding(advice).with_origin(Origin::Template(part())).with_command(edit(subject.daemon_set)));
+    }
+    let list = |resource: &str| Command::kubectl(&["get", resource]).namespace(&subject.daemon_set.metadata.namespace);
+    let Some(cause) = Cause::of(CAUSES, said) else {
+        let finding = finding("check the volume, and what provides it".to_owned());
+        return Some(finding.with_origin(Origin::Template(part())).with_command(describe_pod(pod)));
+    };
+    let command = match cause.mends {
+        Mends::Template | Mends::Placement => edit(subject.daemon_set),
+        Mends::Object if said.contains("serviceaccount") || said.contains("token") => list("serviceaccounts"),
+        Mends::Object if said.contains("laim") => list("pvc"),
+        Mends::Node | Mends::Host => Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name),
+        Mends::Object | Mends::Cluster => describe_pod(pod),
+    };
+    Some(finding(cause.advice.to_owned()).with_origin(cause.mends.origin(part())).with_command(command))
+}
+
+/// Returns the driver that is not registered with the kubelet (`newCsiDriverClient`, pkg/volume/csi/csi_client.go, release 1.37.2),
+/// or that its CSINode does not have (`Attach` of the external attacher).
+fn unregistered_driver(said: &str) -> Option<&str> {
+    let between =
+        |before: &str, after: &str| said.split_once(before)?.1.split_once(after).map(|(driver, _)| driver.trim());
+    let csi_node = || said.split_once("does not contain driver ")?.1.split_whitespace().next();
+    between("driver name ", " not found in the list of registered CSI drivers").or_else(csi_node)
+}
+
+/// Returns what to do about a path on the host that is not of the type that the template demands (`typeMatchedOrError`,
+/// pkg/volume/hostpath/host_path.go, release 1.37.2; before, it did not tell what the path is).
+fn host_path(said: &str) -> Option<String> {
+    let (_, check) = said.split_once("hostPath type check failed")?;
+    let (path, kind) = check.trim_start_matches([':', ',', ' ']).split_once(" is not a ")?;
+    let (kind, is) = kind.split_once(", it's a ").map_or((kind, None), |(kind, is)| (kind, Some(is)));
+    let kind = kind.split(',').next().unwrap_or(kind).trim();
+    Some(match is.map(str::trim).filter(|is| !is.is_empty()) {
+        Some(is) => format!(
+            "{path} is a {is} on such nodes: replace it by a {kind} there, or correct the type of the hostPath volume in the template"
+        ),
+        None => {
+            format!("create the {kind} {path} on such nodes, or relax the type of the hostPath volume in the template")
+        }
+    })
+}
+
+/// Returns the key of a ConfigMap or Secret that a volume names and that does not exist (`MakePayload`,
+/// pkg/volume/configmap/configmap.go and pkg/volume/secret/secret.go, release 1.37.2).
+fn missing_key<'m>(subject: &'m Subject, pod: &Pod, said: &'m str) -> Option<Missing<'m>> {
+    let key_of =
+        |kind: &str| said.split_once(&format!("references non-existent {kind} key: ")).map(|(_, key)| key.trim());
+    let (kind, key) = key_of("config").map(|key| ("configmap", key)).or_else(|| Some(("secret", key_of("secret")?)))?;
+    let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array()?;
+    let volume = quoted_after(said, "for volume")?;
+    let volume = volumes.iter().find(|it| it["name"] == volume)?;
+    let projected = volume["projected"]["sources"].as_array();
+    let sources = std::iter::once(volume).chain(projected.into_iter().flatten());
+    let name = |source: &'m serde_json::Value| match kind {
+        "configmap" => source["configMap"]["name"].as_str(),
+        _ => source["secret"]["secretName"].as_str().or_else(|| source["secret"]["name"].as_str()),
+    };
+    let has_key = |source: &&serde_json::Value| source.to_string().contains(key);
+    let name = sources.clone().filter(has_key).find_map(name).or_else(|| sources.clone().find_map(name))?;
+    Some(Missing::key(kind, name, key))
+}

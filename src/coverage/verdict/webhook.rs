@@ -1,0 +1,203 @@
+//! Refusals by what is configured in the cluster: admission webhooks and admission policies.
+
+use super::create_failure::Refused;
+use super::finding::Finding;
+use super::node_plugin::NodePlugin;
+use crate::facts::startup_taint::{is_startup, removes};
+use crate::model::node::Node;
+use crate::report::fix::Command;
+use crate::report::incident::Refuser;
+use crate::report::reason::ReasonCode;
+
+/// Returns the command that lists the webhooks of a cluster.
+pub(super) fn list() -> Command {
+    Command::kubectl(&["get", "mutatingwebhookconfigurations,validatingwebhookconfigurations"])
+}
+
+/// What a call of a webhook failed with, and what to do then. A connection that fails says less than an answer.
+const CALLS: [(&[&str], &str); 10] = [
+    (&["no endpoints available for service"], "no pod behind it is ready: see why"),
+    (
+        &["service \"", "not found"],
+        "its service does not exist: install it again, or delete the configuration that it has left behind",
+    ),
+    (&["x509:"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
+    (&["certificate"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
+    (
+        &["could not find the requested resource"],
+        "it does not serve the path of its configuration (status 404): correct that",
+    ),
+    (
+        &["asked for the client to provide credentials"],
+        "it demands credentials of the API server (status 401): configure those",
+    ),
+    (&["forbidden"], "it or a proxy before it forbids the call (status 403)"),
+    (&["rejected our request for an unknown reason"], "it does not understand the request (status 400): read its log"),
+    (&["an error on the server (", "has prevented the request"], "it fails itself (status 5xx): read its log"),
+    (&["currently unable to handle the request"], "it is not available (status 503): see whether its pods are ready"),
+];
+
+const ANSWERS: [(&[&str], &str); 4] = [
+    (&["invalid webhook response"], "its answer is wrong: read its log, or update it"),
+    (&["undecodable patch"], "its answer is wrong: read its log, or update it"),
+    (
+        &["deadline exceeded"],
+        "it does not answer in time: see whether its pods are ready and reached from the API server, or raise timeoutSeconds",
+    ),
+    (
+        &["timeout"],
+        "it does not answer in time: see whether its pods are ready and reached from the API server, or raise timeoutSeconds",
+    ),
+];
+
+/// Finds a webhook that cannot be called.
+pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
+    let (_, rest) = refused.message.split_once("failed calling webhook ")?;
+    let (webhook, why) = rest.split_once(['"']).and_then(|(_, rest)| rest.split_once('"')).unwrap_or((rest, ""));
+    let why = why.trim_start_matches([':', ';', ' ']);
+    let why = why.strip_prefix("failed to call webhook: ").unwrap_or(why);
+    let message = format!("failed calling admission webhook {webhook}: {why}");
+    let service = service(why);
+    let finding = if let Some((namespace, service)) = service.filter(|_| needs_these_pods(refused)) {
+        let message = format!(
+            "{message}; no node is ready for the pods of service {namespace}/{service} without this DaemonSet, so that each waits for \
+             the other"
+        );
+        let own = refused.namespace();
+        let advice = format!(
+            "the webhook cannot be restored first: exempt namespace {own} in its namespaceSelector, set its failurePolicy to \
+             Ignore, or delete its configuration for the time being; nothing else is known to keep the pods away"
+        );
+        Finding::new(ReasonCode::WebhookUnavailable, message, advice).with_command(list())
+    } else {
+        // The URL names a timeout, too.
+        let failure =
+            why.strip_prefix("Post \"").and_then(|rest| rest.split_once("\": ")).map_or(why, |(_, failure)| failure);
+        let known = CALLS.iter().chain(&ANSWERS).find(|(says, _)| says.iter().all(|words| failure.contains(words)));
+        let advice = match known {
+            Some((_, advice)) => advice,
+            None => "restore the service behind the webhook, or correct its configuration",
+        };
+        let finding = Finding::new(ReasonCode::WebhookUnavailable, message, advice);
+        match service.filter(|_| why.contains("no endpoints available") || why.contains("unable to handle")) {
+            Some((namespace, service)) => {
+                let slices = Command::kubectl(&["get", "endpointslices", "-o", "yaml"]).namespace(namespace);
+                finding.with_command(slices.flag("-l", format!("kubernetes.io/service-name={service}")))
+            }
+            None => finding.with_command(list()),
+        }
+    };
+    Some(finding.refused_by(Refuser::UnavailableWebhook(webhook.to_owned())))
+}
+
+/// Returns the namespace and the name of the service that was called: its host is `NAME.NAMESPACE.svc`.
+fn service(why: &str) -> Option<(&str, &str)> {
+    let host = why.split_once("https://")?.1.split([':', '/', '?', '"']).next()?;
+    let (service, rest) = host.split_once('.')?;
+    let (namespace, rest) = rest.split_once('.')?;
+    (rest == "svc" || rest.starts_with("svc.")).then_some((namespace, service))
+}
+
+/// Returns whether no node takes other pods before it has one of this DaemonSet, as far as that shows: none is ready, and this is the
+/// network plugin, or all have a taint that this DaemonSet removes.
+fn needs_these_pods(refused: Refused<'_>) -> bool {
+    let nodes = &refused.snapshot.nodes;
+    let waits_for_it = |node: &Node| {
+        let mut taints = node.spec.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
+        taints.any(|taint| is_startup(&taint.key) && removes(refused.daemon_set, &taint.key))
+            || (!node.is_ready() && NodePlugin::of(refused.daemon_set) == Some(NodePlugin::Network))
+    };
+    !nodes.is_empty() && nodes.iter().all(waits_for_it)
+}
+
+/// What a webhook says if it has failed itself.
+const FAILURES: [&str; 8] = [
+    "Internal error",
+    "InternalError",
+    "internal server error",
+    "deadline exceeded",
+    "connection refused",
+    "timed out",
+    "i/o timeout",
+    "ServiceUnavailable",
+];
+
+/// Finds a webhook that denies the pod, or has answered so that the API server does.
+pub(super) fn denied(refused: Refused<'_>) -> Option<Finding> {
+    let (_, rest) = refused.message.split_once("admission webhook \"")?;
+    let (webhook, why) = rest.split_once('"')?;
+    let Some(why) = why.strip_prefix(" denied the request") else {
+        let message = format!("admission webhook {webhook}{why}");
+        let advice = "the webhook is at fault, not the template: update it, or correct its configuration";
+        let finding = Finding::new(ReasonCode::WebhookUnavailable, message, advice).with_command(list());
+        return Some(finding.refused_by(Refuser::UnavailableWebhook(webhook.to_owned())));
+    };
+    let why = why.trim_start_matches([':', ' ']);
+    let message = format!("admission webhook {webhook} denied the pod: {why}");
+    let has_failed = FAILURES.iter().any(|failure| why.contains(failure));
+    let rule = rule_of(why);
+    let advice = match rule {
+        _ if has_failed => "the webhook has failed itself, by its own words: read its log".to_owned(),
+        Some((kind, name, _)) => format!("change the template to what {kind} {name} demands, or exempt it there"),
+        None => "change the template to what the webhook demands, or exempt it in the webhook's rules".to_owned(),
+    };
+    let finding = Finding::new(ReasonCode::WebhookDenied, message, advice);
+    let finding = match rule.filter(|_| !has_failed) {
+        Some((_, name, resource)) => finding.with_command(
+            Command::kubectl(&["get", resource, "-A", "-o", "yaml"])
+                .flag("--field-selector", format!("metadata.name={name}")),
+        ),
+        None => finding,
+    };
+    Some(finding.refused_by(Refuser::Webhook(webhook.to_owned())))
+}
+
+/// Returns the rule of a policy engine that a denial names: its kind, its name, and its resource.
+///
+/// Gatekeeper writes `[CONSTRAINT] why` (pkg/webhook/policy.go), and Kyverno `blocked due to the following policies`, then `POLICY:`
+/// (pkg/webhooks/utils/block.go).
+fn rule_of(why: &str) -> Option<(&'static str, &str, &'static str)> {
+    if let Some((constraint, _)) = why.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        return Some(("Gatekeeper's constraint", constraint, "constraints"));
+    }
+    let (_, policies) = why.split_once("due to the following policies")?;
+    let policy = policies.split(|c: char| c.is_whitespace() || c == ':').find(|word| !word.is_empty())?;
+    Some(("Kyverno's policy", policy, "clusterpolicies,policies"))
+}
+
+/// Finds an admission policy that denies the pod, or cannot be evaluated.
+pub(super) fn denied_by_policy(refused: Refused<'_>) -> Option<Finding> {
+    let (kind, rest) = refused.message.split_once("olicy ")?;
+    let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    let (policy, rest) = rest[1..].split_once(quote)?;
+    let (_, why) = rest.split_once("denied request")?;
+    let why = why.trim_start_matches([':', ' ']);
+    let is_broken = ["resulted in error", "failed to configure", "compilation"].iter().any(|words| why.contains(words));
+    let finding = Finding::new(
+        ReasonCode::WebhookDenied,
+        format!("admission policy {policy} denied the pod: {why}"),
+        match is_broken {
+            true => "the policy cannot be evaluated, whatever the template is like: correct the policy or its binding",
+            false => "change the template to what the policy demands, or exempt it in the policy",
+        },
+    );
+    // A mutating policy, and one that cannot be evaluated, is called a policy and no more.
+    let get = match kind.ends_with("ValidatingAdmissionP") {
+        true => Command::kubectl(&["get", "validatingadmissionpolicies", "-o", "yaml"]).name(policy),
+        false => Command::kubectl(&["get", "validatingadmissionpolicies,mutatingadmissionpolicies", "-o", "yaml"])
+            .flag("--field-selector", format!("metadata.name={policy}")),
+    };
+    Some(finding.with_command(get).refused_by(Refuser::Policy(policy.to_owned())))
+}
+
+/// Finds that the webhook for images denies one; it is configured in a file of the API server.
+pub(super) fn denied_by_image_policy(refused: Refused<'_>) -> Option<Finding> {
+    let (_, why) = refused.message.split_once("denied one or more images")?;
+    let message =
+        format!("the image policy webhook of the API server denied an image: {}", why.trim_start_matches([':', ' ']));
+    let advice = "use an image that the policy allows, or ask who runs the API server to allow this one";
+    Some(
+        Finding::new(ReasonCode::WebhookDenied, message, advice)
+            .refused_by(Refuser::Webhook("ImagePolicyWebhook".to_owned())),
+    )
+}

@@ -1,0 +1,41 @@
+//! Taints that a node begins with, and which DaemonSet removes them.
+//!
+//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers do, and so does Cilium.
+
+use serde_json::Value;
+
+use crate::model::daemon_set::DaemonSet;
+
+/// Taints whose domain is not in the template of the DaemonSet, and the container that it can be told by.
+const CONTAINERS: [(&str, &str); 2] =
+    [("node.cilium.io/agent-not-ready", "cilium-agent"), ("cni.istio.io/not-ready", "install-cni")];
+
+/// Returns whether a taint with this key may be one that an agent removes.
+pub fn is_startup(key: &str) -> bool {
+    key.rsplit_once('/').is_some_and(|(domain, name)| {
+        name.ends_with("not-ready") && domain != "node.kubernetes.io" && domain != "node.cloudprovider.kubernetes.io"
+    })
+}
+
+/// Returns whether a DaemonSet removes the taint with this key: its containers or volumes name the domain, as a CSI driver names its
+/// socket.
+pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
+    let Some(spec) = daemon_set.object.pointer("/spec/template/spec") else { return false };
+    let named = CONTAINERS.iter().find(|(taint, _)| *taint == key);
+    if let Some((_, container)) = named {
+        let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+        return lists.flatten().any(|one| one["name"] == *container);
+    }
+    let domain = key.rsplit_once('/').map_or(key, |(domain, _)| domain);
+    ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))
+}
+
+/// Returns whether a string in a value contains a text.
+fn mentions(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string.contains(text),
+        Value::Array(values) => values.iter().any(|value| mentions(value, text)),
+        Value::Object(fields) => fields.values().any(|value| mentions(value, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

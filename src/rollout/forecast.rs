@@ -1,0 +1,479 @@
+//! Where the controller comes to a standstill after a change: its rules are run forward on the nodes as they are, until it has
+//! nothing more to do.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::set;
+use super::situation::simulation::{SimulatedNode, advance, make_available};
+use super::situation::suspect::suspect;
+use super::situation::{RolloutNode, Situation};
+use crate::facts::revisions::name_of;
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::int_or_percent::{IntOrPercent, int};
+use crate::model::pod::Pod;
+use crate::plan::SpecFields;
+use crate::report::count;
+use crate::report::fix::Fix;
+use crate::report::plan::{Standstill, Warning, WarningCode};
+use crate::report::rollout_status::SuspectKind;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::rolling_update::{UpdateLimits, limits, rolling_update};
+use crate::scheduling::should_run::DaemonPod;
+
+/// How many healthy nodes are enough beside the others: they all fare alike.
+const ALIKE: usize = 20;
+
+/// How many available pods may be deleted at a time on advice, if the strategy does not allow half of that already.
+pub(super) const AT_ONCE: usize = 3;
+
+/// The most nodes that a warning names.
+const MAX_NAMES: usize = 3;
+
+/// A hash that no revision has, for the template that has none yet.
+const NEW: &str = "new";
+
+/// Returns where the controller comes to a standstill once a DaemonSet becomes `after`, whose revision has this hash, although pods
+/// are left to replace; `None` if it does not for certain, or if something is not known.
+///
+/// What is not known to fail works: the new pods become available on all nodes that are up. That the template fails everywhere, or
+/// that the API server refuses its pods, is warned of without this.
+pub(super) fn standstill(
+    before: &Situation<'_>,
+    after: &DaemonSet,
+    hash: &str,
+    is_same_template: bool,
+) -> Option<Standstill> {
+    let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
+    if !is_rolled_out || after.flavor() == Flavor::Advanced || !before.is_known || after.metadata.is_terminating() {
+        return None;
+    }
+    let is_refused = match is_same_template {
+        true => before.still_refuses_pods(),
+        false => before.index.snapshot.is_admitted(after, hash) == Some(false),
+    };
+    if is_refused || is_same_template && suspect(before).is_some_and(|it| it.what == SuspectKind::Revision) {
+        return None;
+    }
+    let hash = if hash.is_empty() { NEW } else { hash };
+    let fleet = Fleet::new(before, after, hash, is_same_template);
+    // Whichever node the controller visits first.
+    let end = fleet.run(fleet.limits.max_unavailable, true)?;
+    let enough = end.is_blocked().then(|| fleet.enough(&end))?;
+    let is_down = |name: &&String| before.node(name).is_some_and(|node| is_down(before, node));
+    Some(Standstill {
+        replaced: int(end.replaced),
+        left: int(end.left),
+        down: end.held_by.iter().filter(is_down).cloned().collect(),
+        held_by: end.held_by,
+        max_unavailable: enough,
+    })
+}
+
+/// Warns of a standstill, and says how the controller gets to the end.
+pub(super) fn warning(standstill: &Standstill, after: &DaemonSet) -> Warning {
+    let Standstill { replaced, held_by, down, .. } = standstill;
+    let others: Vec<&str> = held_by.iter().filter(|name| !down.contains(name)).map(String::as_str).collect();
+    let down: Vec<&str> = down.iter().map(String::as_str).collect();
+    let is = |names: &[&str], one: &str, several: &str| {
+        let verb = if names.len() == 1 { one } else { several };
+        (!names.is_empty()).then(|| format!("{} {verb}", named(names)))
+    };
+    let why = [is(&down, "is down", "are down"), is(&others, "has no available pod", "have no available pod")];
+    let hold = match (held_by.len(), others.is_empty() || down.is_empty()) {
+        (1, _) => " and holds",
+        (_, true) => " and hold",
+        (_, false) => ", which hold",
+    };
+    let begin = match replaced {
+        0 => "no pod will be replaced".to_owned(),
+        1 => "1 pod is replaced, then it blocks".to_owned(),
+        replaced => format!("{replaced} pods are replaced, then it blocks"),
+    };
+    let why: Vec<String> = why.into_iter().flatten().collect();
+    let message = format!("{begin}: {}{hold} {}", why.join(" and "), limit(after));
+    let fix = standstill.max_unavailable.map(|enough| {
+        let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
+        let advice = format!("to let it finish despite {}", count(held_by.len(), "unavailable node"));
+        Fix::new(advice, set::command(&name_of(after), fields))
+    });
+    Warning { fix, ..Warning::new(WarningCode::Blocks, message) }
+}
+
+/// Returns the limit of a rolling update as the DaemonSet has it.
+fn limit(daemon_set: &DaemonSet) -> String {
+    let UpdateStrategy::RollingUpdate(rolling) = &daemon_set.spec.update_strategy else { return String::new() };
+    match rolling.max_surge.value() {
+        0 => format!("maxUnavailable {}", rolling.max_unavailable),
+        _ => format!("maxSurge {}", rolling.max_surge),
+    }
+}
+
+/// Lists names in a sentence, not too many.
+fn named(names: &[&str]) -> String {
+    match names {
+        [one] => (*one).to_owned(),
+        [first @ .., last] if names.len() <= MAX_NAMES => format!("{} and {last}", first.join(", ")),
+        names => {
+            let more = count(names.len() - MAX_NAMES, "more node");
+            format!("{} and {more}", names[..MAX_NAMES].join(", "))
+        }
+    }
+}
+
+/// Returns whether a node keeps deleted pods and starts no new ones, and not only for a moment.
+pub(super) fn is_down(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    node.keeps_pods() && !situation.is_passing(node)
+}
+
+/// The nodes that decide how a rollout ends.
+struct Fleet<'s> {
+    nodes: Vec<SimulatedNode<'s>>,
+    /// Those that have a pod to replace.
+    outdated: BTreeSet<&'s str>,
+    /// How many healthy nodes with an old pod there are besides.
+    alike: usize,
+    daemon_set: &'s DaemonSet,
+    hash: &'s str,
+    limits: UpdateLimits,
+    now: jiff::Timestamp,
+}
+
+/// Where a rollout stands once the controller does nothing more.
+struct End {
+    /// How many nodes have got a pod of the revision in the place of another one.
+    replaced: usize,
+    /// How many eligible nodes keep an old pod.
+    left: usize,
+    /// The nodes that use up the limit.
+    held_by: Vec<String>,
+    allowed: i64,
+}
+
+impl End {
+    fn is_blocked(&self) -> bool {
+        self.left > 0 && int(self.held_by.len()) >= self.allowed
+    }
+}
+
+impl<'s> Fleet<'s> {
+    fn new(before: &'s Situation<'_>, after: &'s DaemonSet, hash: &'s str, is_same_template: bool) -> Self {
+        let daemon_pod = DaemonPod::new(&after.spec.template);
+        let is_updated = |pod: &Pod| daemon_pods::is_updated(after, Some(hash), pod);
+        let (mut nodes, mut outdated, mut alike, mut desired) = (Vec::new(), BTreeSet::new(), 0, 0);
+        for (node, pods) in before.nodes.iter().zip(&before.node_pods) {
+            let is_down = is_down(before, node);
+            let is_passing = before.is_passing(node);
+            let decision = match is_same_template {
+                true => pods.decision,
+                false => node.object.map(|node| daemon_pod.decide(node)),
+            };
+            let should_run = decision.is_some_and(|decision| decision.should_run);
+            desired += usize::from(should_run);
+            // A pod that finds no room does not find it because it is recreated.
+            let has_no_room = node.lacks_room() && !before.has_room(node);
+            let works = !(is_down || is_same_template && has_no_room);
+            // The pod garbage collector deletes the pods of a node that is gone.
+            let is_collected = node.object.is_none() && is_passing;
+            let of_node = pods.pods.iter().filter(|pod| !is_collected && (is_down || !pod.metadata.is_terminating()));
+            let of_node = of_node.map(|pod| {
+                let mut pod = (*pod).clone();
+                if is_updated(&pod) && works && (is_passing || pod.is_ready()) {
+                    make_available(&mut pod);
+                }
+                pod
+            });
+            let of_node: Vec<Pod> = of_node.collect();
+            let min_ready = after.spec.min_ready_seconds;
+            let is_available = |pod: &Pod| {
+                daemon_pods::is_available(pod, min_ready, before.ready_clock()) && !pod.metadata.is_terminating()
+            };
+            match of_node.as_slice() {
+                [] if !should_run => continue,
+                // It is done, and takes part in nothing.
+                [pod] if should_run && works && is_updated(pod) && is_available(pod) => continue,
+                [pod] if should_run && works && is_available(pod) => {
+                    alike += 1;
+                    if alike > ALIKE {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            if of_node.iter().any(|pod| !pod.metadata.is_terminating() && !is_updated(pod)) {
+                outdated.insert(node.name);
+            }
+            let (name, selected) = (node.name, pods.selected);
+            nodes.push(SimulatedNode { name, decision, pods: of_node, selected, works, lets_go: !is_down });
+        }
+        let limits = limits(after, int(desired));
+        Fleet {
+            nodes,
+            outdated,
+            alike: alike.saturating_sub(ALIKE),
+            daemon_set: after,
+            hash,
+            limits,
+            now: before.ready_clock(),
+        }
+    }
+
+    /// Lets the controller act until it does nothing more; `None` if that takes it too long. It visits the nodes that are well first
+    /// or last.
+    fn run(&self, max_unavailable: i64, begins_with_healthy: bool) -> Option<End> {
+        let mut daemon_set = self.daemon_set.clone();
+        let UpdateStrategy::RollingUpdate(rolling) = &mut daemon_set.spec.update_strategy else { return None };
+        // Those that are left out count for percentages.
+        rolling.max_unavailable = IntOrPercent::Int(max_unavailable);
+        rolling.max_surge = IntOrPercent::Int(self.limits.max_surge);
+        let mut nodes: Vec<SimulatedNode<'_>> = self.nodes.clone();
+        let is_healthy = |node: &SimulatedNode<'_>| node.works && node.lets_go;
+        match begins_with_healthy {
+            true => nodes.sort_by_key(|node| Reverse(is_healthy(node))),
+            false => nodes.sort_by_key(is_healthy),
+        }
+        // Each node takes three steps at most, beside those that others hold up.
+        let most = 4 * nodes.len() + 4;
+        if (0..most).all(|_| advance(&mut nodes, &daemon_set, self.hash, self.now)) {
+            return None;
+        }
+        let node_pods: Vec<_> = nodes.iter().map(SimulatedNode::node_pods).collect();
+        let step = rolling_update(&daemon_set, self.hash, &node_pods, self.now).ok()?;
+        let is_left = |node: &SimulatedNode<'_>| step.candidates.iter().any(|candidate| candidate.node == node.name);
+        let is_replaced = |node: &&SimulatedNode<'_>| {
+            let is_updated = |pod: &Pod| daemon_pods::is_updated(self.daemon_set, Some(self.hash), pod);
+            self.outdated.contains(node.name) && is_healthy(node) && node.pods.iter().all(is_updated)
+        };
+        let mut left = nodes.iter().filter(|node| is_left(node)).count();
+        let mut replaced = nodes.iter().filter(is_replaced).count();
+        match nodes.iter().any(|node| is_healthy(node) && is_left(node)) {
+            true => left += self.alike,
+            false => replaced += self.alike,
+        }
+        let mut held_by: Vec<String> = step.used_by.iter().map(|name| (*name).to_owned()).collect();
+        held_by.sort();
+        Some(End { replaced, left, held_by, allowed: step.allowed })
+    }
+
+    /// Returns the least `maxUnavailable` with which the controller gets to the end, whichever node it visits first; `None` if it
+    /// would delete many available pods at once then, or if there is none.
+    fn enough(&self, end: &End) -> Option<i64> {
+        if self.limits.max_surge > 0 {
+            return None;
+        }
+        let held = int(end.held_by.len());
+        let most = held + int(AT_ONCE).max(2 * self.limits.max_unavailable);
+        let finishes = |enough: &i64| self.run(*enough, false).is_some_and(|end| end.left == 0);
+        (held + 1..=most).find(finishes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{named, standstill, warning};
+    use crate::coverage::test_support::{CURRENT, World, at, world};
+    use crate::facts::index::Index;
+    use crate::report::plan::Standstill;
+    use crate::rollout::situation::Situation;
+
+    /// A cluster with nodes `n0`, `n1` and so on, each in a state: an `old` or a `new` pod that is available, or one that is
+    /// `unready`; `down`, with an old pod, which may be terminating or still count as available, or a new one.
+    fn cluster(rolling_update: &Value, nodes: &[&str]) -> World {
+        let mut world = world()
+            .revision_of_image("hash1", 1, "agent:1")
+            .daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": rolling_update}}}));
+        let old = json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
+        let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        for (number, state) in nodes.iter().enumerate() {
+            let (node, pod) = (format!("n{number}"), format!("agent-{number}"));
+            let lost = |taints: Value| {
+                json!({"spec": {"taints": taints}, "status": {"conditions": [
+                    {"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:40:00")}]}})
+            };
+            let taint = |effect| json!({"key": "node.kubernetes.io/unreachable", "effect": effect});
+            let joins = json!({"metadata": {"creationTimestamp": at("11:59:50")}, "status": {"conditions": [
+                {"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:50")}]}});
+            world = world.node(
+                &node,
+                match *state {
+                    "joins" => joins,
+                    "down but eligible" => lost(json!([])),
+                    _ if state.starts_with("down") => lost(json!([taint("NoSchedule"), taint("NoExecute")])),
+                    _ => json!({}),
+                },
+            );
+            let labels = if state.contains("new") { json!({}) } else { old.clone() };
+            let deleted = state.contains("terminating").then(|| at("11:41:00"));
+            let patch = json!({"metadata": {"labels": labels, "deletionTimestamp": deleted}});
+            world = match *state {
+                "none" | "joins" => world,
+                "old" | "new" | "down available" => world.pod(&pod, &node, patch),
+                _ => world.unready_pod(&pod, &node, crashes(), patch),
+            };
+        }
+        world
+    }
+
+    type Expected<'e> = Option<(i64, i64, &'e [&'e str], usize, Option<i64>)>;
+
+    fn check(world: World, hash: &str, expected: Expected<'_>) {
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let is_same_template = hash != "hash1";
+        let template = |number| situation.revisions.number(number).unwrap().template.as_ref().unwrap();
+        let after = match hash {
+            CURRENT => snapshot.daemon_sets[0].clone(),
+            "" => snapshot.daemon_sets[0].with_template(&situation.revisions.live),
+            _ => snapshot.daemon_sets[0].with_template(template(1)),
+        };
+        let found = standstill(&situation, &after, hash, is_same_template);
+        let found =
+            found.as_ref().map(|it| (it.replaced, it.left, it.held_by.clone(), it.down.len(), it.max_unavailable));
+        let expected = expected.map(|(replaced, left, held_by, down, enough)| {
+            (replaced, left, held_by.iter().map(|&name| name.to_owned()).collect::<Vec<String>>(), down, enough)
+        });
+        let nodes: Vec<_> = snapshot.pods.iter().map(|pod| &pod.metadata.name).collect();
+        assert_eq!(found, expected, "{hash} {:?} {nodes:?}", snapshot.daemon_sets[0].spec.update_strategy);
+    }
+
+    fn unavailable(amount: impl Into<Value>) -> Value {
+        json!({"maxUnavailable": amount.into()})
+    }
+
+    #[test]
+    fn a_restart_stands_still_once_nodes_that_are_down_use_up_the_limit() {
+        for (rolling, nodes, expected) in [
+            (unavailable(1), &["down", "old", "old", "old"][..], Some((0, 3, &["n0"][..], 1, Some(2)))),
+            (unavailable(1), &["down", "down", "old", "old"], Some((0, 2, &["n0", "n1"], 2, Some(3)))),
+            (unavailable(2), &["down", "down", "old", "old"], Some((0, 2, &["n0", "n1"], 2, Some(3)))),
+            (unavailable(2), &["down", "old", "old", "old"], None),
+            (unavailable(1), &["down terminating", "old", "old"], Some((0, 2, &["n0"], 1, Some(2)))),
+            (unavailable(1), &["down but eligible", "old", "old"], Some((0, 2, &["n0"], 1, Some(2)))),
+            (unavailable(1), &["down new", "old", "old"], Some((0, 2, &["n0"], 1, Some(2)))),
+            // What is not available on nodes that are up is replaced all the same.
+            (
+                unavailable(2),
+                &["down", "down", "unready", "unready", "old", "old"],
+                Some((2, 2, &["n0", "n1"], 2, Some(3))),
+            ),
+            (unavailable(1), &["unready", "old", "old"], None),
+            (unavailable(1), &["old", "old", "old"], None),
+            (unavailable(1), &["joins", "old", "old"], None),
+            (unavailable(1), &["none", "old", "old"], None),
+            // The controller visits the nodes in any order: it is certain only if it stands still in each.
+            (unavailable(1), &["down available", "old", "old"], None),
+            (unavailable(1), &["down available", "down", "old"], Some((0, 2, &["n1"], 1, Some(3)))),
+            // The percentage is of the nodes that are eligible: 3 of 4.
+            (unavailable("34%"), &["down", "old", "old", "old"], None),
+            (unavailable("33%"), &["down", "old", "old", "old"], Some((0, 3, &["n0"], 1, Some(2)))),
+            // A surge waits for no node that should not run a pod.
+            (json!({"maxUnavailable": 0, "maxSurge": 1}), &["down", "old", "old"], None),
+            (json!({"maxUnavailable": 0, "maxSurge": 1}), &["down terminating", "old", "old"], None),
+        ] {
+            check(cluster(&rolling, nodes), "", expected);
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_strategy_stands_still_because_of_new_pods_that_fail_too() {
+        for (rolling, nodes, expected) in [
+            (unavailable(1), &["new", "new", "new unready", "old"][..], Some((0, 1, &["n2"][..], 0, Some(2)))),
+            (unavailable(2), &["new", "new", "new unready", "old"], None),
+            (unavailable(1), &["new", "new", "new", "down", "old"], Some((0, 1, &["n3"], 1, Some(2)))),
+            (unavailable(2), &["new", "new", "new unready", "down", "old"], Some((0, 1, &["n2", "n3"], 1, Some(3)))),
+            // Nothing is left to replace.
+            (unavailable(1), &["new", "new", "new", "down new"], None),
+            // That is warned of as a revision that fails.
+            (unavailable(1), &["new unready", "old", "old"], None),
+        ] {
+            check(cluster(&rolling, nodes), CURRENT, expected);
+        }
+    }
+
+    #[test]
+    fn a_rollback_stands_still_only_because_of_what_stays_as_it_is() {
+        for (rolling, nodes, expected) in [
+            (unavailable(1), &["new unready", "new unready", "old"][..], None),
+            (unavailable(1), &["new", "new", "down new"], Some((0, 2, &["n2"][..], 1, Some(2)))),
+            (unavailable(1), &["new unready", "new", "down new"], Some((1, 1, &["n2"], 1, Some(2)))),
+            (unavailable(1), &["new", "new", "down"], Some((0, 2, &["n2"], 1, Some(2)))),
+            // The old pod fails, too.
+            (unavailable(1), &["new", "new", "unready"], Some((0, 2, &["n2"], 0, Some(2)))),
+            (unavailable(1), &["old", "old", "down"], None),
+        ] {
+            check(cluster(&rolling, nodes), "hash1", expected);
+        }
+    }
+
+    #[test]
+    fn nothing_is_foretold_of_what_does_not_roll_out_or_is_not_known() {
+        let nodes = ["down", "old", "old"];
+        let with = |patch: Value| cluster(&unavailable(1), &nodes).daemon_set(patch);
+        check(with(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), "", None);
+        check(with(json!({"apiVersion": "apps.kruise.io/v1beta1"})), "", None);
+        check(with(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})), "", None);
+        let refusal = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        check(cluster(&unavailable(1), &nodes).refusal(refusal), "", None);
+    }
+
+    /// Nodes that are alike are not run one by one, but counted.
+    #[test]
+    fn a_large_fleet_has_the_right_numbers() {
+        let nodes = |down: usize| [vec!["down"; down], vec!["unready"; 3], vec!["old"; 400]].concat();
+        let held: Vec<String> = (0..30).map(|number| format!("n{number}")).collect();
+        let mut held: Vec<&str> = held.iter().map(String::as_str).collect();
+        held.sort_unstable();
+        check(cluster(&unavailable(30), &nodes(30)), "", Some((3, 400, &held, 30, Some(31))));
+        check(cluster(&unavailable(31), &nodes(30)), "", None);
+        check(cluster(&unavailable("8%"), &nodes(30)), "", None);
+    }
+
+    #[test]
+    fn the_warning_names_what_holds_the_rollout_and_how_it_ends() {
+        let daemon_set = |rolling: Value| cluster(&rolling, &[]).finish().daemon_sets.remove(0);
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        for (replaced, held_by, down, rolling, expected) in [
+            (
+                2,
+                &["n3", "n7"][..],
+                &["n3", "n7"][..],
+                unavailable(2),
+                "2 pods are replaced, then it blocks: n3 and n7 are down and hold maxUnavailable 2",
+            ),
+            (0, &["n3"], &["n3"], unavailable(1), "no pod will be replaced: n3 is down and holds maxUnavailable 1"),
+            (
+                1,
+                &["n3"],
+                &[],
+                unavailable("5%"),
+                "1 pod is replaced, then it blocks: n3 has no available pod and holds maxUnavailable 5%",
+            ),
+            (
+                0,
+                &["n1", "n3"],
+                &["n3"],
+                unavailable(2),
+                "no pod will be replaced: n3 is down and n1 has no available pod, which hold maxUnavailable 2",
+            ),
+            (
+                0,
+                &["n1", "n2"],
+                &[],
+                json!({"maxSurge": 2, "maxUnavailable": 0}),
+                "no pod will be replaced: n1 and n2 have no available pod and hold maxSurge 2",
+            ),
+        ] {
+            let (held_by, down) = (names(held_by), names(down));
+            let standstill = Standstill { replaced, left: 5, held_by, down, max_unavailable: Some(3) };
+            let warning = warning(&standstill, &daemon_set(rolling));
+            assert_eq!(warning.message, expected);
+            let command = warning.fix.unwrap().command.unwrap().to_string();
+            assert_eq!(command, "kubectl ds set --max-unavailable 3 -n default agent");
+        }
+        assert_eq!(named(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(named(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more nodes");
+    }
+}

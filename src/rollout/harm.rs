@@ -1,0 +1,64 @@
+//! What a change may break, so that a person is asked before it is made: sentences.
+
+use crate::coverage::NodePlugin;
+use crate::model::daemon_set::DaemonSet;
+use crate::report::count;
+use crate::report::partition::PartitionReport;
+use crate::report::plan::{ChangePlan, WarningCode};
+
+/// The priority class of the pods that a node cannot do without, and its priority: `SystemCriticalPriority` + 1000,
+/// pkg/apis/scheduling/types.go, release 1.37.2.
+const NODE_CRITICAL: (&str, i32) = ("system-node-critical", 2_000_001_000);
+
+/// Returns what a change may break.
+pub(crate) fn harm(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
+    let is_harm = |code| {
+        use WarningCode as W;
+        matches!(code, W::Blocks | W::ReadyPodsDeleted | W::ReplacedRegardless)
+    };
+    let warnings = report.warnings.iter().filter(|warning| is_harm(warning.code));
+    let mut harm: Vec<String> = warnings.map(|warning| warning.message.clone()).collect();
+    if let Some(effect) = &report.effect {
+        let allowed = effect.after.filter(|pace| !pace.surges).map_or(0, |pace| pace.allowed);
+        harm.extend(nodes_lost(&effect.nodes_lost, allowed));
+        let is_replaced = effect.outdated.is_none_or(|outdated| outdated > 0);
+        harm.extend(critical(after, effect.desired, allowed).filter(|_| is_replaced));
+    }
+    harm
+}
+
+/// Returns what a stage of a partition may break.
+pub(crate) fn harm_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec<String> {
+    let allowed = report.max_unavailable;
+    let lost = nodes_lost(&report.nodes_lost, allowed);
+    let is_all = report.update >= report.desired;
+    lost.into_iter().chain(critical(after, report.desired, allowed).filter(|_| is_all)).collect()
+}
+
+/// Says that more nodes lose their pods at once than may be unavailable.
+fn nodes_lost(nodes: &[String], allowed: i64) -> Option<String> {
+    let loses = if nodes.len() == 1 { "loses its pod" } else { "lose their pods" };
+    let is_more = i64::try_from(nodes.len()).is_ok_and(|nodes| nodes > allowed);
+    is_more.then(|| {
+        format!("{} {loses} immediately; maxUnavailable allows {allowed} at a time", count(nodes.len(), "node"))
+    })
+}
+
+/// Says that the pods of a DaemonSet that nodes cannot do without are replaced on all of them at once.
+fn critical(daemon_set: &DaemonSet, desired: i64, allowed: i64) -> Option<String> {
+    let spec = &daemon_set.spec.template.spec;
+    let (class, priority) = NODE_CRITICAL;
+    let is_kube_proxy = || {
+        let mut names = spec.containers.iter().map(|container| container.name.as_str());
+        daemon_set.metadata.name == "kube-proxy" || names.any(|name| name == "kube-proxy")
+    };
+    let what = match () {
+        () if NodePlugin::of(daemon_set) == Some(NodePlugin::Network) => NodePlugin::Network.noun().to_owned(),
+        () if is_kube_proxy() => "kube-proxy".to_owned(),
+        () if spec.priority_class_name == class || spec.priority >= Some(priority) => {
+            format!("a DaemonSet of priority class {class}")
+        }
+        () => return None,
+    };
+    (desired > 1 && allowed >= desired).then(|| format!("{what} is replaced on all {desired} nodes at once"))
+}

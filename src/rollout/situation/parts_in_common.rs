@@ -1,0 +1,111 @@
+//! What has nothing to do with the current revision: the part of its template that a cause is about is the same in the revision to
+//! return to, whose pods would fail the same way if they started now, although those that started earlier are available.
+
+use serde_json::Value;
+
+use super::Situation;
+use crate::coverage::TemplatePart;
+use crate::difference::difference;
+use crate::model::template::Template;
+use crate::report::change::{Change, PathStep};
+
+/// What an image is pulled by, beside its name.
+const PULL: [&str; 3] = ["imagePullPolicy", "imagePullSecrets", "serviceAccountName"];
+
+/// The fields of a container that its sandbox does not depend on.
+const INSIDE: [&str; 11] = [
+    "image",
+    "imagePullPolicy",
+    "command",
+    "args",
+    "env",
+    "envFrom",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "volumeMounts",
+];
+
+/// Returns whether a part of the template is the same in the revision to return to; `false` if there is none.
+pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bool {
+    let Some((_, template)) = situation.revisions.target() else { return false };
+    let spec = &template.value()["spec"];
+    let changes = || difference(template, &situation.revisions.live);
+    match part {
+        TemplatePart::Image(image) => has_image(spec, image) && !changes().iter().any(|it| has_field(it, &PULL)),
+        TemplatePart::Object { kind, name, key } => refers(spec, kind, name, key.as_deref()),
+        TemplatePart::Volume(name) => {
+            let is_of_volume = |change: &Change| {
+                let [_, PathStep::Field(list), PathStep::Entry(entry), ..] = change.path.0.as_slice() else {
+                    return false;
+                };
+                list == "volumes" && entry == name
+            };
+            has_volume(template, name) && !changes().iter().any(is_of_volume)
+        }
+        TemplatePart::Sandbox => changes().iter().all(is_inside_container),
+        // Besides the runtime class, the namespace adds a nodeSelector.
+        TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
+        TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
+        TemplatePart::Anything => false,
+    }
+}
+
+fn entries<'v>(value: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> {
+    value[list].as_array().into_iter().flatten()
+}
+
+/// Returns whether a container or a volume has an image.
+fn has_image(spec: &Value, image: &str) -> bool {
+    let containers = entries(spec, "containers").chain(entries(spec, "initContainers"));
+    let images = containers.map(|container| &container["image"]);
+    images.chain(entries(spec, "volumes").map(|volume| &volume["image"]["reference"])).any(|one| one == image)
+}
+
+fn has_volume(template: &Template, name: &str) -> bool {
+    entries(&template.value()["spec"], "volumes").any(|volume| volume["name"] == name)
+}
+
+/// Returns whether something in a template does not work without an object, or without a key of it.
+fn refers(value: &Value, kind: &str, name: &str, key: Option<&str>) -> bool {
+    let is_it = |field: &str, value: &Value| {
+        let is_name = |field: &str| value[field] == name;
+        match (kind, field) {
+            ("ConfigMap", "configMap" | "configMapRef" | "configMapKeyRef") => is_name("name"),
+            ("Secret", "secret" | "secretRef" | "secretKeyRef") => is_name("name") || is_name("secretName"),
+            ("PersistentVolumeClaim", "persistentVolumeClaim") => is_name("claimName"),
+            ("ServiceAccount", "serviceAccountName")
+            | ("PriorityClass", "priorityClassName")
+            | ("RuntimeClass", "runtimeClassName") => value == name,
+            _ => false,
+        }
+    };
+    let has_key = |value: &Value| {
+        key.is_none_or(|key| value["key"] == key || entries(value, "items").any(|item| item["key"] == key))
+    };
+    match value {
+        Value::Object(fields) => fields.iter().any(|(field, value)| {
+            (is_it(field, value) && value["optional"] != true && has_key(value)) || refers(value, kind, name, key)
+        }),
+        Value::Array(items) => items.iter().any(|item| refers(item, kind, name, key)),
+        _ => false,
+    }
+}
+
+fn has_field(change: &Change, names: &[&str]) -> bool {
+    change.path.0.iter().any(|step| matches!(step, PathStep::Field(name) if names.contains(&name.as_str())))
+}
+
+/// Returns whether a change is inside of a container, or one of metadata that no network plugin reads.
+fn is_inside_container(change: &Change) -> bool {
+    match change.path.0.as_slice() {
+        [_, PathStep::Field(list), PathStep::Entry(_), PathStep::Field(name), ..] => {
+            matches!(list.as_str(), "containers" | "initContainers") && INSIDE.contains(&name.as_str())
+        }
+        [PathStep::Field(_), PathStep::Field(_), PathStep::Field(key) | PathStep::Entry(key)] => {
+            key == "kubectl.kubernetes.io/restartedAt"
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,196 @@
+//! What the controller would do with a changed DaemonSet: its next steps are computed and applied one after the other.
+
+use super::next_step::{NextStep, next_step};
+use super::{RolloutNode, Situation};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
+use crate::model::pod::{Pod, PodCondition, PodStatus};
+use crate::model::time::Time;
+use crate::scheduling::daemon_pods::NodePods;
+use crate::scheduling::should_run::{DaemonPod, Decision};
+
+/// Within how many steps a node must become updated: it takes deleting what is in the way, creating, and replacing. What
+/// takes longer comes last ([`visited`]).
+const STEPS: usize = 6;
+
+/// A node whose pods the simulation changes.
+#[derive(Clone)]
+pub(in crate::rollout) struct SimulatedNode<'s> {
+    pub(in crate::rollout) name: &'s str,
+    pub(in crate::rollout) decision: Option<Decision>,
+    pub(in crate::rollout) pods: Vec<Pod>,
+    /// Whether the selector of the update strategy matches it.
+    pub(in crate::rollout) selected: bool,
+    /// Whether new pods become available there.
+    pub(in crate::rollout) works: bool,
+    /// Whether deleted pods are gone at once.
+    pub(in crate::rollout) lets_go: bool,
+}
+
+impl SimulatedNode<'_> {
+    /// Returns the node as the rules of the controller take it.
+    pub(in crate::rollout) fn node_pods(&self) -> NodePods<'_> {
+        let pods = self.pods.iter().collect();
+        NodePods { node: self.name, decision: self.decision, pods, selected: self.selected }
+    }
+}
+
+/// Returns whether some node becomes updated if the DaemonSet is changed, and its revision has this hash.
+///
+/// `stays` tells whether the problem of a node remains. On all other nodes, new pods become available. If one node can be
+/// replaced beside those whose problem remains, so can all that follow.
+pub(in crate::rollout) fn continues(
+    situation: &Situation<'_>,
+    changed: &DaemonSet,
+    hash: &str,
+    stays: impl Fn(&RolloutNode<'_>) -> bool,
+) -> bool {
+    advances(situation, changed, hash, stays, false)
+}
+
+/// Returns whether some node becomes updated like [`continues`], or loses the pod of another revision beside an available
+/// one: all that rolling back does while a surge fails.
+pub(in crate::rollout) fn recovers(
+    situation: &Situation<'_>,
+    changed: &DaemonSet,
+    hash: &str,
+    stays: impl Fn(&RolloutNode<'_>) -> bool,
+) -> bool {
+    advances(situation, changed, hash, stays, true)
+}
+
+/// Returns whether more nodes become updated; `alone` tells whether only those without other pods count.
+fn advances(
+    situation: &Situation<'_>,
+    changed: &DaemonSet,
+    hash: &str,
+    stays: impl Fn(&RolloutNode<'_>) -> bool,
+    alone: bool,
+) -> bool {
+    let daemon_pod = DaemonPod::new(&changed.spec.template);
+    let mut nodes: Vec<SimulatedNode<'_>> = situation
+        .nodes
+        .iter()
+        .zip(&situation.node_pods)
+        .map(|(node, pods)| {
+            let has_problem = node.diagnosis.is_some() && !situation.passes(node);
+            SimulatedNode {
+                name: node.name,
+                decision: node.object.map(|node| daemon_pod.decide(node)),
+                pods: pods.pods.iter().map(|pod| (*pod).clone()).collect(),
+                selected: pods.selected,
+                works: !(has_problem && stays(node)),
+                lets_go: !node.keeps_pods(),
+            }
+        })
+        .collect();
+    nodes.sort_by_key(visited);
+    let updated = |nodes: &[SimulatedNode<'_>]| {
+        let of = |node: &SimulatedNode<'_>| node.pods.iter().filter(|pod| is_available_and_of(pod, hash)).count();
+        nodes.iter().filter(|node| of(node) > 0 && (!alone || of(node) == node.pods.len())).count()
+    };
+    let before = updated(&nodes);
+    (0..STEPS).any(|_| {
+        let is_changed = advance(&mut nodes, changed, hash, situation.ready_clock());
+        is_changed && updated(&nodes) > before
+    })
+}
+
+/// Returns when a node is visited. The controller's order is random: the worst comes first, which are pods of ineligible nodes
+/// that use up the budget for good as soon as they are deleted. Those that are gone at once only take time.
+fn visited(node: &SimulatedNode<'_>) -> u8 {
+    match (node.decision.is_some_and(|decision| decision.should_run), node.lets_go) {
+        (false, false) => 0,
+        (true, _) => 1,
+        (false, true) => 2,
+    }
+}
+
+fn is_available_and_of(pod: &Pod, hash: &str) -> bool {
+    pod.is_ready() && !pod.metadata.is_terminating() && pod.revision_hash() == hash
+}
+
+/// Applies the controller's next step, and returns whether it changed anything.
+pub(in crate::rollout) fn advance(
+    nodes: &mut [SimulatedNode<'_>],
+    daemon_set: &DaemonSet,
+    hash: &str,
+    now: jiff::Timestamp,
+) -> bool {
+    let (create, delete) = {
+        let node_pods: Vec<NodePods<'_>> = nodes.iter().map(SimulatedNode::node_pods).collect();
+        let step = next_step(daemon_set, hash, &node_pods, now);
+        if !step.acts(false) {
+            return false;
+        }
+        changes(&step)
+    };
+    for node in nodes {
+        for uid in delete.iter().filter(|(name, _)| name == node.name).map(|(_, uid)| uid) {
+            let deleted = |pod: &Pod| pod.metadata.uid == *uid;
+            if node.lets_go {
+                node.pods.retain(|pod| !deleted(pod));
+            } else {
+                node.pods.iter_mut().filter(|pod| deleted(pod)).for_each(|pod| {
+                    pod.metadata.deletion_timestamp = Time::from(now);
+                });
+            }
+        }
+        if create.iter().any(|name| name == node.name) {
+            node.pods.push(created(node.name, hash, node.works, now));
+        }
+    }
+    true
+}
+
+/// Returns the nodes that get a pod, and the nodes and UIDs of the pods that are deleted.
+pub(in crate::rollout) fn changes(step: &NextStep<'_>) -> (Vec<String>, Vec<(String, String)>) {
+    let uid = |pod: &Pod| {
+        let node = crate::scheduling::daemon_pods::target_node(pod).unwrap_or_default();
+        (node.to_owned(), pod.metadata.uid.clone())
+    };
+    let mut create: Vec<String> = step.upkeep.create.iter().map(|node| (*node).to_owned()).collect();
+    let mut delete: Vec<(String, String)> = step.upkeep.delete.iter().map(|pod| uid(pod)).collect();
+    if let Some(update) = step.update().filter(|_| step.reaches_update()) {
+        let replaced = update.candidates.iter().take(update.replaced_now);
+        create.extend(update.create.iter().map(|node| (*node).to_owned()));
+        delete.extend(update.delete.iter().map(|pod| uid(pod)));
+        delete.extend(update.not_eligible.iter().take(update.not_eligible_deleted_now).map(|old| uid(old.pod)));
+        if update.surges {
+            create.extend(replaced.map(|old| old.node.to_owned()));
+        } else {
+            delete.extend(replaced.map(|old| uid(old.pod)));
+        }
+    }
+    (create, delete)
+}
+
+/// Returns a pod as the controller creates it, after it has started.
+fn created(node: &str, hash: &str, works: bool, now: jiff::Timestamp) -> Pod {
+    let mut pod = Pod {
+        metadata: ObjectMeta {
+            uid: format!("new on {node}"),
+            creation_timestamp: Time::from(now),
+            ..ObjectMeta::default()
+        },
+        status: PodStatus { phase: "Running".to_owned(), ..PodStatus::default() },
+        ..Pod::default()
+    };
+    pod.metadata.labels.insert(CONTROLLER_REVISION_HASH_LABEL.to_owned(), hash.to_owned());
+    node.clone_into(&mut pod.spec.node_name);
+    if works {
+        make_available(&mut pod);
+    }
+    pod
+}
+
+/// Lets a pod become ready, and that long ago, so that it is available whatever minReadySeconds says.
+pub(in crate::rollout) fn make_available(pod: &mut Pod) {
+    pod.status.conditions.retain(|condition| condition.type_ != "Ready");
+    pod.status.conditions.push(PodCondition {
+        type_: "Ready".to_owned(),
+        status: "True".to_owned(),
+        last_transition_time: Time { seconds: 1, nanos: 0 },
+        ..PodCondition::default()
+    });
+}

@@ -1,0 +1,344 @@
+//! Whose fault it is, and whether to roll back: a table for each kind of cause, a row for each situation.
+
+use serde_json::{Value, json};
+
+use super::fault_test::old;
+use super::{Question, answer};
+use crate::coverage::test_support::{World, at, world};
+use crate::report::rollout_status::{Fault, RolloutStatus, SuspectKind};
+
+fn status_of(world: World, accept: &[&str]) -> RolloutStatus {
+    let accept: Vec<_> = accept.iter().map(|one| one.parse().unwrap()).collect();
+    answer(&world.finish(), &Question { accept: &accept, ..Question::default() }).daemon_sets.remove(0)
+}
+
+fn commands(status: &RolloutStatus) -> Vec<String> {
+    status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
+}
+
+fn rolls_back(status: &RolloutStatus) -> bool {
+    commands(status).iter().any(|command| command.contains(" undo "))
+}
+
+/// Two revisions of a template each, the newer one since 11:45.
+fn revisions(before: Value, after: Value) -> World {
+    let mut world = world();
+    world.snapshot.controller_revisions.clear();
+    let image = |template: &Value| template["containers"][0]["image"].as_str().unwrap_or("agent:1").to_owned();
+    let (first, second) = (image(&before), image(&after));
+    let world = world.template(before).revision_of_image("hash1", 1, &first);
+    let mut world = world.template(after).revision_of_image("hash2", 2, &second);
+    created(&mut world, 1, "11:45:00");
+    world
+}
+
+fn created(world: &mut World, revision: usize, time: &str) {
+    let metadata = &mut world.snapshot.controller_revisions[revision].metadata;
+    metadata.creation_timestamp = serde_json::from_value(json!(at(time))).unwrap();
+}
+
+fn images() -> World {
+    revisions(
+        json!({"containers": [{"name": "agent", "image": "agent:1"}]}),
+        json!({"containers": [{"name": "agent", "image": "agent:2"}]}),
+    )
+}
+
+/// A pod of the current revision that was created after its rollout began.
+fn young() -> Value {
+    json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": at("11:46:10")}]}})
+}
+
+fn with_old(world: World, nodes: &[&str]) -> World {
+    nodes.iter().fold(world, |world, node| world.node(node, json!({})).pod(&format!("agent-{node}"), node, old()))
+}
+
+#[test]
+fn what_the_kubelet_ends_is_the_nodes_fault_and_never_the_revisions() {
+    let low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 61448Ki. ";
+    for (phase, reason, message) in [
+        (
+            "Failed",
+            "OutOfcpu",
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 100, used: 3980, capacity: 4000",
+        ),
+        ("Failed", "OutOfmemory", ""),
+        ("Failed", "OutOfpods", "Pod was rejected: Node didn't have enough resource: pods"),
+        ("Failed", "OutOfexample.com/gpu", ""),
+        ("Failed", "NodeShutdown", "Pod was rejected as the node is shutting down."),
+        ("Failed", "Terminated", "Pod was terminated in response to imminent node shutdown."),
+        ("Succeeded", "Terminated", "Pod was terminated in response to imminent node shutdown."),
+        ("Failed", "NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"),
+        ("Failed", "NodePorts", ""),
+        ("Failed", "TaintToleration", ""),
+        ("Failed", "UnexpectedAdmissionError", "Pod was rejected: Allocate failed"),
+        ("Failed", "VolumeAttachmentLimitExceeded", ""),
+        ("Failed", "Preempting", "Preempted in order to admit critical pod"),
+        ("Failed", "Evicted", low),
+        ("Failed", "Evicted", "Pod was rejected: The node had condition: [DiskPressure]. "),
+        ("Failed", "Evicted", "Pod was rejected: The node had condition: [MemoryPressure PIDPressure]. "),
+    ] {
+        let ended = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"phase": phase, "reason": reason,
+            "message": message, "containerStatuses": null,
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:51:00")}]}});
+        let begun = || images().node("a", json!({})).pod("agent-a", "a", young());
+        let begun = || begun().node("b", json!({})).pod("agent-b", "b", ended.clone());
+        let status = status_of(with_old(begun(), &["c", "d"]), &[]);
+        assert_eq!(status.faults.unwrap().revision, 0, "{reason} {message}");
+        assert!(status.suspect.as_ref().is_none_or(|it| it.what != SuspectKind::Revision), "{reason} {message}");
+        assert!(!rolls_back(&status), "{reason} {message}: {:?}", commands(&status));
+        let cause = status.causes.iter().find(|cause| cause.nodes == ["b"]).unwrap();
+        assert_eq!(cause.fault, Some(Fault::Node), "{reason} {message}");
+        assert!(status_of(begun(), &["node"]).counts_as_complete(), "{reason} {message}");
+        assert!(!status_of(begun(), &["cluster"]).counts_as_complete(), "{reason} {message}");
+    }
+}
+
+#[test]
+fn a_pod_that_was_evicted_for_what_it_uses_itself_may_be_the_revisions() {
+    for message in [
+        "",
+        "The node was low on resource: memory. Container agent was using 5Gi, request is 1Gi, has larger consumption of memory. ",
+        "Container agent exceeded its local ephemeral storage limit \"1Gi\". ",
+        "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+        "Usage of EmptyDir volume \"cache\" exceeds the limit \"1Gi\". ",
+    ] {
+        let ended = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "status": {"phase": "Failed", "reason": "Evicted",
+            "message": message, "containerStatuses": null,
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:51:00")}]}});
+        let world = images().node("b", json!({})).pod("agent-b", "b", ended);
+        let status = status_of(with_old(world, &["c", "d"]), &["node"]);
+        assert!(rolls_back(&status) && !status.counts_as_complete(), "{message}: {:?}", commands(&status));
+    }
+}
+
+#[test]
+fn a_revision_is_not_at_fault_for_a_part_that_the_other_one_has_too() {
+    let container = |fields: Value| {
+        let mut container = json!({"name": "agent", "image": "agent:1", "env": [], "envFrom": []});
+        crate::coverage::test_support::merge(&mut container, fields);
+        json!({"containers": [container]})
+    };
+    let key = |secret: &str, key: &str, optional: bool| {
+        let from = json!({"secretKeyRef": {"name": secret, "key": key, "optional": optional}});
+        container(json!({"env": [{"name": "TOKEN", "valueFrom": from}]}))
+    };
+    let from = |kind: &str, name: &str| container(json!({"envFrom": [{kind: {"name": name}}]}));
+    let image = |image: &str, policy: &str| container(json!({"image": image, "imagePullPolicy": policy}));
+    let config = "CreateContainerConfigError";
+    let missing = "secret \"token\" not found";
+    for (what, before, after, reason, message, is_revision) in [
+        ("both use the Secret", key("token", "a", false), key("token", "b", false), config, missing, false),
+        ("only the new one uses it", key("other", "a", false), key("token", "a", false), config, missing, true),
+        ("the old one can do without", key("token", "a", true), key("token", "a", false), config, missing, true),
+        ("by envFrom and by key", from("secretRef", "token"), key("token", "a", false), config, missing, false),
+        ("a ConfigMap of that name", from("configMapRef", "token"), from("secretRef", "token"), config, missing, true),
+        (
+            "a ConfigMap of both",
+            from("configMapRef", "files"),
+            from("configMapRef", "files"),
+            config,
+            "configmap \"files\" not found",
+            false,
+        ),
+        (
+            "both use the key",
+            key("token", "user", false),
+            key("token", "user", false),
+            config,
+            "couldn't find key user in Secret default/token",
+            false,
+        ),
+        (
+            "only the new one uses the key",
+            key("token", "name", false),
+            key("token", "user", false),
+            config,
+            "couldn't find key user in Secret default/token",
+            true,
+        ),
+        ("the same image", image("agent:1", "Always"), image("agent:1", "Always"), "ImagePullBackOff", "", false),
+        ("another image", image("agent:1", "Always"), image("agent:2", "Always"), "ImagePullBackOff", "", true),
+        (
+            "another way to pull it",
+            image("agent:1", "Always"),
+            image("agent:1", "Never"),
+            "ErrImageNeverPull",
+            "",
+            true,
+        ),
+        (
+            "a crash",
+            image("agent:1", "Always"),
+            image("agent:2", "Always"),
+            "CreateContainerError",
+            "no such file",
+            true,
+        ),
+    ] {
+        let other = |template: Value, name: &str| {
+            let mut template = template;
+            template["terminationGracePeriodSeconds"] = json!(if name == "a" { 30 } else { 31 });
+            template
+        };
+        let pod_image = after["containers"][0]["image"].clone();
+        let mut world = revisions(other(before, "a"), other(after, "b"));
+        world = world.node("b", json!({}));
+        let state = json!({"restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}});
+        let pod = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"phase": "Pending"},
+            "spec": {"containers": [{"name": "agent", "image": pod_image}]}});
+        let world = with_old(world.unready_pod("agent-b", "b", state, pod), &["c", "d"]);
+        let status = status_of(world, &[]);
+        assert_eq!(rolls_back(&status), is_revision, "{what}: {:?}", commands(&status));
+        assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{what}: {:?}", status.faults);
+        assert_eq!(status.suspect.is_some(), is_revision, "{what}");
+    }
+}
+
+#[test]
+fn another_scheduler_is_the_fault_of_the_revision_and_undo_cures_it() {
+    let with = |scheduler: &str, image: &str| json!({"schedulerName": scheduler, "containers": [{"name": "agent", "image": image}]});
+    for (before, after, is_revision) in [
+        ("default-scheduler", "nobody", true),
+        ("first", "second", true),
+        ("nobody", "nobody", false),
+        ("default-scheduler", "default-scheduler", false),
+        ("nobody", "default-scheduler", true),
+    ] {
+        let pending = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "spec": {"schedulerName": after}});
+        let world = revisions(with(before, "agent:1"), with(after, "agent:2")).node("b", json!({}));
+        let status = status_of(with_old(world.pending_pod("agent-b", "b", "", pending), &["c", "d"]), &[]);
+        assert_eq!(rolls_back(&status), is_revision, "{before} {after}: {status:?}");
+        assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{before} {after}");
+    }
+}
+
+#[test]
+fn a_revision_that_was_tried_for_less_than_an_hour_is_no_target_beside_one_that_lasted() {
+    for (began, target) in [
+        // Of each revision, when its rollout began; the last one is the current one.
+        (&["10:00:00", "11:10:00", "11:50:00"][..], 1),
+        (&["09:00:00", "10:00:00", "10:50:00", "11:45:00"], 1),
+        (&["09:00:00", "10:00:00", "11:30:00"], 2),
+        (&["08:00:00", "09:00:00", "09:05:00", "11:45:00"], 3),
+        (&["07:00:00", "11:00:00", "11:20:00", "11:30:00", "11:40:00"], 1),
+        // With less than an hour each, the newest.
+        (&["11:30:00", "11:40:00"], 1),
+    ] {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        for number in 1..=began.len() {
+            let hash = if number == began.len() { "hash2".to_owned() } else { format!("h{number}") };
+            let image = format!("agent:{number}");
+            world = world.template(json!({"containers": [{"name": "agent", "image": image}]}));
+            world = world.revision_of_image(&hash, i64::try_from(number).unwrap(), &image);
+            created(&mut world, number - 1, began[number - 1]);
+        }
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = ["a", "b"].into_iter().fold(world, |world, node| {
+            world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, crashes.clone(), json!({}))
+        });
+        let snapshot = world.finish();
+        let index = crate::facts::index::Index::new(&snapshot);
+        let facts = crate::facts::Facts::new(&index, &snapshot.daemon_sets[0]);
+        assert_eq!(facts.revisions.target().unwrap().0.number(), target, "{began:?}");
+    }
+}
+
+/// Both revisions are alike in this: without a surge, the new pod would take the place of the old one.
+#[test]
+fn a_surge_that_cannot_be_is_no_fault_of_the_revision() {
+    let cpu = |amount: &str, image: &str| json!({"containers": [{"name": "agent", "image": image, "resources": {"requests": {"cpu": amount}}}]});
+    let excludes = |labels: Value, key: &str, image: &str| {
+        let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": labels}});
+        json!({"containers": [{"name": "agent", "image": image}],
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+    };
+    let itself = json!({"app": "agent"});
+    let no_room = "0/1 nodes are available: 1 Insufficient cpu.";
+    let rules = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.";
+    let existing = "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.";
+    let host = "kubernetes.io/hostname";
+    for (what, before, after, says, is_beside) in [
+        ("no room for two", cpu("3", "agent:1"), cpu("3", "agent:2"), no_room, true),
+        ("no room for two, and less than before", cpu("3", "agent:1"), cpu("2", "agent:2"), no_room, true),
+        ("no room for two because of more", cpu("1", "agent:1"), cpu("3500m", "agent:2"), no_room, true),
+        ("room for none", cpu("3", "agent:1"), cpu("5", "agent:2"), no_room, false),
+        (
+            "excludes itself",
+            excludes(itself.clone(), host, "agent:1"),
+            excludes(itself.clone(), host, "agent:2"),
+            rules,
+            true,
+        ),
+        (
+            "in a zone",
+            excludes(itself.clone(), "zone", "agent:1"),
+            excludes(itself.clone(), "zone", "agent:2"),
+            rules,
+            true,
+        ),
+        ("the old one excludes it", excludes(itself.clone(), host, "agent:1"), cpu("1", "agent:2"), existing, true),
+        (
+            "excludes others",
+            excludes(json!({"app": "other"}), host, "agent:1"),
+            excludes(json!({"app": "other"}), host, "agent:2"),
+            rules,
+            false,
+        ),
+    ] {
+        let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+        let containers = |template: &Value| json!({"spec": {"containers": template["containers"]}});
+        let (of_old, of_new) = (containers(&before), containers(&after));
+        let world = revisions(before, after).daemon_set(json!({"spec": {"updateStrategy": strategy}}));
+        let mut older = old();
+        crate::coverage::test_support::merge(&mut older, of_old);
+        let mut newer = json!({"metadata": {"creationTimestamp": at("11:46:00")}});
+        crate::coverage::test_support::merge(&mut newer, of_new);
+        let world = world.node("a", json!({})).pod("agent-a", "a", older).pending_pod("agent-b", "a", says, newer);
+        let status = status_of(world, &[]);
+        let advises = |status: &RolloutStatus| {
+            status.causes.iter().any(|cause| cause.fix.advice == "use maxUnavailable instead of maxSurge")
+                || commands(status).iter().any(|command| command.contains("set --max-unavailable 1"))
+        };
+        assert_eq!(advises(&status), is_beside, "{what}: {:?} {:?}", status.causes, commands(&status));
+        let is_more = what.ends_with("more");
+        assert!(!is_beside || is_more || !rolls_back(&status), "{what}: {:?}", commands(&status));
+        assert!(!is_beside || is_more || status.faults.unwrap().revision == 0, "{what}: {:?}", status.faults);
+    }
+}
+
+#[test]
+fn a_failing_pod_of_a_revision_that_was_rolled_back_is_deleted_and_not_corrected() {
+    let waits = |reason: &str| json!({"restartCount": 0, "state": {"waiting": {"reason": reason}}});
+    let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    for state in [
+        waits("ImagePullBackOff"),
+        waits("ErrImagePull"),
+        waits("InvalidImageName"),
+        waits("CreateContainerConfigError"),
+        waits("CreateContainerError"),
+        crashes,
+    ] {
+        for strategy in ["OnDelete", "RollingUpdate"] {
+            let mut world = world();
+            world.snapshot.controller_revisions.clear();
+            // Revision 1 was rolled out again as revision 3, after revision 2.
+            let world = world.template(json!({"containers": [{"name": "agent", "image": "agent:1"}]}));
+            let world = world.revision_of_image("bad", 2, "agent:9").revision_of_image("hash2", 3, "agent:1");
+            let mut world = world.daemon_set(json!({"spec": {"updateStrategy": {"type": strategy}}}));
+            created(&mut world, 0, "11:20:00");
+            created(&mut world, 1, "11:00:00");
+            let bad =
+                json!({"metadata": {"labels": {"controller-revision-hash": "bad", "pod-template-generation": "1"}}});
+            let world = world.node("a", json!({})).pod("agent-a", "a", json!({})).node("b", json!({}));
+            let status = status_of(world.unready_pod("agent-b", "b", state.clone(), bad), &[]);
+            let cause = status.causes.iter().find(|cause| cause.nodes == ["b"]).unwrap();
+            let command = cause.fix.command.as_ref().map(ToString::to_string).unwrap_or_default();
+            let is_by_hand = strategy == "OnDelete";
+            assert_eq!(cause.message.contains("still of revision 2, which was rolled back"), is_by_hand, "{state}");
+            assert_eq!(command == "kubectl delete pod -n default agent-b", is_by_hand, "{state}: {command}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Extended resources that the scheduler takes from devices instead of from the node (KEP-5004).
+//!
+//! A node need not list such a resource. Which devices there are and which are allocated is not read: whether one is left is unknown.
+
+use std::collections::BTreeSet;
+
+use super::resources::{Amounts, is_extended};
+use crate::model::node::Node;
+use crate::model::quantity::Quantity;
+use crate::model::snapshot::{DeviceClass, Snapshot};
+
+/// What the name of the resource of each device class begins with: `ResourceDeviceClassPrefix`, k8s.io/api/resource/v1/types.go,
+/// release 1.37.
+const CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
+/// The first minor release in which the scheduler does so by default: `DRAExtendedResource`, pkg/features/kube_features.go, release 1.37.
+const ON_BY_DEFAULT: u32 = 36;
+
+/// Which resources device classes may provide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Devices {
+    /// These, perhaps none.
+    Known(BTreeSet<String>),
+    /// Any extended resource: the device classes were not read.
+    Unread,
+}
+
+impl Devices {
+    /// Returns what is known from a snapshot. Servers do not keep `extendedResourceName` while the feature is off.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let Some(classes) = &snapshot.device_classes else {
+            let is_on = snapshot.nodes.iter().any(|node| minor(node).is_some_and(|minor| minor >= ON_BY_DEFAULT));
+            return if is_on { Devices::Unread } else { Devices::Known(BTreeSet::new()) };
+        };
+        let names = |DeviceClass { metadata, spec }: &DeviceClass| {
+            [Some(format!("{CLASS_PREFIX}{}", metadata.name)), spec.extended_resource_name.clone()]
+        };
+        Devices::Known(classes.iter().flat_map(names).flatten().collect())
+    }
+
+    /// Returns whether a resource may come from devices of a node.
+    ///
+    /// Ported from `shouldDelegateResourceToDRA`, pkg/scheduler/framework/plugins/noderesources/fit.go, release 1.37.2.
+    pub fn may_provide(&self, resource: &str, node: &Node) -> bool {
+        !is_offered(resource, node)
+            && match self {
+                Devices::Known(names) => names.contains(resource),
+                Devices::Unread => may_be_device(resource),
+            }
+    }
+
+    /// Returns the resources of some requests that may come from devices of a node.
+    pub fn of_requests<'r>(&self, requests: &'r Amounts, node: &Node) -> impl Iterator<Item = &'r str> {
+        requests.keys().map(String::as_str).filter(|resource| self.may_provide(resource, node))
+    }
+
+    /// Returns what of some requests is taken from a node itself.
+    pub fn without(&self, requests: &Amounts, node: &Node) -> Amounts {
+        let of_node = requests.iter().filter(|(resource, _)| !self.may_provide(resource, node));
+        of_node.map(|(resource, amount)| (resource.clone(), *amount)).collect()
+    }
+}
+
+fn is_offered(resource: &str, node: &Node) -> bool {
+    node.status.allocatable.get(resource).is_some_and(|quantity| Quantity::value(quantity) > 0)
+}
+
+fn may_be_device(resource: &str) -> bool {
+    resource.starts_with(CLASS_PREFIX) || is_extended(resource)
+}
+
+/// Returns the minor release of a node's kubelet, which is never newer than the API server.
+fn minor(node: &Node) -> Option<u32> {
+    let version = node.status.node_info.kubelet_version.trim_start_matches('v');
+    version.split('.').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::Devices;
+    use crate::model::node::Node;
+    use crate::model::snapshot::Snapshot;
+
+    #[test]
+    fn what_a_device_class_may_provide_is_not_the_nodes() {
+        let snapshot = |kubelet: &str, classes: Option<Value>| Snapshot {
+            nodes: vec![from_value(json!({"status": {"nodeInfo": {"kubeletVersion": kubelet}}})).unwrap()],
+            device_classes: classes.map(|classes| from_value(classes).unwrap()),
+            ..Snapshot::default()
+        };
+        let class = json!([{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "vendor.example/gpu"}}]);
+        let node = |amount: &str| -> Node {
+            from_value(json!({"status": {"allocatable": {"vendor.example/gpu": amount}}})).unwrap()
+        };
+        for (kubelet, classes, resource, offered, may) in [
+            ("v1.37.2", Some(class.clone()), "vendor.example/gpu", "0", true),
+            ("v1.37.2", Some(class.clone()), "vendor.example/gpu", "1", false),
+            ("v1.37.2", Some(class.clone()), "vendor.example/nic", "0", false),
+            ("v1.37.2", Some(class.clone()), "deviceclass.resource.kubernetes.io/gpu", "0", true),
+            ("v1.37.2", Some(class.clone()), "deviceclass.resource.kubernetes.io/nic", "0", false),
+            ("v1.37.2", Some(json!([])), "vendor.example/gpu", "0", false),
+            ("v1.37.2", None, "vendor.example/gpu", "0", true),
+            ("v1.36.0-gke.1", None, "vendor.example/nic", "0", true),
+            ("v1.36.0", None, "deviceclass.resource.kubernetes.io/nic", "0", true),
+            ("v1.36.0", None, "cpu", "0", false),
+            ("v1.36.0", None, "hugepages-2Mi", "0", false),
+            ("v1.35.4", None, "vendor.example/gpu", "0", false),
+            ("v1.34.0", Some(class.clone()), "vendor.example/gpu", "0", true),
+            ("", None, "vendor.example/gpu", "0", false),
+        ] {
+            let devices = Devices::of(&snapshot(kubelet, classes));
+            assert_eq!(devices.may_provide(resource, &node(offered)), may, "{kubelet} {resource} {offered}");
+        }
+    }
+}

@@ -100,7 +100,7 @@ fn record(cases: Vec<Value>, answers: Vec<Answer>) {
                 undecodable <= 100
             }
             Answer::Refused(_) => {
-                without_indices(&answer).into_iter().fold(false, |new, path| seen.insert(path) || new)
+                without_indices(&answer).into_iter().filter(|path| seen.insert(path.clone())).count() > 0
             }
         };
         if is_of_interest {

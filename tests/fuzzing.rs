@@ -20,7 +20,8 @@ use crate::client::server::{Reply, Server};
 use crate::client::{cluster, node, options, pod, protobuf_list, read};
 use crate::recorded;
 use crate::support::nasty_strings;
-use crate::support::random::{Random, times};
+use crate::support::random::Random;
+use crate::support::sampling::times;
 
 /// Values that have been trouble somewhere.
 static NASTY: LazyLock<Vec<Value>> = LazyLock::new(|| {

@@ -17,7 +17,7 @@ use super::server::{Asked, JSON, Reply, Server, of_proxies};
 use super::writing::Store;
 use super::{cluster, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
-use crate::support::random::{all_is_tried, share};
+use crate::support::sampling::{all_is_tried, share};
 
 /// The command lines.
 const COMMANDS: &[&[&str]] = &[

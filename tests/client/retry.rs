@@ -14,7 +14,7 @@ use super::server::{Asked, Reply, Server, of_proxies};
 use super::staged_faults::FAULTS;
 use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
-use crate::support::random::share;
+use crate::support::sampling::share;
 
 const RETRY: &[&str] = &["retry", "agent", "-n", "team", "-o", "json"];
 const ANNOTATION: &str = "kubectl-ds/retried-at";

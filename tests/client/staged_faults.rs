@@ -15,7 +15,7 @@ use super::faults::{Extent, Fault, dated, faults, refuses, wrong_dates};
 use super::server::{Asked, Reply, Server, of_proxies};
 use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
-use crate::support::random::share;
+use crate::support::sampling::share;
 
 const DELETING: &[&str] =
     &["partition", "agent", "0", "-n", "team", "-o", "json", "--image=agent=agent:2", "--progress-deadline=3s"];

@@ -18,6 +18,7 @@ pub mod oracle;
 #[cfg(unix)]
 pub mod pty;
 pub mod random;
+pub mod sampling;
 pub mod server;
 pub mod template_generator;
 pub mod terminal;

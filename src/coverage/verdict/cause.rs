@@ -1,7 +1,7 @@
 //! What the messages of kubelets, container runtimes, network plugins and drivers tell: tables of their words, each with what to do.
 //!
-//! A message is looked up in the table of what has failed, and the first row wins: more specific words come first. What no row
-//! knows gets advice that fits whatever the message says.
+//! A message is looked up among what ends anything on a node, then in the table of what has failed, and the first row wins: more
+//! specific words come first. What no row knows gets advice that fits whatever the message says.
 
 use super::finding::{Origin, TemplatePart};
 
@@ -49,11 +49,25 @@ pub const fn cause(mends: Mends, says: &'static [&'static str], advice: &'static
     Cause { says, advice, mends }
 }
 
+/// What keeps a node from anything, whatever has failed there.
+const OF_NODES: &[Cause] = &[
+    cause(
+        Mends::Node,
+        &["no space left on device", "disk quota exceeded"],
+        "free disk space on the node, such as that of unused images, or enlarge its disk",
+    ),
+    cause(
+        Mends::Node,
+        &["too many open files", "resource temporarily unavailable", "cannot allocate memory"],
+        "check the limits of the node: it is out of memory, process IDs or open files",
+    ),
+];
+
 impl Cause {
     /// Finds the cause that a message tells.
     pub fn of(causes: &'static [Cause], message: &str) -> Option<&'static Cause> {
         let message = message.to_lowercase();
-        causes.iter().find(|cause| cause.says.iter().any(|says| occurs(says, &message)))
+        OF_NODES.iter().chain(causes).find(|cause| cause.says.iter().any(|says| occurs(says, &message)))
     }
 }
 

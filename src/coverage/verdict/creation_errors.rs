@@ -102,16 +102,6 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Node,
-        &["no space left on device", "disk quota exceeded"],
-        "free disk space on the node, such as that of unused images, or enlarge its disk",
-    ),
-    cause(
-        Mends::Node,
-        &["too many open files", "resource temporarily unavailable", "cannot allocate memory"],
-        "check the limits of the node: it is out of memory, process IDs or open files",
-    ),
-    cause(
-        Mends::Node,
         &["cgroup"],
         "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
     ),

@@ -50,11 +50,6 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Node,
-        &["no space left on device", "disk quota exceeded"],
-        "free disk space on the node, such as that of unused images, or enlarge its disk",
-    ),
-    cause(
-        Mends::Node,
         &["read-only file system", "input/output error", "structure needs cleaning"],
         "check the disk of the node: the container runtime cannot write to it",
     ),

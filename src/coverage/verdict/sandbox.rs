@@ -64,16 +64,6 @@ const CAUSES: &[Cause] = &[
         "check that the node can pull the sandbox image, or set another one in the container runtime",
     ),
     cause(
-        Mends::Node,
-        &["no space left on device", "disk quota exceeded"],
-        "free disk space on the node, such as that of unused images, or enlarge its disk",
-    ),
-    cause(
-        Mends::Node,
-        &["too many open files", "resource temporarily unavailable", "cannot allocate memory"],
-        "check the limits of the node: it is out of memory, process IDs or open files",
-    ),
-    cause(
         Mends::Template,
         &["sysctl"],
         "correct securityContext.sysctls, or load the kernel module that has them on the node",

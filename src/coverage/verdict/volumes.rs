@@ -55,11 +55,6 @@ const CAUSES: &[Cause] = &[
         "allow the node on the file server: it refuses the mount",
     ),
     cause(
-        Mends::Node,
-        &["no space left on device", "disk quota exceeded"],
-        "free disk space on the node, such as that of unused images, or enlarge its disk",
-    ),
-    cause(
         Mends::Template,
         &["read-only file system"],
         "use a path that the node can write to: the file system is read-only, as on an immutable operating system",

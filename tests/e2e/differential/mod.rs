@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 
 use crate::support::control_plane::build_of;
 use crate::support::oracle::{Answer, Line, Mix, answer, recording};
-use crate::support::random::{Random, all_is_tried, times};
+use crate::support::random::Random;
+use crate::support::sampling::{all_is_tried, times};
 use crate::support::say;
 use crate::support::template_generator::{Taste, template};
 use shrink::reductions;

@@ -2,7 +2,7 @@
 
 use super::workload::Api;
 use super::{cluster, sequence};
-use crate::support::random::{all_is_tried, times};
+use crate::support::sampling::{all_is_tried, times};
 
 #[test]
 fn random_sequences_end_as_they_do_with_kubectl() {

@@ -19,6 +19,7 @@ use super::{Config, CoverageScope, Query, Wanted};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
+use crate::model::startup_taint::{is_node_agent, startup_keys};
 use crate::report::count;
 #[cfg(feature = "live")]
 use crate::report::fix::{Command, Fix};
@@ -228,8 +229,9 @@ impl Dump {
         if has_gap {
             warnings.push(format!("{}: has no DaemonSet of apps/v1, only {found}", self.name()));
         }
+        let keys = startup_keys(&snapshot.nodes);
         let others = snapshot.daemon_sets.iter().filter(|other| !query.wants(&other.metadata));
-        snapshot.node_plugins = others.filter(|other| other.registers_with_kubelet()).cloned().collect();
+        snapshot.node_agents = others.filter(|other| is_node_agent(other, &keys)).cloned().collect();
         query.choose(&mut snapshot).map_err(|error| {
             let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
             self.not_found(match &error {

@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::facts::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::node::Node;
+use crate::model::node::{Node, Taint};
+use crate::model::startup_taint::is_startup;
 
 /// What the findings about the eligibility of nodes depend on, besides taints and label keys.
 pub struct NodeClasses<'a> {
@@ -29,9 +30,12 @@ impl<'a> NodeClasses<'a> {
     /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not
     /// known in advance.
     pub fn of(&self, node: &Node) -> Option<u64> {
-        // The findings tell for how long a node has not been ready, or has been removed.
-        let is_removed = node.spec.taints.iter().any(|taint| is_by_autoscaler(&taint.key));
-        if self.by_name || is_removed || node.condition("Ready").is_some_and(|ready| ready.status != "True") {
+        // The findings tell for how long a node has not been ready, or has been removed, and of the pod that removes a startup taint.
+        let has_its_own = |taint: &Taint| is_by_autoscaler(&taint.key) || is_startup(&taint.key);
+        if self.by_name
+            || node.spec.taints.iter().any(has_its_own)
+            || node.condition("Ready").is_some_and(|ready| ready.status != "True")
+        {
             return None;
         }
         let mut hasher = DefaultHasher::new();

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::facts::index::Index;
-use crate::facts::startup_taint::{is_startup, removes};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
+use crate::model::startup_taint::{is_startup, removes};
 use crate::report::age::seconds_between;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::taints::tolerates;
@@ -103,6 +103,8 @@ pub enum Startup<'a> {
     },
     /// The DaemonSet is to run on the node, and is not ready there, or has just become so.
     Starting(&'a DaemonSet),
+    /// The DaemonSet is to run on the node, whose pods were not all read.
+    Unread(&'a DaemonSet),
     /// The DaemonSet is not to run on the node.
     Kept {
         /// The DaemonSet.
@@ -135,6 +137,7 @@ pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Star
     let ready = pods.filter_map(|pod| Some((pod, ready_for(pod)?))).find(|(_, ready_for)| *ready_for > REMOVES_WITHIN);
     Some(match ready {
         Some((pod, ready_for)) => Startup::PutBack { remover, pod, ready_for },
+        None if !index.snapshot.knows_all_pods_on(&node.metadata.name) => Startup::Unread(remover),
         None => Startup::Starting(remover),
     })
 }

@@ -10,7 +10,6 @@ use jiff::Timestamp;
 
 use super::node_removal::stuck_drain;
 use super::revisions::Revisions;
-use super::startup_taint::{is_startup, removes};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -18,6 +17,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::startup_taint::{is_startup, removes};
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::devices::Devices;
@@ -130,12 +130,13 @@ impl<'a> Index<'a> {
         if !is_startup(key) {
             return Vec::new();
         }
-        let daemon_sets = &self.snapshot.daemon_sets;
+        let snapshot = self.snapshot;
+        let daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets.iter().chain(&snapshot.node_agents).collect();
         let mut known = self.removers.borrow_mut();
         let positions = known.entry(key.to_owned()).or_insert_with(|| {
-            (0..daemon_sets.len()).filter(|position| removes(&daemon_sets[*position], key)).collect()
+            (0..daemon_sets.len()).filter(|position| removes(daemon_sets[*position], key)).collect()
         });
-        positions.iter().map(|position| &daemon_sets[*position]).collect()
+        positions.iter().map(|position| daemon_sets[*position]).collect()
     }
 
     /// Returns the DaemonSets, by namespace and name.

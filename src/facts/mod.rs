@@ -9,7 +9,6 @@ pub mod index;
 pub mod node_removal;
 pub mod ready_clock;
 pub mod revisions;
-pub mod startup_taint;
 #[cfg(test)]
 pub(crate) mod test_support;
 

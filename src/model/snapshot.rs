@@ -27,8 +27,9 @@ pub struct Snapshot {
     pub clock_difference: SignedDuration,
     /// The requested DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
-    /// DaemonSets that were not requested and install a plugin of the kubelet on their nodes, such as a CSI driver.
-    pub node_plugins: Vec<DaemonSet>,
+    /// DaemonSets that were not requested and on which pods of others depend: they install a plugin of the kubelet, such as a CSI driver,
+    /// or remove a taint that a node begins with.
+    pub node_agents: Vec<DaemonSet>,
     /// The requested Advanced DaemonSets of OpenKruise. Only `rollout` looks at them.
     pub advanced_daemon_sets: Vec<DaemonSet>,
     /// The revisions in the DaemonSets' namespaces, including those of other owners.

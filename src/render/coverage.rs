@@ -9,7 +9,7 @@ use super::page::Page;
 use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
-use super::text::{count, some_of, wrap};
+use super::text::{columns, count, some_of, wrap};
 use crate::report::coverage::{
     Affected, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference,
 };
@@ -204,7 +204,8 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, page: &mut Page<'
     const BEFORE: usize = CODE_WIDTH + COUNT_WIDTH;
     let mut which = view.names(&group.nodes, BEFORE);
     if which.ends_with(" more") {
-        which = format!("{} (--nodes)", view.names(&group.nodes, BEFORE + " (--nodes)".len()));
+        let with_flag = format!("{} (--nodes)", view.names(&group.nodes, BEFORE + " (--nodes)".len()));
+        which = if columns(&with_flag) <= view.names_room(BEFORE) { with_flag } else { which };
     }
     writeln!(page, "{code}{:>5}    {}", group.count, view.show(&which))
 }

@@ -251,7 +251,7 @@ fn pull(of: Of) {
                 let jobs = jobs.lock().unwrap();
                 let pods = jobs.iter().map(|job| {
                     json!({
-                        "metadata": {"name": "pull", "namespace": "team", "ownerReferences": [
+                        "metadata": {"name": job["metadata"]["name"], "namespace": "team", "ownerReferences": [
                             {"kind": "Job", "name": job["metadata"]["name"], "uid": "1", "controller": true}]},
                         "spec": job["spec"]["template"]["spec"],
                         "status": {"containerStatuses": [{"name": "image-0", "state": {"running": {}}}]},

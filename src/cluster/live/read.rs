@@ -22,6 +22,7 @@ use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::snapshot::{
     Gap, GapCause, Kind, Lease, LimitRange, Namespace, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
+use crate::model::startup_taint::{is_node_agent, startup_keys};
 
 /// The most nodes to read, or to read the pods of, one by one; beyond that a whole list costs less.
 const NODE_BY_NODE: usize = 20;
@@ -75,12 +76,14 @@ impl Reader<'_> {
         (snapshot.runtime_classes, snapshot.priority_classes) = (runtime_classes, priority_classes);
         snapshot.gaps = self.take_gaps();
         (snapshot.unknown_names, snapshot.neighbors) = (self.unknown_names.take(), self.neighbors.take());
-        if snapshot.events.iter().any(is_about_unregistered_driver) {
+        let keys = startup_keys(&snapshot.nodes);
+        let names_some = self.query.namespace.is_some() || !self.query.names.is_empty();
+        if names_some && (!keys.is_empty() || snapshot.events.iter().any(is_about_unregistered_driver)) {
             // Which one is missing is told as far as they may be read.
             let others = |other: DaemonSet| {
-                (other.registers_with_kubelet() && !self.query.wants(&other.metadata)).then_some(other)
+                (is_node_agent(&other, &keys) && !self.query.wants(&other.metadata)).then_some(other)
             };
-            snapshot.node_plugins = self.live.list(List::of(Kind::DaemonSets), others).await.unwrap_or_default();
+            snapshot.node_agents = self.live.list(List::of(Kind::DaemonSets), others).await.unwrap_or_default();
         }
         self.check_node(&snapshot, scope).await?;
         if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {

@@ -321,3 +321,73 @@ pub(super) fn cases() -> Vec<Case> {
         ),
     ]
 }
+
+/// What a table row expects of a node with a startup taint: a part of the advice, or its whole command.
+enum Expected {
+    Advice(&'static str),
+    Command(&'static str),
+}
+
+#[test]
+fn a_startup_taint_is_followed_to_the_pod_that_removes_it() {
+    use crate::model::daemon_set::DaemonSet;
+
+    let agent = |domain: &str, tolerations: Value| {
+        let spec = json!({"containers": [{"name": "cilium-agent", "args": [format!("--taint-domain={domain}")]}], "tolerations": tolerations});
+        DaemonSet::from_object(json!({"metadata": {"name": "net", "namespace": "system", "uid": "net"},
+            "spec": {"selector": {"matchLabels": {"app": "net"}}, "template": {"metadata": {"labels": {"app": "net"}}, "spec": spec}}}))
+        .unwrap()
+    };
+    let anything = json!([{"operator": "Exists"}]);
+    let ready = |status: &str, since: &str| {
+        json!({"metadata": {"namespace": "system", "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "net", "uid": "net", "controller": true}]},
+            "status": {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at(since)}]}})
+    };
+    let (old, young, failing) = (ready("True", "11:10:00"), ready("True", "11:58:00"), ready("False", "11:10:00"));
+    let put_back = Expected::Advice("restart the pod of that DaemonSet on the node");
+    let starting = || Expected::Command("kubectl ds coverage -n system --node n net");
+    // The taint's key, who removes it, what that one tolerates, its pod on the node.
+    for (key, domain, tolerations, pod, expected) in [
+        ("node.cilium.io/agent-not-ready", "", &anything, Some(&old), put_back),
+        ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, Some(&old), Expected::Advice("was put back")),
+        ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, Some(&young), starting()),
+        ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, Some(&failing), starting()),
+        ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, None, starting()),
+        ("disk.example.com/not-ready", "disk.example.com", &json!([]), None, Expected::Advice("system/net")),
+        (
+            "disk.example.com/not-ready",
+            "efs.csi.aws.com",
+            &anything,
+            Some(&old),
+            Expected::Advice("add to the template's tolerations"),
+        ),
+        (
+            "example.com/dedicated",
+            "example.com",
+            &anything,
+            Some(&old),
+            Expected::Advice("add to the template's tolerations"),
+        ),
+    ] {
+        let mut world = tainted(key, "", "NoSchedule");
+        world.snapshot.node_agents = vec![agent(domain, tolerations.clone())];
+        if let Some(pod) = pod {
+            world = world.other_pod("net-x", "n", pod.clone());
+        }
+        let node = world.only_node();
+        let reason = &node.reasons[0];
+        let said = format!("{}; {}", reason.message, reason.fix.advice);
+        let command = reason.fix.command.as_ref().map(ToString::to_string).unwrap_or_default();
+        match expected {
+            Expected::Advice(part) => assert!(said.contains(part), "{key} {domain}: {part}: {said}"),
+            Expected::Command(whole) => assert_eq!(command, whole, "{key} {domain}: {said}"),
+        }
+        // Where the agent only has to start, a toleration of the taint is no advice.
+        assert_eq!(
+            said.contains("toleration"),
+            !command.contains("coverage") && !said.contains("put back"),
+            "{key}: {said}"
+        );
+    }
+}

@@ -509,7 +509,7 @@ fn the_daemon_set_of_a_driver_is_named_with_what_keeps_it_from_the_node() {
             .node("n", json!({"spec": {"taints": taints}}))
             .unready_pod("agent-x", "n", json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), json!({}))
             .event("Pod", "agent-x", "FailedMount", &said, "11:59:00");
-        world.snapshot.node_plugins = daemon_sets;
+        world.snapshot.node_agents = daemon_sets;
         let reason = first(world);
         assert!(reason.fix.advice.contains(part), "{part}: {}", reason.fix.advice);
         assert_eq!(command(&reason).starts_with("kubectl edit ds -n storage"), edits, "{part}: {}", command(&reason));

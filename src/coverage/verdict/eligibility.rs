@@ -484,22 +484,29 @@ fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCo
     let is_same = |remover: &DaemonSet| full_name(remover) == full_name(daemon_set);
     let begin =
         |remover: &DaemonSet| format!("taint {taint} is not tolerated; DaemonSet {} removes it", full_name(remover));
+    let on_node = |remover: &DaemonSet| {
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&remover.metadata.namespace);
+        coverage.flag("--node", &node.metadata.name).name(&remover.metadata.name)
+    };
     match startup {
+        Startup::Unread(remover) => {
+            let message = format!("{} when it starts there", begin(remover));
+            let advice = "see whether its pod is ready there: if so, the taint was put back since, and restarting that pod or \
+                          removing the taint helps; tolerated here, it still keeps all other pods off the node";
+            Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(on_node(remover)) }
+        }
         Startup::PutBack { remover, pod, ready_for } => {
             let message = Sentence::from(begin(remover)).words(" when it starts, and its pod ");
             let message = message.name(&pod.metadata.name, "there").words(" has been ready for ").age(ready_for);
             let message = message.words(": the taint was put back since");
-            let advice = Sentence::from(
-                "restart the pod of that DaemonSet on the node, or remove the taint; tolerated here, it still ",
-            )
-            .words("keeps all other pods off the node");
-            Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(describe_node(node)) }
+            let advice = "restart the pod of that DaemonSet on the node, or remove the taint; tolerated here, it still keeps all \
+                          other pods off the node";
+            Finding { likely_mistake: true, ..Finding::new(code, message, advice) }
         }
         Startup::Starting(remover) => {
             let message = format!("{} once it is ready on the node", begin(remover));
-            let command = Command::kubectl(&["ds", "coverage"]).namespace(&remover.metadata.namespace);
-            let command = command.flag("--node", &node.metadata.name).name(&remover.metadata.name);
-            Finding::new(code, message, "wait; if it takes long, see why it is not ready there").with_command(command)
+            let advice = "wait; if it takes long, see why it is not ready there";
+            Finding::new(code, message, advice).with_command(on_node(remover))
         }
         Startup::Kept { remover, .. } if is_same(remover) => {
             let message = format!("taint {taint} is not tolerated by this DaemonSet, which removes it once it runs");

@@ -96,7 +96,7 @@ fn taints_alone(eligibility: &Eligibility) -> bool {
 /// the only one whose name has a part of the driver's.
 fn daemon_set_of<'a>(subject: &Subject<'_, 'a>, driver: &str) -> Option<&'a DaemonSet> {
     let snapshot = subject.index.snapshot;
-    let all = snapshot.daemon_sets.iter().chain(&snapshot.node_plugins);
+    let all = snapshot.daemon_sets.iter().chain(&snapshot.node_agents);
     let plugins: Vec<&DaemonSet> = all.filter(|it| it.registers_with_kubelet()).collect();
     let template =
         |plugin: &DaemonSet| plugin.object.pointer("/spec/template").map(Value::to_string).unwrap_or_default();

@@ -3,8 +3,8 @@
 use super::create_failure::Refused;
 use super::finding::Finding;
 use super::node_plugin::NodePlugin;
-use crate::facts::startup_taint::{is_startup, removes};
 use crate::model::node::Node;
+use crate::model::startup_taint::{is_startup, removes};
 use crate::report::fix::Command;
 use crate::report::incident::Refuser;
 use crate::report::reason::ReasonCode;

@@ -2,9 +2,12 @@
 //!
 //! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers do, and so does Cilium.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
+use crate::model::node::Node;
 
 /// Taints whose domain is not in the template of the DaemonSet, and the container that it can be told by.
 const CONTAINERS: [(&str, &str); 2] =
@@ -15,6 +18,12 @@ pub fn is_startup(key: &str) -> bool {
     key.rsplit_once('/').is_some_and(|(domain, name)| {
         name.ends_with("not-ready") && domain != "node.kubernetes.io" && domain != "node.cloudprovider.kubernetes.io"
     })
+}
+
+/// Returns the keys of such taints on nodes.
+pub fn startup_keys(nodes: &[Node]) -> BTreeSet<String> {
+    let keys = nodes.iter().flat_map(|node| &node.spec.taints).map(|taint| &taint.key);
+    keys.filter(|key| is_startup(key)).cloned().collect()
 }
 
 /// Returns whether a DaemonSet removes the taint with this key: its containers or volumes name the domain, as a CSI driver names its
@@ -28,6 +37,12 @@ pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
     }
     let domain = key.rsplit_once('/').map_or(key, |(domain, _)| domain);
     ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))
+}
+
+/// Returns whether pods of other DaemonSets depend on those of a DaemonSet: they install a plugin of the kubelet, or remove one of
+/// these taints.
+pub fn is_node_agent(daemon_set: &DaemonSet, keys: &BTreeSet<String>) -> bool {
+    daemon_set.registers_with_kubelet() || keys.iter().any(|key| removes(daemon_set, key))
 }
 
 /// Returns whether a string in a value contains a text.

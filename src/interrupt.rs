@@ -17,8 +17,6 @@ struct State {
     requested: watch::Sender<bool>,
     /// Whether the command may have changed something in the cluster, and has not reported it.
     has_changes: AtomicBool,
-    /// Whether the command has to remove something from the cluster before it ends.
-    has_to_clean_up: AtomicBool,
     reported: AtomicBool,
 }
 
@@ -59,16 +57,6 @@ impl Interrupt {
     /// Tells whether the command may have changes to report.
     pub(crate) fn has_changes(&self) -> bool {
         self.0.has_changes.load(Ordering::SeqCst)
-    }
-
-    /// Notes whether the command has to remove something from the cluster before it ends: it is then awaited, and ends by itself.
-    pub(crate) fn set_has_to_clean_up(&self, has_to_clean_up: bool) {
-        self.0.has_to_clean_up.store(has_to_clean_up, Ordering::SeqCst);
-    }
-
-    /// Tells whether the command has to remove something from the cluster before it ends.
-    pub(crate) fn has_to_clean_up(&self) -> bool {
-        self.0.has_to_clean_up.load(Ordering::SeqCst)
     }
 
     /// Returns `true` once, for whoever reports the interruption.

@@ -43,14 +43,7 @@ impl Server for ApiServer<'_> {
     type Error = CommandError;
 
     async fn send(&self, step: &Step) -> Result<Value, Failed<CommandError>> {
-        let answer = match (self.live.send(step, self.is_dry_run).await, step) {
-            // Its name is unique, so that it was created by an earlier request whose answer was lost.
-            (Err(ClusterError::Api { code: 409, reason, .. }), Step::CreateJob(job)) if reason == "AlreadyExists" => {
-                return Ok(job.manifest.clone());
-            }
-            (answer, _) => answer,
-        };
-        answer.map_err(|error| match (error, step) {
+        self.live.send(step, self.is_dry_run).await.map_err(|error| match (error, step) {
             (error, _) if is_absent(&error, step) => Failed::NotFound,
             (ClusterError::Api { reason, message, .. }, Step::EvictPod(_)) if reason == DISRUPTION_BUDGET => {
                 Failed::Blocked(message)
@@ -95,8 +88,6 @@ fn is_absent(error: &ClusterError, step: &Step) -> bool {
     let (resource, name) = match step {
         Step::PatchDaemonSet(patch) => ("daemonsets", &patch.name),
         Step::DeletePod(pod) | Step::EvictPod(pod) => ("pods", &pod.name),
-        Step::CreateJob(job) => ("jobs", &job.job.name),
-        Step::DeleteJob(job) => ("jobs", &job.name),
     };
     error.is_absence_of(resource, name)
 }

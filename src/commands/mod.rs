@@ -31,7 +31,6 @@ mod parse;
 mod partition;
 mod partition_advanced;
 mod partition_args;
-mod partition_prepull;
 mod partition_progress;
 mod partition_requests;
 mod partition_run;
@@ -270,8 +269,6 @@ async fn until_interrupted(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Re
     // A command that changes something reports what it has done, and may not have seen the request yet.
     match futures::poll!(&mut command) {
         Poll::Ready(result) => result,
-        // The process ends in a few seconds, whatever the server does.
-        Poll::Pending if interrupt.has_to_clean_up() => command.await,
         Poll::Pending => Err(interrupted().into()),
     }
 }

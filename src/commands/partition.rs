@@ -267,7 +267,7 @@ impl Order<'_> {
             false => run.carry_out(io, &mut out).await,
         };
         run.progress.clear(io)?;
-        let undoes = matches!(ended, Ok(Exit::No)) && !run.report.is_stopped_by_prepull() && request.rolls_back;
+        let undoes = matches!(ended, Ok(Exit::No)) && request.rolls_back;
         if !run.is_lost && !undoes {
             run.report.outcome.way_out = way_out(&run.report, request, back_to);
         }
@@ -398,7 +398,6 @@ fn not_for_advanced(request: &StageRequest) -> Option<&'static str> {
         ("--max-unavailable", request.max_unavailable.is_some()),
         ("--verify", request.verify.is_some()),
         ("--soak", !request.gates.soak.is_zero()),
-        ("--prepull", request.prepull),
         ("--evict", request.evict),
         ("--max-restarts", request.gates.max_restarts.is_some_and(|restarts| restarts != 0)),
         ("--delete-surge-pods", request.delete_surge_pods),

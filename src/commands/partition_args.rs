@@ -38,10 +38,6 @@ kubectl ds partition node-problem-detector 50% -n kube-system --dry-run
 kubectl ds partition fluent-bit --update 1 -n logging --dry-run \\
   --image fluent-bit=fluent-bit:4.2.1
 
-# Show how the node would pull that image before anything is changed
-kubectl ds partition fluent-bit --update 1 -n logging --dry-run \\
-  --image fluent-bit=fluent-bit:4.2.1 --prepull
-
 # Show how the remaining nodes would be updated and the strategy restored
 kubectl ds partition node-problem-detector 0 -n kube-system --dry-run")]
 pub struct PartitionArgs {
@@ -91,9 +87,6 @@ pub struct PartitionArgs {
     /// What to do after a gate has stopped a stage
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     on_failure: OnFailure,
-    /// Pull the new images on the nodes of a stage first, with a Job for each, and stop before any change if that fails
-    #[arg(long)]
-    prepull: bool,
     /// Evict pods instead of deleting them, so that PodDisruptionBudgets are respected
     #[arg(long)]
     evict: bool,
@@ -172,7 +165,6 @@ impl PartitionArgs {
             progress_deadline,
             verify,
             on_failure,
-            prepull,
             evict,
             delete_surge_pods,
             force,
@@ -231,7 +223,6 @@ impl PartitionArgs {
             max_unavailable,
             gates,
             verify,
-            prepull,
             evict,
             rolls_back: on_failure == OnFailure::Undo,
             delete_surge_pods,

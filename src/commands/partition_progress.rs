@@ -59,15 +59,6 @@ impl StageProgress {
         Ok(())
     }
 
-    /// Writes what happens before the screen is drawn for the first time.
-    pub(super) fn write(&self, text: &str, view: &View, out: &mut dyn Write) -> io::Result<()> {
-        if matches!(self.display, Display::None) {
-            return Ok(());
-        }
-        writeln!(out, "{}", view.show(text))?;
-        out.flush()
-    }
-
     /// Returns whether a screen is drawn.
     pub(super) fn has_screen(&self) -> bool {
         matches!(self.display, Display::Screen(_))

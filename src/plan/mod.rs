@@ -6,7 +6,6 @@
 mod edits;
 mod hold;
 mod pod_ref;
-pub(crate) mod prepull;
 mod restart;
 pub(crate) mod retry;
 mod set;
@@ -22,7 +21,6 @@ use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
 pub use pod_ref::PodRef;
-pub use prepull::{JobRef, PrepullJob};
 pub use set::{SpecFields, StrategyType};
 
 /// The name under which the API server records the fields that this tool has changed.
@@ -68,10 +66,6 @@ pub enum Step {
     DeletePod(PodRef),
     /// Evicts a pod, if it was not recreated and its PodDisruptionBudgets allow it.
     EvictPod(PodRef),
-    /// Creates a Job that pulls images on a node.
-    CreateJob(Box<PrepullJob>),
-    /// Deletes such a Job, and its pods.
-    DeleteJob(JobRef),
 }
 
 /// A patch of one DaemonSet.
@@ -139,19 +133,6 @@ impl Plan {
         Plan::of(Action::Partition(keep), hold::partition(daemon_set, now, keep, run, flags, template))
     }
 
-    /// Makes a plan begin with pulling the images of a template on these nodes; each has `deadline_seconds` for that.
-    pub(crate) fn prepull(
-        &mut self,
-        daemon_set: &DaemonSet,
-        template: &Template,
-        nodes: &[String],
-        run: &str,
-        deadline_seconds: i64,
-    ) {
-        let jobs = prepull::jobs(daemon_set, template, nodes, run, deadline_seconds);
-        self.steps.splice(0..0, jobs.into_iter().map(|job| Step::CreateJob(Box::new(job))));
-    }
-
     /// Makes the API server refuse fields that it does not know.
     #[must_use]
     pub(crate) fn refusing_unknown_fields(mut self) -> Self {
@@ -161,14 +142,6 @@ impl Plan {
             }
         }
         self
-    }
-
-    /// Returns the Jobs that pull images, which are created before anything else is done.
-    pub(crate) fn prepull_jobs(&self) -> impl Iterator<Item = &PrepullJob> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::CreateJob(job) => Some(&**job),
-            _ => None,
-        })
     }
 
     /// Plans to restore the update strategy; there is nothing to do if it is not suspended.
@@ -184,7 +157,7 @@ impl Plan {
     pub fn applied_to(&self, object: &Value) -> Result<Value, json_patch::PatchError> {
         self.steps.iter().try_fold(object.clone(), |object, step| match step {
             Step::PatchDaemonSet(patch) => patch.applied_to(&object),
-            Step::DeletePod(_) | Step::EvictPod(_) | Step::CreateJob(_) | Step::DeleteJob(_) => Ok(object),
+            Step::DeletePod(_) | Step::EvictPod(_) => Ok(object),
         })
     }
 }
@@ -196,8 +169,6 @@ impl Step {
             Step::PatchDaemonSet(_) => "patch daemonsets",
             Step::DeletePod(_) => "delete pods",
             Step::EvictPod(_) => "create pods/eviction",
-            Step::CreateJob(_) => "create jobs",
-            Step::DeleteJob(_) => "delete jobs",
         }
     }
 }

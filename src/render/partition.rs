@@ -83,10 +83,6 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
             let text = "pods are evicted, so that a PodDisruptionBudget may delay the stage";
             page.paragraph(text, style::plain);
         }
-        if let Some(prepull) = &report.prepull {
-            let text = format!("before any change, a Job on each of them pulls {}", prepull.images.join(", "));
-            page.paragraph(&text, style::plain);
-        }
         page.paragraph(&gates(report), style::plain);
     }
     if report.rolls_back && report.original_strategy == Strategy::OnDelete && kept > 0 {
@@ -173,7 +169,6 @@ pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
         PartitionStage::Stopped => {
             // The pods of an Advanced DaemonSet are replaced by its controller.
             let replaced = match !report.daemon_set.is_advanced() {
-                true if report.is_stopped_by_prepull() => " before any change".to_owned(),
                 true => format!(" after {}", count(outcome.replaced.len(), "node")),
                 false => String::new(),
             };
@@ -222,7 +217,7 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
         );
         page.paragraph(&text, style::moving);
     }
-    if outcome.stage == PartitionStage::Finished || report.is_stopped_by_prepull() {
+    if outcome.stage == PartitionStage::Finished {
         return;
     }
     if let Some(node) = report.skipped.first() {

@@ -34,9 +34,6 @@ pub struct PartitionReport {
     pub made_by_server: Vec<Change>,
     /// The JSON Patch of that, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<serde_json::Value>,
-    /// What the nodes of the stage do before anything is changed; absent without `--prepull`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prepull: Option<Prepull>,
     /// What else differs between the DaemonSet and the manifest whose template is rolled out; it is not changed.
     pub not_applied: Vec<Change>,
     /// How many pods stay on older revisions, as requested, such as `5` or `90%`.
@@ -86,30 +83,12 @@ pub struct PartitionReport {
     pub outcome: PartitionOutcome,
 }
 
-/// How the images of the new template are pulled before anything is changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Prepull {
-    /// The images.
-    pub images: Vec<String>,
-    /// The Job that is created for the first node; those for the other nodes differ in their name and their node only.
-    pub job: serde_json::Value,
-}
-
 impl super::Report for PartitionReport {
     const KINDS: &'static [&'static str] = &["PartitionReport"];
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
         self.outcome.way_out.iter_mut().for_each(visit);
-    }
-}
-
-impl PartitionReport {
-    /// Returns whether the stage was stopped before anything was changed, because images could not be pulled.
-    pub(crate) fn is_stopped_by_prepull(&self) -> bool {
-        self.outcome.failures.iter().any(|failure| failure.gate == Gate::Prepull)
     }
 }
 
@@ -197,8 +176,6 @@ pub struct GateFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Gate {
-    /// The nodes of the stage can pull the images (`--prepull`).
-    Prepull,
     /// New pods start.
     Starts,
     /// New pods do not restart.

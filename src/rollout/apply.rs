@@ -153,7 +153,6 @@ pub(crate) async fn apply<S: Server>(
     match step {
         Step::PatchDaemonSet(patch) => apply_patch(server, patch, before, is_dry_run).await,
         Step::DeletePod(pod) | Step::EvictPod(pod) => remove_pod(server, step, pod).await,
-        Step::CreateJob(_) | Step::DeleteJob(_) => send_until_known(server, step).await,
     }
 }
 
@@ -311,32 +310,6 @@ async fn after_refusal<S: Server>(
         return conclude(found, now, error);
     }
     Application::Refused(StepRefusal::ByServer(error))
-}
-
-/// Creates or deletes a Job, and again if the outcome is unknown: its name is unique, so that at most one exists.
-async fn send_until_known<S: Server>(server: &S, step: &Step) -> Application<S::Error> {
-    let mut error = None;
-    for pause in PAUSES {
-        server.pause(pause).await;
-        error = Some(match (server.send(step).await, step) {
-            (Ok(answer), _)
-                if answer["kind"] == "Job" || answer["kind"] == "Status" && answer["status"] == "Success" =>
-            {
-                return Application::Applied(answer);
-            }
-            // A proxy may answer anything.
-            (Ok(_), _) => server.unexpected(step, "it is not a Job"),
-            (Err(Failed::NotFound), Step::DeleteJob(_)) => return Application::Applied(Value::Null),
-            (Err(Failed::NotFound), _) => return Application::Refused(StepRefusal::Deleted),
-            (Err(Failed::Blocked(budget)), _) => return Application::Refused(StepRefusal::Blocked(budget)),
-            (Err(Failed::Refused(error) | Failed::Busy(error)), _) => {
-                return Application::Refused(StepRefusal::ByServer(error));
-            }
-            // Also that of a quota, which does not matter: it is sent again.
-            (Err(Failed::Conflict(error) | Failed::OutcomeUnknown(error)), _) => error,
-        });
-    }
-    error.map_or(Application::Refused(StepRefusal::Contended), Application::Unknown)
 }
 
 /// Returns whether the object stays as it is in an answer that lacks the change: a proxy may answer anything, and what it has

@@ -65,7 +65,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
     pub(super) fn patch(&self) -> Vec<Value> {
         let patches = self.plan.steps.iter().filter_map(|step| match step {
             Step::PatchDaemonSet(patch) => Some(patch.patch().0),
-            Step::DeletePod(_) | Step::EvictPod(_) | Step::CreateJob(_) | Step::DeleteJob(_) => None,
+            Step::DeletePod(_) | Step::EvictPod(_) => None,
         });
         patches.flatten().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
     }

@@ -1,8 +1,8 @@
-//! Patches a DaemonSet, deletes pods, and reads both again to see what became of that; creates events, and Jobs that pull images.
+//! Patches a DaemonSet, deletes pods, and reads both again to see what became of that; creates events.
 
 use http::Method;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::list::{Item, List};
 use super::request::{ChangeRequest, JSON};
@@ -10,14 +10,9 @@ use super::{Live, list};
 use crate::cluster::error::ClusterError;
 use crate::connection::error::ConnectionError;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::event::Event;
-use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
-use crate::plan::{FIELD_MANAGER, JobRef, PodRef, Step};
-
-/// The group and version of Jobs.
-const JOBS: &str = "batch/v1";
+use crate::plan::{FIELD_MANAGER, PodRef, Step};
 
 impl Live {
     /// Sends a step once, and returns the server's answer, unchecked. In a dry run the server does everything but
@@ -41,18 +36,6 @@ impl Live {
             Step::EvictPod(pod) => {
                 let change = ChangeRequest { retries: false, ..change(Method::POST, JSON, &pod.eviction(is_dry_run))? };
                 (format!("{}/eviction", path_of(pod)), change)
-            }
-            Step::CreateJob(job) => {
-                let dry_run = if is_dry_run { "&dryRun=All" } else { "" };
-                let jobs = list::collection(JOBS, Some(&job.job.namespace), "jobs");
-                let path = format!("{jobs}?fieldManager={FIELD_MANAGER}{dry_run}");
-                (path, change(Method::POST, JSON, &job.manifest)?)
-            }
-            Step::DeleteJob(job) => {
-                let dry_run: &[&str] = if is_dry_run { &["All"] } else { &[] };
-                let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
-                    "dryRun": dry_run});
-                (list::object(JOBS, Some(&job.namespace), "jobs", &job.name), change(Method::DELETE, JSON, &options)?)
             }
         };
         self.transport.change(step.request(), &path, change).await
@@ -95,40 +78,6 @@ impl Live {
         let path = format!("{}?fieldManager={FIELD_MANAGER}", list::collection("v1", Some(namespace), "events"));
         let change = change(Method::POST, JSON, event)?;
         self.transport.change::<Value>("create events", &path, change).await.map(drop)
-    }
-
-    /// Lists the Jobs of a namespace with a label.
-    pub(crate) async fn list_jobs(&self, namespace: &str, selector: &str) -> Result<Vec<JobRef>, ClusterError> {
-        #[derive(Deserialize)]
-        struct Job {
-            metadata: ObjectMeta,
-        }
-        let jobs = list::collection(JOBS, Some(namespace), "jobs");
-        let path = format!("{jobs}?labelSelector={}", list::escape(selector));
-        let broken = |problem: String| ClusterError::Answer { request: "list jobs".to_owned(), problem };
-        let mut found: Value = self.transport.get_object("list jobs", &path).await?;
-        if found["kind"] != "JobList" {
-            return Err(broken("it is not a JobList".to_owned()));
-        }
-        let jobs: Option<Vec<Job>> =
-            serde_json::from_value(found["items"].take()).map_err(|error| broken(error.to_string()))?;
-        let job = |Job { metadata }: Job| {
-            list::check_name(&metadata.name).map_err(broken)?;
-            Ok(JobRef { namespace: namespace.to_owned(), name: metadata.name })
-        };
-        jobs.into_iter().flatten().map(job).collect()
-    }
-
-    /// Lists the pods of a namespace with a label.
-    pub(crate) async fn list_job_pods(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>, ClusterError> {
-        let (namespace, label_selector) = (Some(namespace.to_owned()), selector.to_owned());
-        self.list(List { namespace, label_selector, ..List::of(Kind::Pods) }, Some).await
-    }
-
-    /// Lists the events of a namespace about Jobs whose pods could not be created.
-    pub(crate) async fn list_failed_creates(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
-        let field_selector = "involvedObject.kind=Job,reason=FailedCreate".to_owned();
-        self.list(List { namespace: Some(namespace.to_owned()), field_selector, ..List::of(Kind::Events) }, Some).await
     }
 }
 

@@ -177,7 +177,7 @@ const CAUSES: &[Cause] = &[
 ];
 
 /// Returns whether a container waits for this reason because its image cannot be pulled.
-pub(crate) fn is_image_pull_failure(reason: &str) -> bool {
+fn is_image_pull_failure(reason: &str) -> bool {
     matches!(
         reason,
         "ErrImagePull"

@@ -12,7 +12,7 @@ use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::StageFlags;
 use crate::model::pod::Pod;
-use crate::plan::{JobRef, Plan, PodRef, PrepullJob, SpecFields, Step, StrategyType};
+use crate::plan::{Plan, PodRef, SpecFields, Step, StrategyType};
 
 /// A server that answers as it was told; of what it reads, the last first, the first stays.
 struct Script {
@@ -176,40 +176,6 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         let script = Script::new(answer, vec![now]);
         let application = pin!(apply(&script, &deletion, &before, false));
         assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected));
-    }
-}
-
-/// At most one Job of its name can exist, so that nothing has to be read again.
-#[test]
-fn a_job_is_created_and_deleted_again_until_the_outcome_is_known() {
-    let job = JobRef { namespace: "team".to_owned(), name: "agent-prepull-1".to_owned() };
-    let manifest = json!({"kind": "Job", "metadata": {"name": "agent-prepull-1"}});
-    let created = PrepullJob { job: job.clone(), node: "n1".to_owned(), manifest: manifest.clone() };
-    let (create, delete) = (Step::CreateJob(Box::new(created)), Step::DeleteJob(job));
-    let before = DaemonSet::from_object(object("agent:2", |_| {})).unwrap();
-    let success = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
-    let lost = || Err(Failed::OutcomeUnknown("lost"));
-    let conflict = || Err(Failed::Conflict("conflict"));
-    let refused = || Err(Failed::Refused("no"));
-    let failure = || json!({"kind": "Status", "apiVersion": "v1", "status": "Failure"});
-    let unknown = |error| (Application::Unknown(error), 3);
-    for (step, answers, expected) in [
-        (&create, vec![Ok(manifest.clone())], (Application::Applied(manifest.clone()), 1)),
-        (&create, vec![lost(), conflict(), Ok(manifest.clone())], (Application::Applied(manifest.clone()), 3)),
-        (&create, vec![refused()], (Application::Refused(StepRefusal::ByServer("no")), 1)),
-        (&create, vec![lost(), refused()], (Application::Refused(StepRefusal::ByServer("no")), 2)),
-        (&create, vec![Err(Failed::NotFound)], (Application::Refused(StepRefusal::Deleted), 1)),
-        (&create, vec![lost(), lost(), lost()], unknown("lost")),
-        (&create, vec![Ok(json!({})), Ok(json!({})), Ok(json!({}))], unknown("unexpected")),
-        (&delete, vec![Ok(failure()), Ok(failure()), Ok(failure())], unknown("unexpected")),
-        (&delete, vec![Ok(success.clone())], (Application::Applied(success), 1)),
-        (&delete, vec![lost(), Err(Failed::NotFound)], (Application::Applied(Value::Null), 2)),
-    ] {
-        let script = Script::new(Ok(Value::Null), vec![Err("down")]);
-        *script.answers.borrow_mut() = answers.into_iter().rev().collect();
-        let application = pin!(apply(&script, step, &before, false));
-        let Poll::Ready(application) = application.poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
-        assert_eq!((application, script.sent.get()), expected);
     }
 }
 

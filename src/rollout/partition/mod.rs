@@ -11,7 +11,6 @@ pub(crate) mod instruction;
 mod model_test;
 mod order;
 pub(crate) mod plan;
-pub(crate) mod prepull;
 pub(crate) mod ready_times;
 pub(crate) mod template;
 pub(crate) mod unseen;

@@ -19,7 +19,7 @@ use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::selector::LabelSelector;
 use crate::model::template::Template;
-use crate::plan::{Action, Plan, PrepullJob};
+use crate::plan::{Action, Plan};
 use crate::report::age::{format_age, seconds_between};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
@@ -52,8 +52,6 @@ pub(crate) struct StageRequest {
     pub(crate) gates: StageGates,
     /// The command of `--verify`.
     pub(crate) verify: Option<String>,
-    /// Whether the images are pulled on the nodes of the stage first.
-    pub(crate) prepull: bool,
     /// Whether pods are evicted, so that PodDisruptionBudgets hold.
     pub(crate) evict: bool,
     /// Whether a gate that fails rolls the template and the updated nodes back.
@@ -84,7 +82,6 @@ impl StageRequest {
             max_unavailable: None,
             gates,
             verify: None,
-            prepull: false,
             evict: false,
             rolls_back: false,
             delete_surge_pods: false,
@@ -110,7 +107,6 @@ impl StageRequest {
             progress_deadline_seconds: seconds(self.gates.progress_deadline),
             verifies: self.verify.is_some(),
             undoes_on_failure: self.rolls_back,
-            prepull: self.prepull,
             evict: self.evict,
         }
     }
@@ -289,10 +285,6 @@ pub(crate) fn plan(
     if matches!(request.template, NewTemplate::Manifest(_)) {
         plan = plan.refusing_unknown_fields();
     }
-    if request.prepull && !is_advanced {
-        let template = new_template.unwrap_or(&before.revisions.live);
-        plan.prepull(daemon_set, template, &nodes, &request.run, request.gates.progress_deadline.as_secs());
-    }
     let proposal = Proposal::new(before, plan);
     let pace = pace(&original);
     let max_unavailable = match (request.max_unavailable, pace.max_surge.value()) {
@@ -390,11 +382,6 @@ pub(crate) fn plan(
             changes(&proposal.after.object, &proposal.after.with_template(stored).object)
         }),
         patch: proposal.patch(),
-        prepull: proposal
-            .plan
-            .prepull_jobs()
-            .next()
-            .map(|job| report::Prepull { images: images(job), job: job.manifest.clone() }),
         not_applied: not_applied(daemon_set, &request.template),
         partition: keep.to_string(),
         desired: int(desired),
@@ -452,15 +439,6 @@ fn left_revisions<'s>(
     let newest =
         before.revisions.all.iter().filter(|_| request.is_undo() && !rolls_out && begun.is_none()).find(is_left);
     current.into_iter().chain(begun).chain(newest.map(|revision| revision.object.hash())).collect()
-}
-
-/// Returns the images that a Job pulls.
-fn images(job: &PrepullJob) -> Vec<String> {
-    let containers = job.manifest.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-    let images = containers.into_iter().flatten().filter_map(|container| container["image"].as_str());
-    let mut images: Vec<String> = images.map(str::to_owned).collect();
-    images.dedup();
-    images
 }
 
 /// Returns the number of pods that stay on older revisions, as the annotation has it.
@@ -880,21 +858,6 @@ mod tests {
         let updated = || world().node("n0", json!({})).pod("agent-0", "n0", json!({}));
         assert_eq!(planned(updated(), &request(0)).unwrap().plan.steps, []);
         assert_eq!(planned(updated(), &request_of_image(0)).unwrap().plan.steps.len(), 1);
-    }
-
-    #[test]
-    fn images_are_pulled_on_the_nodes_of_the_stage_first() {
-        let of = |world: World, request: StageRequest| {
-            let PlannedStage { plan, report, .. } = planned(world, &StageRequest { prepull: true, ..request }).unwrap();
-            let nodes: Vec<String> = plan.prepull_jobs().map(|job| job.node.clone()).collect();
-            (nodes, report.prepull.map(|prepull| prepull.images), plan.steps.len())
-        };
-        let images = |image: &str| Some(names(&[image]));
-        assert_eq!(of(rolling(&json!({})), request(2)), (names(&["n4", "n0"]), images("agent:2"), 3));
-        assert_eq!(of(rolling(&json!({})), request_of_image(4)).1, images("agent:3"));
-        // Which nodes its controller takes is not known.
-        let advanced = rolling(&json!({})).daemon_set(json!({"apiVersion": "apps.kruise.io/v1beta1"}));
-        assert_eq!(of(advanced, request(2)), (Vec::new(), None, 1));
     }
 
     #[test]

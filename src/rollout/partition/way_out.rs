@@ -136,9 +136,7 @@ impl<'a> Continued<'a> {
             _ => command,
         };
         command = add(command, ("--on-failure", flags.undoes_on_failure.then(|| "undo".to_owned())));
-        for (switch, given) in [("--prepull", flags.prepull), ("--evict", flags.evict)] {
-            command = if given { command.switch(switch) } else { command };
-        }
+        command = if flags.evict { command.switch("--evict") } else { command };
         let command = command.name(self.name.short());
         match amount {
             Amount::Keep(keep) => command.name(keep.to_string()),
@@ -153,7 +151,6 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     let name = &report.daemon_set;
     let mut fixes = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
-        PartitionStage::Stopped if report.is_stopped_by_prepull() => return Vec::new(),
         PartitionStage::Complete => vec![Fix::new("to finish", continued.finish())],
         PartitionStage::Begun | PartitionStage::Stopped => {
             continued.again().map(|again| Fix::new("to continue", again)).into_iter().collect()
@@ -271,7 +268,7 @@ mod tests {
         assert_eq!(again(&request), "kubectl ds partition -n team agent 3");
         request.nodes = vec!["a".to_owned(), "b".to_owned()];
         request.verify = Some("curl $NODE".to_owned());
-        (request.prepull, request.evict, request.rolls_back) = (true, true, true);
+        (request.evict, request.rolls_back) = (true, true);
         request.max_unavailable = Some(IntOrPercent::Percent(10));
         request.gates.max_restarts = Some(2);
         request.gates.soak = SignedDuration::from_secs(90);
@@ -279,7 +276,7 @@ mod tests {
         assert_eq!(
             again(&request),
             "kubectl ds partition -n team --nodes 'a,b' --max-unavailable '10%' --max-restarts 2 --soak 90s --progress-deadline 60s \
-             --verify 'curl $NODE' --on-failure undo --prepull --evict agent 3"
+             --verify 'curl $NODE' --on-failure undo --evict agent 3"
         );
         // Another run does not know the command of --verify, and a shell does not run this without one.
         let commands = |annotation: &str, updates| {
@@ -428,8 +425,6 @@ mod tests {
             (PartitionStage::Complete, None, &[finish, back, resume]),
             (PartitionStage::Begun, None, &[again, back, resume]),
             (PartitionStage::Stopped, Some(Gate::Starts), &[back, again, resume]),
-            // Nothing was changed yet.
-            (PartitionStage::Stopped, Some(Gate::Prepull), &[]),
         ] {
             let failure = |gate| GateFailure { gate, node: None, pod: None, reason: None, message: String::new() };
             (report.outcome.stage, report.outcome.failures) = (stage, gate.map(failure).into_iter().collect());

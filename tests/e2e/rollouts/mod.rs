@@ -10,7 +10,6 @@ mod kept_strategy;
 mod meaning;
 pub(super) mod partition;
 mod pipelines;
-mod prepull;
 pub(super) mod program;
 mod retry;
 mod sequence;

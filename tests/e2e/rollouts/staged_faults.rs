@@ -117,7 +117,7 @@ fn wrong_deletion(writes: &[Request], before: &BTreeSet<String>) -> Option<Strin
 
 /// Runs one stage after the other, and returns the last one that was begun.
 fn run_stages(workload: &Workload, kubeconfig: &Path) -> Run {
-    let flags = ["--prepull", "--progress-deadline=20s", "--request-timeout=10s"];
+    let flags = ["--progress-deadline=20s", "--request-timeout=10s"];
     let stage = |command: &[&str]| workload.run_as(kubeconfig, &[command, &flags].concat());
     let first = stage(COMMANDS[0]);
     if first.code == Some(0) { stage(COMMANDS[1]) } else { first }
@@ -199,8 +199,7 @@ fn cells(requests: &[Request]) -> Vec<Cell> {
     let mut kinds = BTreeSet::new();
     let mut cells = Vec::new();
     for (number, request) in requests.iter().enumerate() {
-        let resource =
-            ["/jobs", "/pods/", "/events", "/daemonsets/"].iter().position(|part| request.path.contains(part));
+        let resource = ["/pods/", "/events", "/daemonsets/"].iter().position(|part| request.path.contains(part));
         let is_first = request.method != "GET" && kinds.insert((&request.method, resource));
         let meets_all = all || is_first || request.method == "PATCH";
         let mut add = |faults: Vec<(String, Fault, [bool; 2])>, meets_all: bool| {

@@ -60,8 +60,8 @@ pub(super) trait Verb {
         Vec::new()
     }
 
-    /// Returns whether it deletes pods that are to be recreated as they are, so that the API server is asked for one first.
-    fn recreates_pods(&self) -> bool {
+    /// Returns whether it makes the controller create pods of the present template, so that the API server is asked for one first.
+    fn creates_pods(&self) -> bool {
         false
     }
 
@@ -77,10 +77,10 @@ pub(super) trait Verb {
     /// Fails if there is nothing to change it to, or if that would do harm.
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError>;
 
-    /// Returns the pods that the API server is asked for first: one of those that are recreated as they are, or those of a rollback,
-    /// before any is deleted for them.
+    /// Returns the pods that the API server is asked for first: one of the present template, or those of a rollback, before any is
+    /// deleted for them.
     fn trials(&self, snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Trial> {
-        if self.recreates_pods() {
+        if self.creates_pods() {
             return trial_of_current(snapshot, daemon_set).into_iter().collect();
         }
         if !self.rolls_back() {
@@ -186,7 +186,6 @@ impl<V: Verb> RunCommand for V {
             before: &before.revisions,
             plan: &plan,
             report,
-            deleted: 0,
         };
         // If the template is there already, only what is left of a rollback is carried out: nobody asked for a rollout.
         let is_staged = is_staged(daemon_set) && (!plan.steps.is_empty() || is_rolled_back(&before));
@@ -238,7 +237,6 @@ impl<V: Verb> RunCommand for V {
             DryRun::Server => {
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::TriedOut, &object);
-                change.delete_pods(&object, io, out).await?;
                 if settings.output.is_none() {
                     write!(
                         out,
@@ -255,7 +253,6 @@ impl<V: Verb> RunCommand for V {
                 }
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::Applied, &object);
-                change.delete_pods(&object, io, out).await?;
                 let mut out = OutAfterChange::new(out);
                 let finished = change.finish(&snapshot, &object, io, &mut out).await;
                 io.interrupt.changes_are_reported();

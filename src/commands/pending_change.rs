@@ -1,4 +1,4 @@
-//! One change on its way: shown, applied, observed and reported, and the pods that `retry` deletes after it.
+//! One change on its way: shown, applied, observed and reported.
 
 use std::io::Write;
 use std::time::Duration;
@@ -26,27 +26,16 @@ use crate::model::hold::Hold;
 use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::plan::retry::RETRIED_ANNOTATION;
-use crate::plan::{Action, Plan, PodRef, Step};
+use crate::plan::{Action, Plan, Step};
 use crate::render;
 use crate::render::view::View;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
-use crate::report::plan::{Backoff, ChangeOutcome, ChangePlan, ChangeStage, LeftBecause};
-use crate::report::{count, count_and};
-use crate::rollout::apply::{Application, Kept, Server, StepRefusal, is_undone};
+use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage};
+use crate::rollout::apply::{Application, Kept, is_undone};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
-use crate::rollout::retry::is_as_retried;
 use crate::rollout::set;
-
-/// Returns the pod that a step deletes.
-fn pod_of(step: &Step) -> Option<&PodRef> {
-    match step {
-        Step::DeletePod(pod) => Some(pod),
-        _ => None,
-    }
-}
 
 /// How soon a controller puts back what it does not want.
 const REACTION: Duration = Duration::from_secs(1);
@@ -60,8 +49,6 @@ pub(super) struct PendingChange<'a> {
     pub(super) before: &'a Revisions<'a>,
     pub(super) plan: &'a Plan,
     pub(super) report: ChangePlan,
-    /// How many pods were deleted.
-    pub(super) deleted: usize,
 }
 
 impl PendingChange<'_> {
@@ -166,119 +153,6 @@ impl PendingChange<'_> {
         Err(self.not_applied(stage, error, io, out))
     }
 
-    /// Deletes the pods of the plan, each as it was read, as long as the DaemonSet is as it became: it is read right before. A pod
-    /// that has changed since then is left: it may be available.
-    pub(super) async fn delete_pods(
-        &mut self,
-        retried: &Value,
-        io: &mut Io<'_>,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
-        let is_dry_run = self.settings.dry_run == DryRun::Server;
-        let plan = self.plan;
-        let pods = || plan.steps.iter().filter_map(|step| Some((step, pod_of(step)?)));
-        let Some((_, first)) = pods().next() else { return Ok(()) };
-        // What a dry run has made is not stored.
-        let retried = match is_dry_run {
-            true => self.before.daemon_set.clone(),
-            false => DaemonSet::from_object(retried.clone()).map_err(|error| {
-                let error = CommandError::new(format!("no pod was deleted: {error}"));
-                self.end_deletions(first, LeftBecause::NotReached, error, io, out)
-            })?,
-        };
-        let mut changed = Vec::new();
-        for (step, pod) in pods() {
-            let interrupt = io.interrupt.clone();
-            let server = ApiServer { live: self.session.source.live()?, is_dry_run };
-            let work = async {
-                if interrupt.is_requested() {
-                    return Err(interrupted());
-                }
-                match server.read_daemon_set(self.before.daemon_set).await? {
-                    Some(now) if is_as_retried(&retried, &now) => {
-                        Ok(server.apply(step, self.before.daemon_set, interrupt.requested()).await)
-                    }
-                    _ => {
-                        let name = self.report.daemon_set.title();
-                        Err(CommandError::new(format!("{name} was changed after it was retried")))
-                    }
-                }
-            };
-            let application = show_progress(work, &self.session.progress, io).await;
-            self.session.print_warnings(io)?;
-            let (left, error) = match application {
-                Ok(Application::Applied(_)) => {
-                    self.deleted += 1;
-                    continue;
-                }
-                Ok(Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotApplied(error)))
-                | Err(error) => (LeftBecause::NotReached, error),
-                Ok(Application::Unknown(error) | Application::NotSeen(error)) if is_dry_run => {
-                    (LeftBecause::NotReached, error)
-                }
-                Ok(Application::Unknown(error)) => {
-                    let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-                    (LeftBecause::Unknown, CommandError { exit, ..error })
-                }
-                Ok(Application::NotSeen(error)) => {
-                    let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
-                    (
-                        LeftBecause::Unknown,
-                        error.hint("the pod was not deleted when it was read again, and may still be"),
-                    )
-                }
-                Ok(Application::Refused(_) | Application::Recreated | Application::Kept(..)) => {
-                    self.leave(pod, LeftBecause::Changed);
-                    changed.push(pod.name.as_str());
-                    continue;
-                }
-            };
-            return Err(self.end_deletions(pod, left, error, io, out));
-        }
-        if !changed.is_empty() {
-            let left = count_and(
-                changed.len(),
-                "pod",
-                ["was changed after it was read, and is", "were changed after they were read, and are"],
-            );
-            warn(vec![format!("{left} left: {}", changed.join(", "))], io)?;
-        }
-        Ok(())
-    }
-
-    /// Ends the deletions with a pod that was not deleted, or not for certain, and notes that none after it is.
-    fn end_deletions(
-        &mut self,
-        last: &PodRef,
-        left: LeftBecause,
-        error: CommandError,
-        io: &Io<'_>,
-        out: &mut dyn Write,
-    ) -> Failure {
-        let plan = self.plan;
-        let rest = plan.steps.iter().filter_map(pod_of).skip_while(|pod| *pod != last);
-        rest.for_each(|pod| self.leave(pod, if pod == last { left } else { LeftBecause::NotReached }));
-        let mut so_far = format!("pods deleted before that: {}", self.deleted);
-        let stage = match self.report.outcome.stage {
-            ChangeStage::TriedOut => ChangeStage::Refused,
-            stage => {
-                so_far = format!("the annotation {RETRIED_ANNOTATION} was written; {so_far}");
-                if left == LeftBecause::Unknown { ChangeStage::Unknown } else { stage }
-            }
-        };
-        if left == LeftBecause::Unknown {
-            so_far = format!("it is not known whether pod {} was deleted; {so_far}", last.name);
-        }
-        let error = error.hint(self.repeat().after(&so_far));
-        self.not_applied(stage, error, io, out)
-    }
-
-    /// Notes why a pod of the plan is not deleted.
-    fn leave(&mut self, pod: &PodRef, left: LeftBecause) {
-        let is_it = |backoff: &&mut Backoff| backoff.pod.as_ref().is_some_and(|found| found.pod == pod.name);
-        self.report.backoffs.iter_mut().filter(is_it).for_each(|backoff| backoff.left = Some(left));
-    }
-
     /// Returns how to remove what was noted about a pace that was not set.
     fn noted_pace(&self, object: &Value) -> Option<Fix> {
         let noted = |object: &Value| object.pointer("/metadata/annotations")?.get(RAISED_PACE_ANNOTATION).cloned();
@@ -336,13 +210,6 @@ impl PendingChange<'_> {
             Action::Undo { .. } => "rolled back",
             Action::Restart if !self.report.pods_left.is_empty() => "changed; no pod restarts until it is deleted",
             Action::Restart => "restarted",
-            Action::Retry if self.deleted > 0 => {
-                return format!(
-                    "{} retried; {} deleted",
-                    sanitize(&self.report.daemon_set.full()),
-                    count(self.deleted, "pod")
-                );
-            }
             Action::Retry => "retried",
             Action::Set(_) => "updated",
             Action::Pause => "paused",

@@ -1,4 +1,4 @@
-//! `retry`: tries again now what backs off after failures.
+//! `retry`: makes the controller try now to create the pods that were refused.
 
 use clap::Args;
 
@@ -9,16 +9,16 @@ use crate::rollout::proposal::Planned;
 use crate::rollout::retry::retry;
 use crate::rollout::situation::Situation;
 
-/// Try again now what backs off after failures
+/// Make the controller create refused pods now, and show what else backs off
 ///
-/// After the cause of a failure was removed, such as a quota, a policy, an image or a configuration. An annotation of the
-/// DaemonSet, not of its template, makes the controller create pods now that were refused. Pods in CrashLoopBackOff or
-/// ImagePullBackOff and failed ones are deleted if the controller recreates them from the same revision; the API server is asked
-/// first, in a dry run, whether it accepts new pods. No more nodes than maxUnavailable wait for a new pod at a time, so that it
-/// may have to be repeated; no available pod is deleted.
+/// After the cause of a failure was removed, such as a quota or a policy. An annotation of the DaemonSet, not of its template, makes
+/// the controller sync it now. The API server is asked first, in a dry run, whether it accepts new pods.
 ///
-/// Exit codes: 6 if the change was applied and that could not be printed; 7 if the change or a deletion was sent and it is not
-/// known whether it was applied.
+/// No pod is deleted. Pods in CrashLoopBackOff or ImagePullBackOff and failed ones are shown with the time of their next attempt, and
+/// with a command that deletes those that wait longest, if the controller recreates them from the same revision.
+///
+/// Exit codes: 6 if the change was applied and that could not be printed; 7 if the change was sent and it is not known whether it
+/// was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Create the pods that a quota refused, which was raised
 kubectl ds retry fluent-bit -n logging
@@ -27,9 +27,6 @@ kubectl ds retry fluent-bit -n logging
 kubectl ds retry fluent-bit -n logging --dry-run")]
 #[command(mut_arg("no_wait", |flag| flag.hide(true)), mut_arg("timeout", |flag| flag.hide(true)))]
 pub struct RetryArgs {
-    /// Delete also pods of which other containers run, which are stopped, too
-    #[arg(long)]
-    force: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -43,15 +40,11 @@ impl Verb for RetryArgs {
         self.change.check_nothing_is_awaited()
     }
 
-    fn switches(&self) -> Vec<&'static str> {
-        self.force.then_some("--force").into_iter().collect()
-    }
-
-    fn recreates_pods(&self) -> bool {
+    fn creates_pods(&self) -> bool {
         true
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
-        Ok(retry(before, self.force))
+        Ok(retry(before))
     }
 }

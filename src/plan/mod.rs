@@ -7,7 +7,7 @@ mod edits;
 mod hold;
 mod pod_ref;
 mod restart;
-pub(crate) mod retry;
+mod retry;
 mod set;
 mod undo;
 
@@ -45,7 +45,7 @@ pub enum Action {
     },
     /// All pods restart.
     Restart,
-    /// What backs off after failures tries again now.
+    /// The controller tries now to create the pods that were refused.
     Retry,
     /// Fields of its spec besides the template get these values.
     Set(SpecFields),
@@ -100,14 +100,9 @@ impl Plan {
         Plan::of(Action::Restart, restart::restart(daemon_set, now))
     }
 
-    /// Plans to make the controller look at the DaemonSet now, and to delete pods that back off; there is nothing to do if that
-    /// was done at the same time.
-    pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp, pods: Vec<PodRef>) -> Self {
-        let mut plan = Plan::of(Action::Retry, retry::retry(daemon_set, now));
-        if !plan.steps.is_empty() {
-            plan.steps.extend(pods.into_iter().map(Step::DeletePod));
-        }
-        plan
+    /// Plans to make the controller look at the DaemonSet now; there is nothing to do if that was done at the same time.
+    pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Self {
+        Plan::of(Action::Retry, retry::retry(daemon_set, now))
     }
 
     /// Plans to set fields of the spec; there is nothing to do if they have these values. `remembers` tells whether the

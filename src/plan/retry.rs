@@ -7,11 +7,10 @@ use super::edits::Edits;
 use crate::model::daemon_set::DaemonSet;
 
 /// The annotation whose change makes the controller look at a DaemonSet again, and changes nothing else.
-pub(crate) const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
+const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
 
 /// Writes the time into the annotation. Any update of the object puts it into the controller's queue at once, whatever the rate
-/// limiter has it wait for (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2). The time tells the
-/// command that has written it from others, which give way.
+/// limiter has it wait for (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
 ///
 /// Returns `None` if the annotation has this time already.
 pub(super) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {

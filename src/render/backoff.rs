@@ -4,22 +4,22 @@ use super::page::Page;
 use super::style;
 use super::text::{columns, count};
 use crate::report::age::{format_age, seconds_between};
-use crate::report::plan::{Attempt, Backoff, ChangePlan, LeftBecause};
+use crate::report::plan::{Attempt, Backoff, ChangePlan, Obstacle};
 
-/// Writes what backs off, a line for each kind of attempt and what is done about it.
+/// Writes what backs off, a line for each kind of attempt and what speaks against deleting the pods, and how to replace some.
 pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
     if plan.backoffs.is_empty() {
         page.paragraph("nothing is known to back off", style::context);
     }
     let mut rest: Vec<&Backoff> = plan.backoffs.iter().collect();
     while let Some(first) = rest.first().copied() {
-        let is_alike = |other: &&Backoff| (other.attempt, other.left) == (first.attempt, first.left);
+        let is_alike = |other: &&Backoff| (other.attempt, other.obstacle) == (first.attempt, first.obstacle);
         let (alike, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_alike);
         let lead = match first.attempt {
             Attempt::CreatePods => created(first).to_owned(),
-            Attempt::StartContainer => format!("{} in CrashLoopBackOff {}", count(alike.len(), "pod"), done(first)),
-            Attempt::PullImage => format!("{} in ImagePullBackOff {}", count(alike.len(), "pod"), done(first)),
-            Attempt::ReplaceFailedPod => format!("{} {}", count(alike.len(), "failed pod"), done(first)),
+            Attempt::StartContainer => format!("{} in CrashLoopBackOff{}", count(alike.len(), "pod"), obstacle(first)),
+            Attempt::PullImage => format!("{} in ImagePullBackOff{}", count(alike.len(), "pod"), obstacle(first)),
+            Attempt::ReplaceFailedPod => format!("{}{}", count(alike.len(), "failed pod"), obstacle(first)),
         };
         page.hanging(["", "  "], &format!("{lead}; {}", by_itself(&alike, plan)), style::plain);
         let nodes: Vec<String> = alike.iter().filter_map(|it| Some(it.pod.as_ref()?.node.clone())).collect();
@@ -29,13 +29,14 @@ pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
         }
         rest = others;
     }
+    plan.replace_pods.iter().for_each(|fix| page.what_to_do(fix, "  "));
     writeln!(page);
 }
 
 /// Returns what comes of the pods that were refused.
 fn created(backoff: &Backoff) -> &'static str {
-    match backoff.left {
-        Some(LeftBecause::ControlPlaneDown) => {
+    match backoff.obstacle {
+        Some(Obstacle::ControlPlaneDown) => {
             "the API server refused pods, which are not created or do not start as long as the control plane is down"
         }
         Some(_) => {
@@ -45,26 +46,23 @@ fn created(backoff: &Backoff) -> &'static str {
     }
 }
 
-fn done(backoff: &Backoff) -> &'static str {
-    match backoff.left {
-        None => "will be deleted",
-        Some(LeftBecause::MaxUnavailable) => "left for now: maxUnavailable allows no more at a time; repeat `retry`",
-        Some(LeftBecause::OtherRevision) => {
-            "left: not known to be of the current revision, so that the new pod may differ"
-        }
-        Some(LeftBecause::OthersRun) => "left: other containers run, which --force would stop, too",
-        Some(LeftBecause::NotRecreated) => "left: it would not be recreated",
-        Some(LeftBecause::Paused) => "left: while the DaemonSet is paused, it may not be recreated",
-        Some(LeftBecause::NodeNotReady) => "left: the node is not ready",
-        Some(LeftBecause::NodeUnknown) => "left: nodes could not be read",
-        Some(LeftBecause::CreationRefused) => "left: the API server refuses new pods",
-        Some(LeftBecause::ControlPlaneDown) => "left: it would not be replaced as long as the control plane is down",
-        Some(LeftBecause::Changed) => "left: it was changed since it was read",
-        Some(LeftBecause::NotReached | LeftBecause::Unknown) => "left",
-    }
+/// Returns what speaks against deleting the pods.
+fn obstacle(backoff: &Backoff) -> String {
+    let why = match backoff.obstacle {
+        None => return String::new(),
+        Some(Obstacle::OtherRevision) => "not known to be of the current revision, so that the new pod may differ",
+        Some(Obstacle::OthersRun) => "other containers run, which would be stopped",
+        Some(Obstacle::NotRecreated) => "it would not be recreated",
+        Some(Obstacle::Paused) => "while the DaemonSet is paused, it may not be recreated",
+        Some(Obstacle::NodeNotReady) => "the node is not ready",
+        Some(Obstacle::NodeUnknown) => "nodes could not be read",
+        Some(Obstacle::CreationRefused) => "the API server refuses new pods",
+        Some(Obstacle::ControlPlaneDown) => "it would not be replaced as long as the control plane is down",
+    };
+    format!(" (do not delete: {why})")
 }
 
-/// Returns when the next attempt would be otherwise, as far as that is known.
+/// Returns when the next attempt is, as far as that is known.
 fn by_itself(alike: &[&Backoff], plan: &ChangePlan) -> String {
     let from_now = |at| format_age(seconds_between(plan.now, at));
     if let Some(next) = alike.iter().map(|it| it.next).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min())

@@ -10,7 +10,7 @@ use super::fix::Fix;
 use super::history::DaemonSetName;
 
 /// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, other values in its spec (`set`),
-/// a suspended or restored update strategy (`pause`, `resume`), or an attempt that does not wait (`retry`).
+/// a suspended or restored update strategy (`pause`, `resume`), or an attempt to create pods that does not wait (`retry`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -53,9 +53,12 @@ pub struct ChangePlan {
     pub incomplete: Vec<Incomplete>,
     /// The pods that keep another revision until they are deleted; only under OnDelete.
     pub pods_left: Vec<PodOnNode>,
-    /// What tries again now, and when it would do so by itself; only for `retry`.
+    /// What backs off after failures, and when it tries again by itself; only for `retry`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backoffs: Vec<Backoff>,
+    /// How to replace the pods that back off longest; only for `retry`, and absent if there is none that is known to come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replace_pods: Option<Fix>,
     /// The outcome.
     pub outcome: ChangeOutcome,
     /// The DaemonSet as it became, or with `--dry-run` would become, without its managed fields; absent if the change was not
@@ -73,7 +76,8 @@ impl super::Report for ChangePlan {
     }
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).chain(&mut self.revert).for_each(visit);
+        let fixes = self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut());
+        fixes.chain(&mut self.revert).chain(&mut self.replace_pods).for_each(visit);
     }
 }
 
@@ -90,7 +94,7 @@ pub enum PlanKind {
     PausePlan,
     /// Restores the update strategy.
     ResumePlan,
-    /// Makes what backs off try again now.
+    /// Makes the controller try now to create pods.
     RetryPlan,
 }
 
@@ -214,10 +218,9 @@ pub struct Backoff {
     /// is known, or nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<Timestamp>,
-    /// Why the pod is not deleted, or why an attempt to create pods fails now; absent if the pod is deleted, and if nothing
-    /// speaks against creating pods.
+    /// Why the pod should not be deleted, or why an attempt to create pods fails now; absent if nothing speaks against it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub left: Option<LeftBecause>,
+    pub obstacle: Option<Obstacle>,
 }
 
 /// What is tried again.
@@ -234,12 +237,10 @@ pub enum Attempt {
     ReplaceFailedPod,
 }
 
-/// Why a pod that backs off is not deleted, or pods are not created.
+/// Why a pod that backs off should not be deleted, or pods are not created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-pub enum LeftBecause {
-    /// As many nodes as maxUnavailable allows wait for a new pod.
-    MaxUnavailable,
+pub enum Obstacle {
     /// It is not known to be of the current revision, so that the new pod may be of another one.
     OtherRevision,
     /// Other containers of it run, which would be stopped.
@@ -256,12 +257,6 @@ pub enum LeftBecause {
     CreationRefused,
     /// The controller manager or the scheduler does not act, so that no new pod would come or run.
     ControlPlaneDown,
-    /// It was changed after it was read.
-    Changed,
-    /// The command has ended before.
-    NotReached,
-    /// The deletion was sent, and whether the pod was deleted is not known.
-    Unknown,
 }
 
 /// Something to know before the change.

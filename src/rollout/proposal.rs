@@ -128,6 +128,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
             incomplete: Vec::new(),
             pods_left: Vec::new(),
             backoffs: Vec::new(),
+            replace_pods: None,
             outcome: ChangeOutcome {
                 stage: if needed { ChangeStage::Planned } else { ChangeStage::NotNeeded },
                 ..ChangeOutcome::default()

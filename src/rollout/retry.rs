@@ -1,6 +1,6 @@
 //! What backs off after failures, when it would try again by itself, and how to make it try now.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,21 +9,19 @@ use super::proposal::{Planned, Proposal};
 use super::replacement_warnings::failing_revision;
 use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
-use crate::coverage::gaps::unread_events;
 use crate::coverage::{creation_refusal, refusal_reason};
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::daemon_set::{Flavor, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, ContainerStatus, Pod};
 use crate::model::snapshot::{GapCause, Kind};
-use crate::plan::retry::RETRIED_ANNOTATION;
-use crate::plan::{Plan, PodRef};
+use crate::plan::Plan;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::Incomplete;
-use crate::report::plan::{Attempt, Backoff, LeftBecause, PlanKind, PodOnNode, Warning, WarningCode};
+use crate::report::fix::{Command, Fix};
+use crate::report::plan::{Attempt, Backoff, Obstacle, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::SuspectKind;
-use crate::scheduling::daemon_pods::{NodePods, has_failed};
-use crate::scheduling::rolling_update::limits;
+use crate::scheduling::daemon_pods::NodePods;
 
 /// The longest delay before a DaemonSet that could not be synced is synced again (`DefaultTypedControllerRateLimiter`,
 /// client-go/util/workqueue, release 0.37.2).
@@ -37,85 +35,83 @@ const LONGEST_DELAY_OF_FAILED_PODS: SignedDuration = SignedDuration::from_mins(1
 /// pkg/kubelet/kubelet.go, release 1.37.2).
 const LONGEST_DELAY_OF_KUBELET: SignedDuration = SignedDuration::from_mins(5);
 
-/// Plans to make the controller try now to create pods, and to delete the pods whose containers back off; with `force` also those
-/// of which other containers run.
+/// How many pods are deleted with one command that a person pastes.
+const MOST_REPLACED: usize = 5;
+
+/// Plans to make the controller try now to create pods, and suggests to delete the pods that back off longest.
 ///
-/// Only a pod that is not available and that the controller recreates from the same revision is deleted, so that no available pod
-/// is lost and no PodDisruptionBudget is concerned. At most maxUnavailable nodes wait for a new pod at a time.
-pub(crate) fn retry(before: &Situation<'_>, force: bool) -> Planned {
+/// Only a pod that is not available and that the controller recreates from the same revision is suggested, so that no available
+/// pod is lost and no PodDisruptionBudget is concerned.
+pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let daemon_set = before.daemon_set;
-    let (mut backoffs, mut deleted) = (Vec::new(), Vec::new());
+    let mut backoffs = Vec::new();
     let hopeless = no_new_pods(before);
     if before.creation_is_refused() {
         // OpenKruise's controller may have another limit, and one that is down none.
-        let has_limit = daemon_set.flavor() == Flavor::Apps && hopeless != Some(LeftBecause::ControlPlaneDown);
+        let has_limit = daemon_set.flavor() == Flavor::Apps && hopeless != Some(Obstacle::ControlPlaneDown);
         let refused = before.last_event("FailedCreate").filter(|_| has_limit);
         let latest = refused.and_then(|at| at.checked_add(LONGEST_DELAY).ok());
-        backoffs.push(Backoff { attempt: Attempt::CreatePods, pod: None, next: None, latest, left: hopeless });
+        backoffs.push(Backoff { attempt: Attempt::CreatePods, pod: None, next: None, latest, obstacle: hopeless });
     }
-    let nodes: Vec<(Option<&Node>, &NodePods<'_>)> = before.nodes().collect();
-    let mut room = room(before, &nodes);
-    for (node, pods) in nodes {
-        // The controller deletes failed pods beside an available one whatever waits elsewhere.
-        let has_available = pods.pods.iter().any(|pod| before.is_available(pod));
-        let mut takes_room = false;
+    for (node, pods) in before.nodes() {
         for (pod, (attempt, next)) in pods.pods.iter().filter_map(|pod| Some((*pod, backs_off(pod)?))) {
-            let is_free = has_available && has_failed(pod);
-            let left = hopeless.or_else(|| why_left(before, node, pods, pod, force));
-            let left = left.or_else(|| (room <= 0 && !is_free).then_some(LeftBecause::MaxUnavailable));
-            if left.is_none() {
-                takes_room |= !is_free;
-                deleted.push(PodRef::of(pod));
-            }
+            let obstacle = hopeless.or_else(|| obstacle(before, node, pods, pod));
             // A kubelet that is not heard of does nothing at that time.
             let next = next.filter(|_| node.is_some_and(Node::is_ready));
-            let latest = latest(before, node, attempt, pod, left).filter(|_| next.is_none());
+            let latest = latest(before, node, attempt, pod, obstacle).filter(|_| next.is_none());
             let pod = PodOnNode { node: pods.node.to_owned(), pod: pod.metadata.name.clone(), revision: None };
-            backoffs.push(Backoff { attempt, pod: Some(pod), next, latest, left });
+            backoffs.push(Backoff { attempt, pod: Some(pod), next, latest, obstacle });
         }
-        room -= i64::from(takes_room);
     }
-    let deletes = !deleted.is_empty();
-    let proposal = Proposal::new(before, Plan::retry(daemon_set, before.now(), deleted));
+    let replace_pods = replace_pods(before, &backoffs);
+    let replaces = replace_pods.is_some();
+    let proposal = Proposal::new(before, Plan::retry(daemon_set, before.now()));
     let mut report = proposal.report(PlanKind::RetryPlan);
     report.warnings.extend(change_warnings::deleting(daemon_set));
-    report.warnings.extend(in_vain(before, deletes));
+    report.warnings.extend(in_vain(before, replaces));
     report.incomplete = proposal.unread(false);
-    report.incomplete.extend(unread_events(before.index.snapshot, &daemon_set.metadata.namespace));
-    report.incomplete.extend(unread_lease(before).filter(|_| deletes));
-    report.incomplete.extend((deletes && before.is_accepted().is_none()).then(not_asked));
+    report.incomplete.extend(proposal.unread_events());
+    report.incomplete.extend(unread_lease(before).filter(|_| replaces));
+    report.incomplete.extend((replaces && before.is_accepted().is_none()).then(not_asked));
     report.backoffs = backoffs;
+    report.replace_pods = replace_pods;
     proposal.planned(report)
 }
 
-/// Returns whether a DaemonSet is still as it was when it was retried: a pod that is deleted then comes back as it was.
-///
-/// Its labels and annotations do not matter, but for the time of another retry, which has counted the same pods.
-pub(crate) fn is_as_retried(retried: &DaemonSet, now: &DaemonSet) -> bool {
-    let time = |daemon_set: &DaemonSet| daemon_set.annotations.get(RETRIED_ANNOTATION).cloned();
-    now.metadata.uid == retried.metadata.uid
-        && now.metadata.generation == retried.metadata.generation
-        && !now.metadata.is_terminating()
-        && time(now).is_none_or(|other| Some(other) == time(retried))
+/// Suggests to delete the pods that back off longest, of those that come back. What is due is tried again anyway.
+fn replace_pods(before: &Situation<'_>, backoffs: &[Backoff]) -> Option<Fix> {
+    let mut pods: Vec<_> = backoffs
+        .iter()
+        .filter(|backoff| backoff.obstacle.is_none() && backoff.next.is_none_or(|next| next > before.now()))
+        .filter_map(|backoff| Some((backoff.next.or(backoff.latest), backoff.pod.as_ref()?)))
+        .collect();
+    pods.sort_by_key(|(at, _)| Reverse(*at));
+    let advice = match pods.len() {
+        0 => return None,
+        1 => "to replace it now".to_owned(),
+        all if all <= MOST_REPLACED => "to replace them now".to_owned(),
+        _ => format!("to replace the {MOST_REPLACED} that wait longest now"),
+    };
+    let delete = Command::kubectl(&["delete", "pod"]).namespace(&before.daemon_set.metadata.namespace);
+    let names = pods.iter().take(MOST_REPLACED).map(|(_, pod)| pod.pod.as_str());
+    Some(Fix::new(advice, names.fold(delete, Command::name)))
 }
 
 /// Returns why no new pod comes or starts, whichever node it is for.
-fn no_new_pods(before: &Situation<'_>) -> Option<LeftBecause> {
+fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
     // A scheduler may take a moment.
     let waits_for_scheduler =
         |node: &RolloutNode<'_>| node.code() == Some(ReasonCode::SchedulerSilent) && !before.passes(node);
     let is_scheduler_silent = || before.nodes.iter().any(waits_for_scheduler);
     match () {
-        () if before.controller_silent_since().is_some() || is_scheduler_silent() => {
-            Some(LeftBecause::ControlPlaneDown)
-        }
-        () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(LeftBecause::CreationRefused),
+        () if before.controller_silent_since().is_some() || is_scheduler_silent() => Some(Obstacle::ControlPlaneDown),
+        () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(Obstacle::CreationRefused),
         () => None,
     }
 }
 
 /// Warns of what makes a new attempt fail as the last one did.
-fn in_vain(before: &Situation<'_>, deletes: bool) -> Vec<Warning> {
+fn in_vain(before: &Situation<'_>, replaces: bool) -> Vec<Warning> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let down = before.controller_silent_since().map(|since| {
         let ago = format_age(seconds_between(since, before.now()));
@@ -142,7 +138,7 @@ fn in_vain(before: &Situation<'_>, deletes: bool) -> Vec<Warning> {
         );
         Warning { fix: Some(refusal.fix), ..Warning::new(WarningCode::CreationRefused, message) }
     });
-    let failing = suspect(before).filter(|suspect| deletes && suspect.what == SuspectKind::Revision);
+    let failing = suspect(before).filter(|suspect| replaces && suspect.what == SuspectKind::Revision);
     let so = "unless what it depends on was changed, new pods of it fail, too";
     let failing = failing.map(|failing| failing_revision(before, &failing, so));
     down.into_iter().chain(refused).chain(failing).collect()
@@ -171,48 +167,29 @@ fn unknown(kind: Kind, message: String) -> Incomplete {
     Incomplete { resource, namespace: None, permission: None, message, affects_counts: false }
 }
 
-/// Returns how many more nodes may wait for a new pod: maxUnavailable, and one if that is 0, without those that wait for one.
-fn room(before: &Situation<'_>, nodes: &[(Option<&Node>, &NodePods<'_>)]) -> i64 {
-    let desired: BTreeSet<&str> =
-        nodes.iter().filter(|(_, pods)| pods.should_run()).map(|(_, pods)| pods.node).collect();
-    let waits = |(node, pods): &&(Option<&Node>, &NodePods<'_>)| {
-        let settles = |pod: &&Pod| before.is_available(pod) || backs_off(pod).is_some();
-        pods.should_run() && node.is_some_and(Node::is_ready) && !pods.pods.iter().any(settles)
-    };
-    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    let allowed = limits(before.daemon_set, count(desired.len())).max_unavailable.max(1);
-    allowed - count(nodes.iter().filter(waits).count())
-}
-
-/// Returns why a pod is not deleted, besides the limit, if new pods come at all.
-fn why_left(
-    before: &Situation<'_>,
-    node: Option<&Node>,
-    pods: &NodePods<'_>,
-    pod: &Pod,
-    force: bool,
-) -> Option<LeftBecause> {
+/// Returns what speaks against deleting a pod, if new pods come at all.
+fn obstacle(before: &Situation<'_>, node: Option<&Node>, pods: &NodePods<'_>, pod: &Pod) -> Option<Obstacle> {
     let daemon_set = before.daemon_set;
     let is_paused =
         matches!(&daemon_set.spec.update_strategy, UpdateStrategy::RollingUpdate(rolling) if rolling.paused);
     let is_reconciled = !daemon_set.metadata.is_terminating() && !daemon_set.spec.selector.is_empty();
     match node {
-        None if !before.nodes_known => Some(LeftBecause::NodeUnknown),
-        _ if !pods.should_run() || !is_reconciled => Some(LeftBecause::NotRecreated),
+        None if !before.nodes_known => Some(Obstacle::NodeUnknown),
+        _ if !pods.should_run() || !is_reconciled => Some(Obstacle::NotRecreated),
         Some(node) if node.is_ready() => match () {
             // `syncDaemonSet`, pkg/controller/daemonset/daemonset_controller.go of OpenKruise, returned early in older releases.
-            () if is_paused => Some(LeftBecause::Paused),
+            () if is_paused => Some(Obstacle::Paused),
             // A controller that has not observed the template may still create pods of the one before.
             () if !before.knows(Kind::ControllerRevisions)
                 || !daemon_set.is_observed()
                 || before.is_updated(pod) != Some(true) =>
             {
-                Some(LeftBecause::OtherRevision)
+                Some(Obstacle::OtherRevision)
             }
-            () if !force && statuses(pod).any(|status| status.state.running.is_some()) => Some(LeftBecause::OthersRun),
+            () if statuses(pod).any(|status| status.state.running.is_some()) => Some(Obstacle::OthersRun),
             () => None,
         },
-        _ => Some(LeftBecause::NodeNotReady),
+        _ => Some(Obstacle::NodeNotReady),
     }
 }
 
@@ -223,7 +200,7 @@ fn latest(
     node: Option<&Node>,
     attempt: Attempt,
     pod: &Pod,
-    left: Option<LeftBecause>,
+    obstacle: Option<Obstacle>,
 ) -> Option<Timestamp> {
     match attempt {
         Attempt::PullImage | Attempt::StartContainer => {
@@ -231,7 +208,7 @@ fn latest(
         }
         // OpenKruise's controller may have another limit; one that is down, and a pod that would not be replaced, have none.
         Attempt::ReplaceFailedPod if before.daemon_set.flavor() == Flavor::Apps => {
-            let is_replaced = !matches!(left, Some(LeftBecause::ControlPlaneDown | LeftBecause::NotRecreated));
+            let is_replaced = !matches!(obstacle, Some(Obstacle::ControlPlaneDown | Obstacle::NotRecreated));
             let created = pod.metadata.creation_timestamp.get().filter(|_| is_replaced);
             created?.checked_add(LONGEST_DELAY_OF_FAILED_PODS).ok()
         }
@@ -277,12 +254,11 @@ fn next_start(status: &ContainerStatus) -> Option<Timestamp> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{RETRIED_ANNOTATION, retry};
+    use super::retry;
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
-    use crate::plan::Step;
-    use crate::report::plan::{Attempt, LeftBecause, WarningCode};
+    use crate::report::plan::{Attempt, Obstacle, WarningCode};
     use crate::rollout::situation::Situation;
 
     fn crashing() -> Value {
@@ -295,38 +271,31 @@ mod tests {
         json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image agent:2"}}})
     }
 
-    fn with_max_unavailable(world: World, number: i64) -> World {
-        let rolling = json!({"maxUnavailable": number, "maxSurge": 0});
-        world.daemon_set(json!({"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}}))
-    }
+    /// What is tried again, by which pod, and what speaks against deleting it.
+    type Told = (Attempt, String, Option<Obstacle>);
 
-    /// What is tried again, by which pod, and why that is left.
-    type Told = (Attempt, String, Option<LeftBecause>);
-
-    /// Returns the names of the deleted pods, what is tried again, and how many steps there are.
-    fn planned(world: World) -> (Vec<String>, Vec<Told>, usize) {
-        planned_if(false, world)
-    }
-
-    fn planned_if(force: bool, world: World) -> (Vec<String>, Vec<Told>, usize) {
+    /// Returns the command that is suggested, and what backs off.
+    fn planned(world: World) -> (Option<String>, Vec<Told>) {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
-        let planned = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), force);
-        let deleted = planned.plan.steps.iter().filter_map(|step| match step {
-            Step::DeletePod(pod) => Some(pod.name.clone()),
-            _ => None,
-        });
+        let planned = retry(&Situation::new(&index, &snapshot.daemon_sets[0]));
+        assert!(planned.plan.steps.len() <= 1, "nothing but the DaemonSet is changed");
         let backoffs = planned.report.backoffs.iter().map(|backoff| {
             let pod = backoff.pod.as_ref().map(|pod| pod.pod.clone()).unwrap_or_default();
-            (backoff.attempt, pod, backoff.left)
+            (backoff.attempt, pod, backoff.obstacle)
         });
-        (deleted.collect(), backoffs.collect(), planned.plan.steps.len())
+        let command = planned.report.replace_pods.map(|fix| fix.command.unwrap().to_string());
+        (command, backoffs.collect())
+    }
+
+    fn delete(pods: &str) -> Option<String> {
+        Some(format!("kubectl delete pod -n default {pods}"))
     }
 
     #[test]
-    fn pods_that_back_off_are_deleted_and_no_others() {
+    fn only_pods_that_back_off_and_come_back_are_suggested() {
         let old = json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}});
-        let world = with_max_unavailable(world(), 5)
+        let world = world()
             .node("a", json!({}))
             .unready_pod("crashes", "a", crashing(), json!({}))
             .node("b", json!({}))
@@ -341,46 +310,40 @@ mod tests {
             .unready_pod("goes", "f", crashing(), json!({"metadata": {"deletionTimestamp": at("11:59:00")}}))
             .node("g", json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}}))
             .unready_pod("stays", "g", crashing(), json!({}));
-        let (deleted, backoffs, steps) = planned(world);
-        assert_eq!((deleted, steps), (vec!["crashes".to_owned(), "pulls".to_owned()], 3));
-        let told: Vec<_> = backoffs.iter().map(|(attempt, pod, left)| (*attempt, pod.as_str(), *left)).collect();
+        let (command, backoffs) = planned(world);
+        // The image is pulled again within five minutes.
+        assert_eq!(command, delete("pulls crashes"));
+        let told: Vec<_> =
+            backoffs.iter().map(|(attempt, pod, obstacle)| (*attempt, pod.as_str(), *obstacle)).collect();
         let start = Attempt::StartContainer;
         assert_eq!(
             told,
             [
                 (start, "crashes", None),
                 (Attempt::PullImage, "pulls", None),
-                (start, "of-old", Some(LeftBecause::OtherRevision)),
-                (start, "on-down", Some(LeftBecause::NodeNotReady)),
-                (start, "stays", Some(LeftBecause::NotRecreated)),
+                (start, "of-old", Some(Obstacle::OtherRevision)),
+                (start, "on-down", Some(Obstacle::NodeNotReady)),
+                (start, "stays", Some(Obstacle::NotRecreated)),
             ]
         );
     }
 
     #[test]
-    fn no_more_nodes_than_max_unavailable_wait_for_a_new_pod() {
-        let world = |limit: i64, starting: usize| {
-            let failing = (0..4).fold(with_max_unavailable(world(), limit), |world, i| {
-                world.node(&format!("n{i}"), json!({})).unready_pod(
-                    &format!("p{i}"),
-                    &format!("n{i}"),
-                    crashing(),
-                    json!({}),
-                )
-            });
-            let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
-            (0..starting).fold(failing, |world, i| {
-                world.node(&format!("s{i}"), json!({})).unready_pod(
-                    &format!("s{i}"),
-                    &format!("s{i}"),
-                    creating.clone(),
-                    json!({}),
-                )
-            })
-        };
-        let deleted = |limit, starting| planned(world(limit, starting)).0.len();
-        assert_eq!((deleted(2, 0), deleted(2, 1), deleted(2, 2), deleted(2, 3)), (2, 1, 0, 0));
-        assert_eq!((deleted(0, 0), deleted(9, 0)), (1, 4));
+    fn a_pod_that_is_due_is_tried_again_without_being_deleted() {
+        let mut due = crashing();
+        due["lastState"]["terminated"]["finishedAt"] = at("11:57:00").into();
+        assert_eq!(planned(world().node("n", json!({})).unready_pod("a", "n", due, json!({}))).0, None);
+    }
+
+    #[test]
+    fn of_many_pods_those_that_wait_longest_are_suggested() {
+        let world = (0..8).fold(world(), |world, i| {
+            let mut status = crashing();
+            status["lastState"]["terminated"]["finishedAt"] = at(&format!("11:58:0{i}")).into();
+            let node = format!("n{i}");
+            world.node(&node, json!({})).unready_pod(&format!("p{i}"), &node, status, json!({}))
+        });
+        assert_eq!(planned(world).0, delete("p7 p6 p5 p4 p3"));
     }
 
     #[test]
@@ -389,7 +352,7 @@ mod tests {
         let world = world.event("DaemonSet", "agent", "FailedCreate", "Error creating: exceeded quota", "11:59:00");
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
-        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), false).report;
+        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0])).report;
         let times: Vec<_> = report
             .backoffs
             .iter()
@@ -397,7 +360,7 @@ mod tests {
             .collect();
         assert_eq!(times, [(None, Some(at("12:15:40"))), (Some(at("12:00:40")), None)]);
         // It would not be recreated.
-        assert_eq!(report.backoffs[1].left, Some(LeftBecause::CreationRefused));
+        assert_eq!(report.backoffs[1].obstacle, Some(Obstacle::CreationRefused));
         assert_eq!(report.changes.len(), 1);
     }
 
@@ -409,7 +372,7 @@ mod tests {
         };
         let unnamed = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}});
         let down = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
-        let snapshot = with_max_unavailable(world(), 9)
+        let snapshot = world()
             .node("a", json!({}))
             .unready_pod("pulls", "a", pulling(), json!({}))
             .node("b", json!({}))
@@ -422,7 +385,7 @@ mod tests {
             .pod("stays", "e", failed("11:58:00"))
             .finish();
         let index = Index::new(&snapshot);
-        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), false).report;
+        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0])).report;
         let times = report.backoffs.iter().map(|it| {
             assert_eq!(it.next, None, "{it:?}");
             (it.pod.as_ref().unwrap().pod.as_str(), it.latest.map(|at| at.to_string()))
@@ -439,9 +402,12 @@ mod tests {
         );
     }
 
-    /// Returns why the one pod of a world is left.
-    fn left(world: World) -> Option<LeftBecause> {
-        planned(world).1.pop().expect("a pod that backs off").2
+    /// Returns what speaks against deleting the one pod of a world.
+    fn obstacle(world: World) -> Option<Obstacle> {
+        let (command, mut backoffs) = planned(world);
+        let found = backoffs.pop().expect("a pod that backs off").2;
+        assert_eq!(command.is_some(), found.is_none());
+        found
     }
 
     fn one_crashes() -> World {
@@ -449,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_left_unless_it_is_known_to_come_back() {
+    fn a_pod_is_suggested_only_if_it_is_known_to_come_back() {
         let asked = |refusal: Option<&str>| {
             let mut world = one_crashes();
             let (daemon_set_uid, hash) = ("agent-uid".to_owned(), CURRENT.to_owned());
@@ -477,57 +443,39 @@ mod tests {
         };
         for (world, expected) in [
             (asked(None), None),
-            (asked(Some("pods \"agent-\" is forbidden: no")), Some(LeftBecause::CreationRefused)),
+            (asked(Some("pods \"agent-\" is forbidden: no")), Some(Obstacle::CreationRefused)),
             (lease("11:59:50"), None),
-            (lease("11:50:00"), Some(LeftBecause::ControlPlaneDown)),
-            (pending("11:30:00"), Some(LeftBecause::ControlPlaneDown)),
-            (with_max_unavailable(pending("11:59:58"), 2), None),
-            (without(Kind::Nodes), Some(LeftBecause::NodeUnknown)),
-            (without(Kind::ControllerRevisions), Some(LeftBecause::OtherRevision)),
+            (lease("11:50:00"), Some(Obstacle::ControlPlaneDown)),
+            (pending("11:30:00"), Some(Obstacle::ControlPlaneDown)),
+            (pending("11:59:58"), None),
+            (without(Kind::Nodes), Some(Obstacle::NodeUnknown)),
+            (without(Kind::ControllerRevisions), Some(Obstacle::OtherRevision)),
             // The controller has not observed the template yet, and may create pods of the one before.
-            (one_crashes().daemon_set(json!({"metadata": {"generation": 3}})), Some(LeftBecause::OtherRevision)),
+            (one_crashes().daemon_set(json!({"metadata": {"generation": 3}})), Some(Obstacle::OtherRevision)),
             (
                 one_crashes().daemon_set(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})),
-                Some(LeftBecause::NotRecreated),
+                Some(Obstacle::NotRecreated),
             ),
         ] {
-            assert_eq!(left(world), expected);
+            assert_eq!(obstacle(world), expected);
         }
     }
 
     #[test]
-    fn a_pod_of_which_other_containers_run_is_left_unless_that_is_forced() {
+    fn a_pod_of_which_other_containers_run_is_not_suggested() {
         let running = json!([{"name": "main", "ready": true, "state": {"running": {"startedAt": at("11:31:00")}}}]);
-        let world = || {
-            let status = json!({"status": {"initContainerStatuses": running.clone()}});
-            world().node("n", json!({})).unready_pod("a", "n", crashing(), status)
-        };
-        assert_eq!(left(world()), Some(LeftBecause::OthersRun));
-        assert_eq!(planned_if(true, world()).0, ["a"]);
+        let status = json!({"status": {"initContainerStatuses": running}});
+        let world = world().node("n", json!({})).unready_pod("a", "n", crashing(), status);
+        assert_eq!(obstacle(world), Some(Obstacle::OthersRun));
     }
 
+    /// The controller has looked at it within this moment.
     #[test]
-    fn failed_pods_beside_an_available_one_take_no_room_and_others_count_by_node() {
-        let failed = || json!({"status": {"phase": "Failed", "conditions": [], "containerStatuses": []}});
-        let world = with_max_unavailable(world(), 1)
-            .node("a", json!({}))
-            .pod("fine", "a", json!({}))
-            .pod("f1", "a", failed())
-            .pod("f2", "a", failed())
-            .node("b", json!({}))
-            .pod("f3", "b", failed())
-            .pod("f4", "b", failed())
-            .node("c", json!({}))
-            .pod("f5", "c", failed());
-        assert_eq!(planned(world).0, ["f1", "f2", "f3", "f4"]);
-    }
-
-    /// Two runs would count the same pods, and only one of them is locked on the DaemonSet.
-    #[test]
-    fn a_run_at_the_same_moment_as_another_deletes_nothing() {
-        let world =
-            one_crashes().daemon_set(json!({"metadata": {"annotations": {RETRIED_ANNOTATION: at("12:00:00")}}}));
-        assert_eq!(planned(world).2, 0);
+    fn a_run_at_the_same_moment_as_another_changes_nothing() {
+        let retried = json!({"metadata": {"annotations": {"kubectl-ds/retried-at": at("12:00:00")}}});
+        let snapshot = one_crashes().daemon_set(retried).finish();
+        let index = Index::new(&snapshot);
+        assert_eq!(retry(&Situation::new(&index, &snapshot.daemon_sets[0])).plan.steps, []);
     }
 
     #[test]
@@ -539,7 +487,7 @@ mod tests {
         world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
         let snapshot = world.refusal("exceeded quota").finish();
         let index = Index::new(&snapshot);
-        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0]), false).report;
+        let report = retry(&Situation::new(&index, &snapshot.daemon_sets[0])).report;
         let times = report.backoffs.iter().map(|it| (it.next, it.latest));
         assert_eq!(times.collect::<Vec<_>>(), [(None, None), (None, None)]);
         assert!(report.warnings.iter().any(|warning| warning.code == WarningCode::ControllerDown));

@@ -34,7 +34,7 @@ const EVICTING: &[&str] = &[
 ];
 
 /// The faults that are tried; the other ones of the table are variants of these.
-pub(super) const FAULTS: &[&str] = &[
+const FAULTS: &[&str] = &[
     "401",
     "403",
     "404",

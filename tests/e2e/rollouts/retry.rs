@@ -1,4 +1,4 @@
-//! `retry` deletes the pods of a crash loop within maxUnavailable, and nothing else.
+//! `retry` shows a crash loop, suggests to delete some of its pods, and deletes nothing.
 
 use std::collections::BTreeSet;
 
@@ -29,35 +29,36 @@ fn create(max_unavailable: usize, template: &Value) -> Workload {
 }
 
 #[test]
-fn a_crash_loop_is_retried_within_max_unavailable_and_nothing_else_is_deleted() {
-    for (max_unavailable, deleted) in [(1, 1), (2, 2)] {
-        let workload = create(max_unavailable, &json!({"metadata": {"annotations": {FATE: CRASHING}}}));
-        let control_plane = &workload.cluster.control_plane;
-        control_plane.wait_until("all pods crash", || crash_loops(&workload).then_some(()));
-        let (before, generation) = (uids(&workload), workload.live()["metadata"]["generation"].clone());
-        for dry_run in ["--dry-run=client", "--dry-run=server"] {
-            workload.run(&["retry", dry_run]).expect(0).must_say("in CrashLoopBackOff will be deleted");
-            assert_eq!(uids(&workload), before, "{dry_run}");
-        }
-        let run = workload.run(&["retry", "-o", "json"]).expect(0);
-        let report = run.json();
-        let left = report["backoffs"].as_array().unwrap().iter().filter(|it| it["left"] == "MaxUnavailable").count();
-        assert_eq!((report["outcome"]["stage"].as_str(), left), (Some("Applied"), NODES - deleted), "{run}");
-        control_plane.wait_until("they were recreated, and crash", || crash_loops(&workload).then_some(()));
-        let after = uids(&workload);
-        assert_eq!(before.intersection(&after).count(), NODES - deleted);
-        // It began no rollout.
-        assert_eq!((workload.live()["metadata"]["generation"].clone(), workload.revisions().len()), (generation, 1));
+fn the_pods_of_a_crash_loop_are_deleted_only_by_the_command_that_is_suggested() {
+    let workload = create(1, &json!({"metadata": {"annotations": {FATE: CRASHING}}}));
+    let control_plane = &workload.cluster.control_plane;
+    control_plane.wait_until("all pods crash", || crash_loops(&workload).then_some(()));
+    let (before, generation) = (uids(&workload), workload.live()["metadata"]["generation"].clone());
+    for dry_run in ["--dry-run=client", "--dry-run=server"] {
+        workload.run(&["retry", dry_run]).expect(0).must_say("in CrashLoopBackOff");
     }
+    let run = workload.run(&["retry", "-o", "json"]).expect(0);
+    let report = run.json();
+    assert_eq!(report["outcome"]["stage"], "Applied", "{run}");
+    assert_eq!(uids(&workload), before, "{run}");
+    let command = report["replacePods"]["command"].as_str().unwrap().to_owned();
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    let names = arguments.iter().filter(|argument| argument.starts_with("agent-")).count();
+    assert!((1..=5).contains(&names), "{command}");
+    control_plane.kubectl(&arguments);
+    control_plane.wait_until("they were recreated, and crash", || crash_loops(&workload).then_some(()));
+    assert_eq!(before.intersection(&uids(&workload)).count(), NODES - names);
+    // It began no rollout.
+    assert_eq!((workload.live()["metadata"]["generation"].clone(), workload.revisions().len()), (generation, 1));
 }
 
-/// Returns why each pod that backs off is left.
-fn left(run: &Run) -> Vec<Value> {
-    run.json()["backoffs"].as_array().unwrap().iter().map(|backoff| backoff["left"].clone()).collect()
+/// Returns what speaks against deleting each pod that backs off.
+fn obstacles(run: &Run) -> Vec<Value> {
+    run.json()["backoffs"].as_array().unwrap().iter().map(|backoff| backoff["obstacle"].clone()).collect()
 }
 
 #[test]
-fn pods_whose_successors_would_be_refused_are_left_until_that_ends() {
+fn no_deletion_is_suggested_until_new_pods_are_accepted() {
     let template = json!({"metadata": {"annotations": {FATE: CRASHING}}, "spec": {"hostPID": true}});
     let workload = create(2, &template);
     let control_plane = &workload.cluster.control_plane;
@@ -71,24 +72,23 @@ fn pods_whose_successors_would_be_refused_are_left_until_that_ends() {
     // The API server takes a moment to heed it. No event tells of a refusal.
     control_plane.wait_until("new pods are refused", || {
         let run = workload.run(&["retry", "-o", "json", "--dry-run=server"]).expect(0);
-        (left(&run) == vec![json!("CreationRefused"); NODES]).then_some(())
+        (obstacles(&run) == vec![json!("CreationRefused"); NODES]).then_some(())
     });
     let run = workload.run(&["retry"]).expect(0);
-    run.must_say("left: the API server refuses new pods").must_say("PodSecurityDenied");
+    run.must_say("do not delete: the API server refuses new pods").must_say("PodSecurityDenied");
     assert_eq!(uids(&workload), before, "{run}");
     enforce("privileged");
     control_plane.wait_until("new pods are accepted", || {
         let run = workload.run(&["retry", "-o", "json", "--dry-run=server"]).expect(0);
-        left(&run).contains(&Value::Null).then_some(())
+        obstacles(&run).contains(&Value::Null).then_some(())
     });
-    workload.run(&["retry"]).expect(0).must_say("2 pods deleted");
-    control_plane.wait_until("they were recreated, and crash", || crash_loops(&workload).then_some(()));
-    assert_eq!(before.intersection(&uids(&workload)).count(), NODES - 2);
+    workload.run(&["retry"]).expect(0).must_say("kubectl delete pod -n");
+    assert_eq!(uids(&workload), before);
 }
 
 /// They would come back in the new revision.
 #[test]
-fn pods_of_an_older_revision_are_left_while_the_rollout_is_paused() {
+fn no_deletion_of_an_older_revision_is_suggested_while_the_rollout_is_paused() {
     let workload = create(2, &json!({"metadata": {"annotations": {FATE: CRASHING}}}));
     let control_plane = &workload.cluster.control_plane;
     control_plane.wait_until("all pods crash", || crash_loops(&workload).then_some(()));
@@ -98,7 +98,7 @@ fn pods_of_an_older_revision_are_left_while_the_rollout_is_paused() {
     let (namespace, patch) = (&workload.namespace, patch.to_string());
     control_plane.kubectl(&["patch", "ds", "agent", "-n", namespace, "--type", "json", "-p", &patch]);
     let run = workload.run(&["retry", "-o", "json"]).expect(0);
-    assert_eq!(left(&run), vec![json!("OtherRevision"); NODES], "{run}");
+    assert_eq!(obstacles(&run), vec![json!("OtherRevision"); NODES], "{run}");
     assert_eq!(uids(&workload), before);
 }
 

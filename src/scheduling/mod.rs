@@ -13,7 +13,6 @@ pub mod critical;
 pub mod daemon_pods;
 pub mod devices;
 pub mod empty_node;
-mod orders;
 pub mod ports;
 pub mod preemption;
 pub mod resources;

@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use super::orders::{MAX_PODS, fullest, has};
 use super::ports::{conflicts, host_ports};
 use super::resources::{Amounts, amount, is_counted, pod_requests};
 use crate::model::node::Node;
@@ -167,7 +166,7 @@ impl Occupant<'_> {
 }
 
 /// What a node has left for a pod.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 struct Room {
     free: Vec<i64>,
     pod_slots: i64,
@@ -325,8 +324,8 @@ impl<'a> Contest<'a> {
 
     /// Selects the victims: starting with the most important pod of lower priority, those stay beside which the pod fits.
     ///
-    /// Which of equally important pods stays depends on an order that is not known. So for each group of those two rooms
-    /// are kept: with the pods that stay for certain, and with all that may.
+    /// Which of equally important pods stays depends on an order that is not known, and the orders are not tried. For each group
+    /// of those two rooms are kept: with the pods that stay for certain, and with all that may.
     fn victims(&self, own: i32, budgets: Option<&Budgets<'_>>) -> Victims<'a> {
         let lower: Vec<&Occupant<'a>> = self.bound.iter().filter(|other| priority(other.pod) < own).collect();
         let violations = violations(&lower, budgets);
@@ -363,24 +362,11 @@ impl<'a> Contest<'a> {
                     at_most: of.len() - stay_at_least,
                     of,
                 });
-            } else if least == most && rest.len() <= MAX_PODS {
-                let rest: Vec<&Occupant<'a>> = rest.iter().map(|(other, _)| *other).collect();
-                let chosen = |bits: usize| (0..of.len()).filter(move |number| has(bits, *number));
-                let staying =
-                    fullest(of.len(), |bits| self.fits_in(&least.with(chosen(bits).map(|number| rest[number]))));
-                let all = (1 << of.len()) - 1;
-                let (always, ever) = staying.iter().fold((all, 0), |(always, ever), bits| (always & bits, ever | bits));
-                victims.certain.extend(chosen(all & !ever).map(|number| of[number]));
-                let counts = || staying.iter().map(|bits| (ever & !bits).count_ones() as usize);
-                if let (Some(at_least), Some(at_most @ 1..)) = (counts().min(), counts().max()) {
-                    let of = chosen(ever & !always).map(|number| of[number]).collect();
-                    victims.choices.push(Choice { at_least, at_most, of });
-                }
-                least = least.with(chosen(always).map(|number| rest[number]));
-                most = most.with(chosen(ever).map(|number| rest[number]));
             } else {
                 let at_least = usize::from(!self.fits_in(&all(&least)));
-                victims.choices.push(Choice { at_least, at_most: of.len(), of });
+                // One that has room beside all that may stay does, or another one of these instead.
+                let one_stays = rest.iter().any(|(other, _)| self.fits_in(&most.with([*other])));
+                victims.choices.push(Choice { at_least, at_most: of.len() - usize::from(one_stays), of });
                 most = all(&most);
             }
         }

@@ -1,7 +1,9 @@
 // The screens with command lines. `just accept` writes this list.
 screens! {
     changes:
+        clusters
         odd_times
+        rollouts
         table;
     completion:
         candidates
@@ -47,8 +49,6 @@ screens! {
         undo;
     history:
         advanced_daemon_set
-        all_daemon_sets
-        clusters
         data
         diff
         diff_exit_code

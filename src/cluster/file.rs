@@ -20,6 +20,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use crate::model::startup_taint::{is_node_agent, startup_keys};
+use crate::model::written::WrittenObject;
 use crate::report::count;
 #[cfg(feature = "live")]
 use crate::report::fix::{Command, Fix};
@@ -232,6 +233,13 @@ impl Dump {
         let keys = startup_keys(&snapshot.nodes);
         let others = snapshot.daemon_sets.iter().filter(|other| !query.wants(&other.metadata));
         snapshot.node_agents = others.filter(|other| is_node_agent(other, &keys)).cloned().collect();
+        if let (Wanted::RecentChanges, Some(namespace)) = (&query.wanted, query.namespace_beside_others()) {
+            let is_meant = |other: &&DaemonSet| {
+                other.metadata.namespace != namespace && query.selector.matches(&other.metadata.labels)
+            };
+            let others = snapshot.daemon_sets.iter().filter(is_meant).map(WrittenObject::of_daemon_set).collect();
+            snapshot.written_objects.insert(Kind::DaemonSets, others);
+        }
         query.choose(&mut snapshot).map_err(|error| {
             let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
             self.not_found(match &error {

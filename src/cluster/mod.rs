@@ -188,6 +188,11 @@ impl Query {
         Query { namespace: Some(namespace), names: vec![name], flavors, ..Query::default() }
     }
 
+    /// Returns the namespace, if all DaemonSets of one are asked about: others may have changed, too.
+    fn namespace_beside_others(&self) -> Option<&str> {
+        self.namespace.as_deref().filter(|_| self.names.is_empty())
+    }
+
     /// Returns whether the query includes a DaemonSet, by namespace, name and labels.
     pub fn wants(&self, metadata: &ObjectMeta) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)

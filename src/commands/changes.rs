@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::output::{self, Output, formats};
-use super::session::{GlobalArgs, Session, show_progress};
+use super::parse::{Named, parse_name};
+use super::session::{GlobalArgs, Session, Target, show_progress};
+use super::several::{self, Answer};
 use super::watch::{Display, Rejection, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::{Flavors, Query, Wanted};
@@ -18,21 +20,30 @@ use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::render;
+use crate::render::page::Page;
 use crate::render::view::View;
+use crate::report::clusters::ClusterReports;
 use crate::report::recent_changes::ChangesReport;
 use crate::rollout::recent_changes::{FollowedChanges, recent_changes};
 
 /// Show what changed lately: rollouts, update strategies, nodes, their taints, labels and cordons, quotas
 ///
 /// The latest change comes first, as far as the API keeps times. Of each field manager it keeps when it last changed the object, but
-/// not what: `may have changed labels pool` means that it owns this label and set it then, or before.
+/// not what: `may have changed labels pool` means that it owns this label and set it then, or before. Of a revision that was rolled out
+/// more than twice, only the first and the last rollout are known. With a name: the changes of this DaemonSet, of nodes, and of its
+/// namespace.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show what changed in the last 15 minutes
 kubectl ds changes --since 15m
 
-# Show all changes that are known, with the DaemonSets of all namespaces
-kubectl ds changes -A --all")]
+# Show what was rolled out and changed in the last 24 hours, anywhere
+kubectl ds changes -A --since 24h
+
+# Show what changed for one DaemonSet, and on the nodes
+kubectl ds changes fluent-bit -n logging --all")]
 pub struct ChangesArgs {
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
+    name: Option<String>,
     /// Show only changes within this duration, such as 15m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     since: Option<Duration>,
@@ -49,13 +60,35 @@ pub struct ChangesArgs {
 
 impl RunCommand for ChangesArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let ChangesArgs { since, all, watch, output } = self;
+        let ChangesArgs { name, since, all, watch, output } = self;
         if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
             let message = "--all is for the table: -o json, yaml and the like always show every change";
             return Err(CommandError::usage(message).into());
         }
+        let (flavors, namespace, names) = match name.as_deref().map(parse_name).transpose()? {
+            Some(Named { flavors, namespace, name }) => (flavors, namespace, vec![name]),
+            None => (Flavors::Any, None, Vec::new()),
+        };
+        let query = Query { names, flavors, wanted: Wanted::RecentChanges, ..Query::default() };
+        let wide = output == Some(Output::Wide);
+        // A duration that reaches back further than time can be told leaves nothing out.
+        let since = |now: Timestamp| since.and_then(|since| now.checked_sub(since).ok());
+        if target.are_several() {
+            if watch {
+                return Err(several::refuse("--watch"));
+            }
+            let ask = async |mut target: Target, io: &mut Io<'_>| {
+                target.choose(namespace.clone(), &query.names)?;
+                let snapshot = target.open(io).await?.read(query.clone(), io, |_| BTreeSet::new()).await?;
+                Ok(Answer { report: recent_changes(&snapshot, since(snapshot.now)), exit: Ok(Exit::Success) })
+            };
+            let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
+                render::recent_changes::clusters(reports, wide, all, page);
+            };
+            return several::run(&target, output.as_ref(), io, out, ask, text).await;
+        }
         let mut target = target.resolve(io)?;
-        target.choose(None, &[])?;
+        target.choose(namespace, &query.names)?;
         if watch {
             check_watch(&target, output.as_ref())?;
         }
@@ -63,31 +96,25 @@ impl RunCommand for ChangesArgs {
         let view = target.view_for(output.as_ref(), io);
         let show = |report: &mut ChangesReport, out: &mut dyn Write| -> Result<(), Failure> {
             if !output::print_data(output.as_ref(), report, &view, out)? {
-                let wide = output == Some(Output::Wide);
                 let text = view.text(|page| render::recent_changes::recent_changes(report, wide, all, page));
                 out.write_all(text.as_bytes())?;
             }
             Ok(())
         };
-        // A duration that reaches back further than time can be told leaves nothing out.
-        let since = |now: Timestamp| since.and_then(|since| now.checked_sub(since).ok());
         if watch {
             let display = if output == Some(Output::Json) { Display::Json } else { Display::Lines };
-            return follow(&session, display, since, show, &view, io, out).await;
+            return follow(&session, query, display, since, show, &view, io, out).await;
         }
-        let snapshot = session.read(query(), io, |_| BTreeSet::new()).await?;
+        let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
         show(&mut recent_changes(&snapshot, since(snapshot.now)), out)?;
         Ok(Exit::Success)
     }
 }
 
-fn query() -> Query {
-    Query { flavors: Flavors::Any, wanted: Wanted::RecentChanges, ..Query::default() }
-}
-
 /// Shows what has changed, then what changes, until the command is interrupted.
 async fn follow(
     session: &Session,
+    query: Query,
     mut display: Display,
     since: impl Fn(Timestamp) -> Option<Timestamp>,
     show: impl Fn(&mut ChangesReport, &mut dyn Write) -> Result<(), Failure>,
@@ -95,7 +122,7 @@ async fn follow(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let mut watch = show_progress(session.watch(query()), &session.progress, io).await?;
+    let mut watch = show_progress(session.watch(query), &session.progress, io).await?;
     let since = since(watch.snapshot().await.now);
     let (mut changes, mut rejection, mut warned, mut is_first) =
         (FollowedChanges::default(), Rejection::default(), Vec::new(), true);

@@ -1,41 +1,30 @@
-//! `history`: the revisions of a DaemonSet, how two templates differ, and the rollouts of all DaemonSets.
+//! `history`: the revisions of a DaemonSet, and how two templates differ.
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::time::Duration;
 
 use clap::Args;
 
 use super::output::{self, Output, formats};
 use super::parse::{Named, parse_name};
-use super::session::{GlobalArgs, Session, Target, warn};
-use super::several::{self, Answer};
+use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
-use crate::connection::parse_duration;
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
-use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::render;
-use crate::render::page::Page;
 use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
-use crate::report::clusters::ClusterReports;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DiffSide, TemplateSource};
-use crate::report::timeline::TimelineReport;
 use crate::rollout::history::{diff, history, manifest_with, side};
-use crate::rollout::timeline::timeline;
 
 /// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
-///
-/// Without a name: the rollouts of all DaemonSets, the latest first, with what each changed, who changed it as far as that is
-/// known, and how far the current ones are. Of a revision that was rolled out more than twice, only the first and the last rollout are known.
 ///
 /// With --diff: how two templates differ, by default the current one and the one before it. A and B are
 /// revisions (`3`), steps before the current one (`-1`, `-2`), `live` for the template of the DaemonSet itself, or a
@@ -43,9 +32,6 @@ use crate::rollout::timeline::timeline;
 #[derive(Debug, Args)]
 #[command(before_help = "# List the revisions of a DaemonSet, and what changed in each
 kubectl ds history fluent-bit -n logging
-
-# Show what was rolled out in the last 24 hours, anywhere
-kubectl ds history -A --since 24h
 
 # Show what the last change did
 kubectl ds history fluent-bit -n logging --diff
@@ -56,15 +42,8 @@ kubectl ds history fluent-bit -n logging --diff 3..4 --unified
 # Output the template of revision 1, to apply it again
 kubectl ds history fluent-bit -n logging --revision 1 -o yaml")]
 pub struct HistoryArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
+    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: Option<String>,
-    /// Without a name: show only rollouts that began within this duration, such as 24h; those with an uncertain start are kept
-    /// if they may have
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["name", "diff", "revision"])]
-    since: Option<Duration>,
-    /// Without a name: show all rollouts, however many there are
-    #[arg(long, conflicts_with_all = ["name", "diff", "revision"])]
-    all: bool,
     /// Compare two templates: A with the current one, A with B, or the previous with the current one; a range that begins
     /// with a minus is given as --diff=-2..-1
     // Not allow_hyphen_values: it takes `-ojson` for a range.
@@ -90,7 +69,7 @@ const CONTEXT: usize = 3;
 
 /// What is asked.
 enum Question {
-    /// The revisions of one DaemonSet, or without a name the rollouts of all of them.
+    /// The revisions.
     Revisions,
     /// One revision's template.
     Template(Address),
@@ -158,7 +137,7 @@ async fn answer(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let HistoryArgs { name, since, all, diff: compared, unified, exit_code, revision, output } = arguments;
+    let HistoryArgs { name, diff: compared, unified, exit_code, revision, output } = arguments;
     let (flavors, namespace, names) = match name.as_deref().map(parse_name).transpose()? {
         Some(Named { flavors, namespace, name }) => (flavors, namespace, vec![name]),
         None => (Flavors::Any, None, Vec::new()),
@@ -170,28 +149,13 @@ async fn answer(
     };
     let is_table = matches!(question, Question::Revisions);
     if !is_table && output.as_ref().is_some_and(|output| !output.is_data()) {
-        return Err(CommandError::usage("-o wide and -o name are for the tables of revisions and rollouts").into());
+        return Err(CommandError::usage("-o wide and -o name are for the table of revisions").into());
     }
-    if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
-        return Err(CommandError::usage(
-            "--all is for the table: -o json, yaml, name and the like always show every rollout",
-        )
-        .into());
-    }
-    // The rollouts of all DaemonSets.
-    let is_timeline = is_table && names.is_empty();
-    if target.are_several() {
-        if !is_timeline {
-            return Err(several::refuse("the history of one DaemonSet"));
-        }
-        let ask = async |target: Target, io: &mut Io<'_>| {
-            let report = read_timeline(&target.open(io).await?, since, output.as_ref(), io).await?;
-            Ok(Answer { report, exit: Ok(Exit::Success) })
-        };
-        let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
-            render::timeline::clusters(reports, output == Some(Output::Wide), all, page);
-        };
-        return several::run(&target, output.as_ref(), io, out, ask, text).await;
+    if is_table && names.is_empty() {
+        let changes = target.add_scope(Command::kubectl(&["ds", "changes"]));
+        return Err(CommandError::usage("history needs the name of a DaemonSet")
+            .hint(Fix::new("to list the rollouts of all", changes))
+            .into());
     }
     let mut target = target.resolve(io)?;
     target.choose(namespace, &names)?;
@@ -200,17 +164,6 @@ async fn answer(
     }
     let session = target.open(io).await?;
     let view = target.view_for(output.as_ref(), io);
-    if is_timeline {
-        let mut report = read_timeline(&session, since, output.as_ref(), io).await?;
-        if !output::print_data(output.as_ref(), &mut report, &view, out)? && report.daemon_sets > 0 {
-            let text = view.text(|page| match output {
-                Some(Output::Name) => render::timeline::names(&report, page),
-                _ => render::timeline::timeline(&report, output == Some(Output::Wide), all, page),
-            });
-            out.write_all(text.as_bytes())?;
-        }
-        return Ok(Exit::Success);
-    }
     let pods = if is_table { PodsOf::All } else { PodsOf::None };
     let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
     let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
@@ -269,24 +222,6 @@ async fn answer(
     let text = lines.unwrap_or_else(|| view.text(|page| render::history::diff(&report, page)));
     out.write_all(text.as_bytes())?;
     Ok(if exit_code && differ { Exit::Error } else { Exit::Success })
-}
-
-/// Reads the rollouts of a cluster or dump.
-async fn read_timeline(
-    session: &Session,
-    since: Option<Duration>,
-    output: Option<&Output>,
-    io: &mut Io<'_>,
-) -> Result<TimelineReport, Failure> {
-    let query = Query { flavors: Flavors::Any, ..Query::default() };
-    let snapshot = session.read(query, io, nodes_needing_all_pods).await?;
-    // A duration that reaches back further than time can be told leaves nothing out.
-    let since = since.and_then(|since| snapshot.now.checked_sub(since).ok());
-    let report = timeline(&snapshot, since);
-    if report.daemon_sets == 0 && !output.is_some_and(Output::is_data) {
-        session.say_none_found(io)?;
-    }
-    Ok(report)
 }
 
 impl Sides {

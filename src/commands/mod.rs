@@ -286,7 +286,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
     }
     let takes_several = matches!(
         command,
-        None | Some(Subcommands::List(_) | Subcommands::Coverage(_) | Subcommands::Status(_) | Subcommands::History(_))
+        None | Some(Subcommands::List(_) | Subcommands::Coverage(_) | Subcommands::Status(_) | Subcommands::Changes(_))
     );
     if target.are_several() && !takes_several {
         return Err(several::refuse("this command"));

@@ -74,7 +74,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "FILE|DIR|-|demo")]
     from: Vec<String>,
     /// Read the clusters of all contexts that match, such as `prod-*`, and show them together; several patterns are separated by
-    /// commas, or the flag is repeated. For `list`, `coverage`, `status` and `history` without a name
+    /// commas, or the flag is repeated. For `list`, `coverage`, `status` and `changes`
     #[arg(
         long, global = true, value_name = "PATTERN", value_delimiter = ',',
         conflicts_with_all = ["from", "context", "cluster", "server", "user", "token", "username", "password", "client_certificate", "client_key"],
@@ -166,6 +166,13 @@ impl GlobalArgs {
     /// Returns whether several clusters or dumps are asked about.
     pub(super) fn are_several(&self) -> bool {
         !self.contexts.is_empty() || self.from.len() > 1
+    }
+
+    /// Adds to a command the flags that choose the DaemonSets.
+    pub(super) fn add_scope(&self, command: Command) -> Command {
+        let command = if self.all_namespaces { command.switch("-A") } else { command };
+        let command = self.namespace.iter().fold(command, |command, namespace| command.namespace(namespace));
+        self.selector.iter().fold(command, |command, selector| command.flag("-l", selector))
     }
 
     /// Returns whether all namespaces are asked about.

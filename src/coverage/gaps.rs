@@ -12,14 +12,6 @@ pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
     incomplete_with(snapshot, |gap| left_open(snapshot, gap))
 }
 
-/// Returns what could not be read and matters for when the snapshot's DaemonSets were rolled out.
-pub fn incomplete_for_timeline(snapshot: &Snapshot) -> Vec<Incomplete> {
-    incomplete_with(snapshot, |gap| match gap.kind {
-        Kind::ControllerRevisions => Some("which rollouts there were is not known"),
-        _ => left_open(snapshot, gap),
-    })
-}
-
 /// What the answer leaves open if a ConfigMap or Secret could not be read.
 const OLDER: &str = "whether pods are older is not known";
 
@@ -62,6 +54,9 @@ pub fn no_pods(namespace: &str) -> Incomplete {
 /// Returns what could not be read and matters for what has changed.
 pub fn incomplete_for_changes(snapshot: &Snapshot) -> Vec<Incomplete> {
     let mut incomplete = incomplete_with(snapshot, |gap| match gap.kind {
+        Kind::DaemonSets if matches!(gap.cause, GapCause::ForbiddenElsewhere(_) | GapCause::Failed(_)) => {
+            Some("whether they have changed, too, is not known")
+        }
         Kind::DaemonSets | Kind::AdvancedDaemonSets => left_open(snapshot, gap),
         Kind::ControllerRevisions => Some("which rollouts there were is not known"),
         Kind::Nodes => Some("changes of nodes are not known"),

@@ -39,7 +39,8 @@ pub struct Snapshot {
     /// Who has changed the labels and the spec of a node last, by its name, if it has managed fields; read only to tell what has
     /// changed.
     pub node_writes: BTreeMap<String, Vec<Written>>,
-    /// LimitRanges, ResourceQuotas and namespaces, with who has changed them last; read only to tell what has changed.
+    /// LimitRanges, ResourceQuotas and namespaces, and the DaemonSets of other namespaces than the requested one, with who has changed
+    /// them last; read only to tell what has changed.
     pub written_objects: BTreeMap<Kind, Vec<WrittenObject>>,
     /// The pods; see [`Snapshot::pods_complete`].
     pub pods: Vec<Pod>,
@@ -176,7 +177,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kinds of [`Snapshot::written_objects`].
+    /// The kinds of [`Snapshot::written_objects`] that limit and label the pods of a namespace.
     pub const WRITTEN: [Kind; 3] = [Kind::LimitRanges, Kind::ResourceQuotas, Kind::Namespaces];
 
     /// Every kind that each cluster has, in the order in which a snapshot is written.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use prost::Message as _;
 use serde_json::{Map, Value};
 
+use super::daemon_set::DaemonSet;
 use super::metadata::ObjectMeta;
 use super::node::Node;
 use super::server_side_apply::{APPLY, BEFORE_FIRST_APPLY, known_manager, managed_fields, time_of};
@@ -66,7 +67,7 @@ impl Written {
     }
 }
 
-/// An object that limits or labels the pods of a namespace, of which only who has changed it is kept.
+/// An object that limits or labels the pods of a namespace, or a DaemonSet of another one, of which only who has changed it is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenObject {
     /// Its name, and when it was created.
@@ -84,6 +85,11 @@ impl WrittenObject {
     pub fn from_object(object: &Value) -> Result<Self, String> {
         let metadata = serde_path_to_error::deserialize(&object["metadata"]).map_err(|error| error.to_string())?;
         Ok(WrittenObject { metadata, written: Written::all(object) })
+    }
+
+    /// Returns what is kept of a DaemonSet.
+    pub fn of_daemon_set(daemon_set: &DaemonSet) -> Self {
+        WrittenObject { metadata: daemon_set.metadata.clone(), written: Written::all(&daemon_set.object) }
     }
 }
 

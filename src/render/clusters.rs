@@ -29,7 +29,7 @@ pub(super) struct Cluster<'a, R> {
     /// Empty if it is the only one.
     pub(super) context: &'a str,
     /// `None` if it is the only one: the view has it.
-    origin: Option<&'static Origin>,
+    pub(super) origin: Option<&'static Origin>,
     pub(super) report: &'a R,
 }
 

@@ -43,7 +43,6 @@ pub(crate) mod status_lines;
 mod style;
 pub(crate) mod table;
 pub(crate) mod text;
-pub(crate) mod timeline;
 pub mod unified;
 pub mod view;
 pub(crate) mod what_if;

@@ -2,20 +2,25 @@
 
 use jiff::Timestamp;
 
-use super::coverage::incomplete;
+use super::clusters::{InCluster, Reports, name_in};
 use super::list::{MOST_ROWS, age};
 use super::page::Page;
 use super::style;
-use super::table::{self, Column};
+use super::table::{Column, Heading};
 use super::text::{count, some_of, time_since};
+use crate::report::clusters::ClusterReports;
 use crate::report::fix::Origin;
-use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange};
+use crate::report::history::DaemonSetName;
+use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange, RolloutNumbers};
 
 /// The minimum width of a terminal for what was changed beside the rest.
 const LEAST_WIDTH_FOR_DETAILS: usize = 110;
 
 /// The width of what was changed on a line of its own.
 const LINE: usize = 160;
+
+/// How many columns the names of DaemonSets with rollouts of unknown time may take.
+const MOST_UNDATED: usize = 160;
 
 /// What is not kept.
 const NOT_KEPT: &str = "The API does not keep which fields a write changed: \"may have changed\" lists those that the field manager \
@@ -25,59 +30,91 @@ const NOT_KEPT: &str = "The API does not keep which fields a write changed: \"ma
 /// What a dump may lack without a sign of it.
 const NOT_IN_DUMP: &str = "ResourceQuotas, LimitRanges and namespaces are known only if the dump has them";
 
+/// A row, and the time that its age is relative to.
+type Row<'a> = (&'a ClusterChange, Timestamp);
+
 /// Writes a summary, and a row per change. On a terminal, only the latest ones are shown unless all are asked for.
 pub fn recent_changes(report: &ChangesReport, wide: bool, all: bool, page: &mut Page<'_>) {
+    write(&Reports::alone(report), wide, all, page);
+}
+
+/// Writes the same of several clusters, in one table.
+pub fn clusters(reports: &ClusterReports<ChangesReport>, wide: bool, all: bool, page: &mut Page<'_>) {
+    write(&Reports::of(reports), wide, all, page);
+}
+
+fn write(reports: &Reports<'_, ChangesReport>, wide: bool, all: bool, page: &mut Page<'_>) {
     let view = page.view;
-    page.paragraph(&summary(report), style::answer);
+    let mut rows = reports.rows(|report| report.changes.iter().map(|row| (row, report.now)));
+    // Stable: within a cluster, the order is that of the report.
+    rows.sort_by_key(|(_, (row, now))| now.duration_since(row.at));
+    page.paragraph(&reports.headline(|place| summary(reports, &rows, place)), style::answer);
     let is_narrow = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_DETAILS);
     let most = match view.limit {
         Some(_) if !wide && !all => MOST_ROWS / if is_narrow { 2 } else { 1 },
         _ => usize::MAX,
     };
-    let rows: Vec<&ClusterChange> = report.changes.iter().take(most).collect();
-    if !rows.is_empty() {
+    let hidden = rows.len().saturating_sub(most);
+    rows.truncate(most);
+    if reports.are_several() || !rows.is_empty() {
         writeln!(page);
-        let mut columns = vec![
-            Column::text("AGE", |row: &&ClusterChange| age(Some(row.at), report.now)),
-            Column::text("OBJECT", |row: &&ClusterChange| view.show(&object(row))).shrinkable(),
-        ];
-        if rows.iter().any(|row| row.by.is_some()) {
-            columns.push(
-                Column::text("BY", |row: &&ClusterChange| view.show(row.by.as_deref().unwrap_or_default()))
-                    .droppable(1),
-            );
-        }
-        let changed = |row: &&ClusterChange, width| view.show(&some_of(&changed(row), width));
-        if is_narrow {
-            table::write_with_lines(&columns, &rows, changed, page);
-        } else {
-            columns.push(Column::fitted("CHANGED", changed));
-            table::write(&columns, &rows, page);
-        }
-        let hidden = report.changes.len() - rows.len();
-        if hidden > 0 {
-            writeln!(page, "{}", style::context(format!("+{hidden} more (--all)")));
+    }
+    let mut columns = vec![
+        Column::text("AGE", |(row, now): &Row<'_>| age(Some(row.at), *now)),
+        Column::text("OBJECT", |(row, _): &Row<'_>| view.show(&object(row))).shrinkable(),
+    ];
+    if rows.iter().any(|(_, (row, _))| row.by.is_some()) {
+        let by = |(row, _): &Row<'_>| view.show(row.by.as_deref().unwrap_or_default());
+        columns.push(Column::text("BY", by).droppable(1));
+    }
+    let changed = |(row, _): &Row<'_>, width| view.show(&some_of(&changed(row), width));
+    if is_narrow {
+        reports.table(Heading::Shown, columns, rows, changed, page);
+    } else {
+        columns.push(Column::fitted("CHANGED", changed));
+        reports.table(Heading::Shown, columns, rows, |_, _| String::new(), page);
+    }
+    if hidden > 0 {
+        writeln!(page, "{}", style::context(format!("+{hidden} more (--all)")));
+    }
+    for cluster in &reports.of {
+        if let Some(latest) = &cluster.report.elsewhere {
+            let (age, object) = (time_since(latest.at, cluster.report.now), object(latest));
+            let text =
+                format!("Other namespaces have changes, too; the latest known {age} ago: {object} (-A shows all)");
+            page.paragraph(&cluster.sentence(&text), style::plain);
         }
     }
     writeln!(page);
     page.paragraph(NOT_KEPT, style::context);
-    if let rollouts @ 1.. = report.rollouts_without_time {
-        let text =
-            format!("{} began at an unknown time: `history` without a name lists them", count(rollouts, "rollout"));
-        page.paragraph(&text, style::plain);
+    for cluster in &reports.of {
+        for text in not_known(cluster.report) {
+            page.paragraph(&cluster.sentence(&text), style::plain);
+        }
+    }
+    let mut origins = reports.of.iter().filter_map(|cluster| cluster.origin).chain(view.origin);
+    if origins.any(|origin| matches!(origin, Origin::Dump(_) | Origin::Input(_))) {
+        page.paragraph(NOT_IN_DUMP, style::plain);
+    }
+    reports.incomplete(|report| &report.incomplete, page)
+}
+
+/// Says of which objects not all changes are known.
+fn not_known(report: &ChangesReport) -> Vec<String> {
+    let mut texts = Vec::new();
+    if !report.rollouts_without_time.is_empty() {
+        let titles: Vec<String> = report.rollouts_without_time.iter().map(DaemonSetName::title).collect();
+        let titles = some_of(&titles, MOST_UNDATED);
+        texts.push(format!("When some revisions were rolled out is unknown (`kubectl ds history NAME`): {titles}"));
     }
     let without =
         [(report.nodes_without_managed_fields, "node"), (report.others_without_managed_fields, "other object")];
     let without: Vec<String> = without.iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(*n, what)).collect();
     if !without.is_empty() {
-        let text =
-            format!("No managed fields on {}: what was written there, and when, is unknown", without.join(" and "));
-        page.paragraph(&text, style::plain);
+        let without = without.join(" and ");
+        texts.push(format!("No managed fields on {without}: what was written there, and when, is unknown"));
     }
-    if matches!(view.origin, Some(Origin::Dump(_) | Origin::Input(_))) {
-        page.paragraph(NOT_IN_DUMP, style::plain);
-    }
-    incomplete(&report.incomplete, page)
+    texts
 }
 
 /// Writes a line per change with its time, the latest last.
@@ -102,13 +139,15 @@ fn in_a_line(change: &ClusterChange, width: usize) -> String {
     format!("{}: {}{by}", object(change), some_of(&changed(change), width))
 }
 
-fn summary(report: &ChangesReport) -> String {
-    let since = report.since.map(|since| format!(" in the last {}", time_since(since, report.now))).unwrap_or_default();
-    match report.changes.first() {
-        None => format!("No known changes{since}"),
-        Some(latest) => {
-            let changes = count(report.changes.len(), "known change");
-            format!("{changes}{since}; the latest {} ago: {}", time_since(latest.at, report.now), object(latest))
+fn summary(reports: &Reports<'_, ChangesReport>, rows: &[InCluster<'_, Row<'_>>], place: &str) -> String {
+    let since = reports.of.first().and_then(|cluster| Some((cluster.report.since?, cluster.report.now)));
+    let since = since.map(|(since, now)| format!(" in the last {}", time_since(since, now))).unwrap_or_default();
+    match rows.first() {
+        None => format!("No known changes{place}{since}"),
+        Some((context, (latest, now))) => {
+            let changes = count(rows.len(), "known change");
+            let object = name_in(context, object(latest));
+            format!("{changes}{place}{since}; the latest {} ago: {object}", time_since(latest.at, *now))
         }
     }
 }
@@ -140,8 +179,7 @@ fn changed(change: &ClusterChange) -> Vec<String> {
         ChangeOf::Cordoned => vec!["cordoned".to_owned()],
         ChangeOf::Uncordoned => vec!["uncordoned".to_owned()],
         ChangeOf::Untainted => vec![of("taint removed: ", ", ")],
-        ChangeOf::RolledOut if change.details.is_empty() => vec!["rolled out".to_owned()],
-        ChangeOf::RolledOut => change.details.clone(),
+        ChangeOf::RolledOut => rolled_out(change),
         ChangeOf::Tainted => vec![of("taint added or renewed: ", ", ")],
         ChangeOf::Written => vec![of("may have changed ", " or ")],
     };
@@ -150,4 +188,24 @@ fn changed(change: &ClusterChange) -> Vec<String> {
         changed.extend(change.names[1..].iter().cloned());
     }
     changed
+}
+
+/// Returns which revision was rolled out, and what that changed, in fragments.
+fn rolled_out(change: &ClusterChange) -> Vec<String> {
+    let RolloutNumbers { revision, compared_with, same_as } = change.rollout.unwrap_or_default();
+    // Others may have come in between.
+    let since = compared_with.filter(|before| before.checked_add(1) != revision);
+    let numbers =
+        [same_as.map(|same| format!("equivalent to revision {same}")), since.map(|since| format!("since {since}"))];
+    let numbers: Vec<String> = numbers.into_iter().flatten().collect();
+    let numbers = if numbers.is_empty() { String::new() } else { format!(" ({})", numbers.join(", ")) };
+    let revision =
+        revision.map(|revision| format!("revision {revision}")).unwrap_or_else(|| "a former revision".to_owned());
+    match change.details.split_first() {
+        None => vec![format!("{revision} rolled out{numbers}")],
+        Some((first, others)) => {
+            let first = format!("{revision}{numbers}: {first}");
+            [first].into_iter().chain(others.iter().cloned()).collect()
+        }
+    }
 }

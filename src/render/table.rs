@@ -144,17 +144,7 @@ pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row
     write_rows(heading, layout, rows, |_, _| String::new(), page)
 }
 
-/// Writes a table with its heading, and below each row what is said of it within a number of columns, unless it is empty.
-pub fn write_with_lines<Row>(
-    layout: &[Column<'_, Row>],
-    rows: &[Row],
-    beneath: impl Fn(&Row, usize) -> String,
-    page: &mut Page<'_>,
-) {
-    write_rows(Heading::Shown, layout, rows, beneath, page)
-}
-
-/// Writes a table, and below each row what is said of it.
+/// Writes a table, and below each row what is said of it within a number of columns, unless it is empty.
 pub(super) fn write_rows<Row>(
     heading: Heading,
     layout: &[Column<'_, Row>],

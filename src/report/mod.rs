@@ -29,7 +29,6 @@ pub mod rollout_status;
 mod schemas;
 pub mod stale_config;
 pub mod strategy;
-pub mod timeline;
 pub mod what_if;
 
 /// The version that all reports carry.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::coverage::Incomplete;
+use super::history::DaemonSetName;
 
 /// What has changed in the cluster that DaemonSets depend on, the latest change first, as far as the API keeps times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,8 +20,12 @@ pub struct ChangesReport {
     pub since: Option<Timestamp>,
     /// The changes, the latest first.
     pub changes: Vec<ClusterChange>,
-    /// How many rollouts have an unknown time: they may be later than any change.
-    pub rollouts_without_time: usize,
+    /// The latest change of a DaemonSet of another namespace, if those of one namespace are asked about; absent if there is none, and
+    /// with --watch. Revisions of other namespaces are not read: a rollout there is a template that may have been changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<ClusterChange>,
+    /// The DaemonSets with rollouts whose time is unknown: they may be later than any change.
+    pub rollouts_without_time: Vec<DaemonSetName>,
     /// How many nodes have no managed fields, so that changes of their labels, taints and cordons are not known.
     pub nodes_without_managed_fields: usize,
     /// How many other objects have none, so that changes of update strategies, quotas and labels are not known.
@@ -29,6 +34,8 @@ pub struct ChangesReport {
 
 impl super::Report for ChangesReport {
     const KINDS: &'static [&'static str] = &["ChangesReport"];
+
+    const LIST: &'static str = "ChangesReportList";
 }
 
 /// A change of an object, or the same change of several nodes within 30 seconds of each other.
@@ -50,11 +57,32 @@ pub struct ClusterChange {
     pub names: Vec<String>,
     /// What happened.
     pub what: ChangeOf,
+    /// Which revision of a DaemonSet was rolled out; absent unless `what` is `RolledOut`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutNumbers>,
     /// What was changed, in fragments: of a template each change; if `what` is `Written`, the fields that may have been changed.
     pub details: Vec<String>,
     /// The field manager that made the change, such as `helm`; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+}
+
+/// The numbers of the revision of a rollout, and of those that it is compared with. They may have other numbers by now, or have been
+/// deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutNumbers {
+    /// The number that the revision got; absent if it has another one by now and the former one is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// The number of the rollout that `details` compares with, the last one before it that is known; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared_with: Option<i64>,
+    /// The number of the last rollout before it with an equivalent template, as of a rollback; absent if there is none, or it is
+    /// unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<i64>,
 }
 
 /// The kind of an object that was changed.

@@ -26,11 +26,8 @@ use crate::report::rollout_status::Verdict;
 pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let index = Index::new(snapshot);
     let mut incidents = Incidents::default();
-    let mut rows: Vec<ListRow> = index
-        .daemon_sets()
-        .into_iter()
-        .map(|daemon_set| row_of(Facts::new(&index, daemon_set), Some(&mut incidents)))
-        .collect();
+    let mut rows: Vec<ListRow> =
+        index.daemon_sets().into_iter().map(|daemon_set| row(Facts::new(&index, daemon_set), &mut incidents)).collect();
     // The sort is stable: equals stay in the order of namespace and name.
     rows.sort_by_key(|row| row.severity);
     let nodes_known = !index.nodes.is_empty() || index.knows(Kind::Nodes, "");
@@ -70,12 +67,8 @@ pub fn note_rollouts(incidents: &mut [Incident], snapshot: &Snapshot) {
     }
 }
 
-/// Returns the row of a DaemonSet.
-pub(super) fn row(facts: Facts<'_>) -> ListRow {
-    row_of(facts, None)
-}
-
-fn row_of(facts: Facts<'_>, incidents: Option<&mut Incidents>) -> ListRow {
+/// Returns the row of a DaemonSet, and notes what it has in common with others.
+fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
     let judged = judge_daemon_set(&facts, &Options::default());
     let (daemon_set, coverage) = (facts.daemon_set, &judged.coverage);
     let template = &daemon_set.spec.template.spec;
@@ -83,9 +76,7 @@ fn row_of(facts: Facts<'_>, incidents: Option<&mut Incidents>) -> ListRow {
     let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
     let (coverage, verdict, lacks_nodes, hold) = match is_plain {
         true => {
-            if let Some(incidents) = incidents {
-                incidents.add(&facts, coverage, &Options::default(), Some(false));
-            }
+            incidents.add(&facts, coverage, &Options::default(), Some(false));
             (judged.coverage, Verdict::Complete, false, None)
         }
         false => {
@@ -96,10 +87,8 @@ fn row_of(facts: Facts<'_>, incidents: Option<&mut Incidents>) -> ListRow {
             let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
             let hold = held::hold(&situation);
             let verdict = judged.unwrap_or(Verdict::Blocked);
-            if let Some(incidents) = incidents {
-                let in_rollout = situation.is_in_rollout(verdict);
-                incidents.add(&situation, &situation.coverage, &Options::default(), in_rollout);
-            }
+            let in_rollout = situation.is_in_rollout(verdict);
+            incidents.add(&situation, &situation.coverage, &Options::default(), in_rollout);
             (situation.coverage, verdict, lacks_nodes, hold)
         }
     };

@@ -1,7 +1,8 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
 //! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
-//! for each DaemonSet; [`history`] lists revisions, and [`timeline`] the rollouts of all DaemonSets; [`recent_changes`] adds those of nodes; [`undo`], [`restart`],
+//! for each DaemonSet; [`history`] lists revisions, and [`recent_changes`] what has
+//! changed in DaemonSets, nodes and what limits pods; [`undo`], [`restart`],
 //! [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`], a [`forecast`] of where it
 //! comes to a standstill, and what else may go wrong ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when
 //! the controller has acted.
@@ -20,6 +21,7 @@ mod forecast;
 #[cfg(feature = "live")]
 pub(crate) mod harm;
 pub mod history;
+mod known_rollouts;
 #[cfg(feature = "live")]
 pub(crate) mod new_pods;
 #[cfg(feature = "live")]
@@ -38,5 +40,4 @@ pub mod situation;
 #[cfg(feature = "live")]
 pub(crate) mod standstill;
 pub mod status;
-pub mod timeline;
 pub mod undo;

@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::timeline::{REACTION, known_rollouts};
+use super::known_rollouts::{REACTION, Rollout, known_rollouts};
 use crate::coverage::gaps;
 use crate::facts::index::Index;
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::{ABOUT_TO_BE_DELETED, REMOVAL_EVENTS};
 use crate::model::metadata::ObjectMeta;
@@ -21,9 +22,8 @@ use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::written::{Written, WrittenObject};
 use crate::report::reason::Class;
-use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange};
+use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange, RolloutNumbers};
 use crate::report::rollout_status::{RolloutStatusReport, Verdict};
-use crate::report::timeline::Rollout;
 
 /// How long after its creation a node is still being set up: what is written until then is no change.
 const SETUP: SignedDuration = SignedDuration::from_secs(30);
@@ -47,6 +47,10 @@ const CONDITION_TAINTS: &str = "node.kubernetes.io/";
 /// How long before a rollout what changed may explain why it is blocked, and how many changes are told at most.
 const SHORTLY: SignedDuration = SignedDuration::from_mins(15);
 const MOST_AROUND_ROLLOUT: usize = 5;
+
+/// The fields of a DaemonSet's spec whose changes are told, and how they are called.
+const TOLD_FIELDS: [(&str, &str); 3] =
+    [("template", "template"), ("updateStrategy", "update strategy"), ("minReadySeconds", "minReadySeconds")];
 
 /// The label that the API server gives each namespace: it cannot be changed.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -117,21 +121,21 @@ pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesR
 /// Returns each change of each object, in no order; `before` are the nodes as they were last seen, by UID.
 fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<String, NodeSpec>) -> ChangesReport {
     let index = Index::new(snapshot);
-    let has_no_time = |rollout: &&Rollout| {
+    let has_no_time = |rollout: &Rollout| {
         let may_be_later = rollout.not_after.zip(since).is_none_or(|(latest, since)| latest >= since);
         rollout.began_at.is_none() && !rollout.pending && !rollout.keeps_pods && may_be_later
     };
     let is_recent = |change: &ClusterChange| since.is_none_or(|since| change.at >= since);
-    let (mut changes, mut rollouts_without_time): (Vec<ClusterChange>, usize) = (Vec::new(), 0);
+    let (mut changes, mut rollouts_without_time) = (Vec::new(), Vec::new());
     for daemon_set in index.daemon_sets_of_any_flavor() {
         let rollouts = known_rollouts(&index, daemon_set);
-        rollouts_without_time += rollouts.iter().filter(has_no_time).count();
+        rollouts_without_time.extend(rollouts.iter().any(has_no_time).then(|| name_of(daemon_set)));
         changes.extend(of_daemon_set(daemon_set, &rollouts));
     }
     for node in &index.nodes {
         let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
         // There may be many, and their labels.
-        changes.extend(of_node(node, written, before.get(&node.metadata.uid)).into_iter().filter(is_recent));
+        changes.extend(of_node(node, written, before.get(&node.metadata.uid)).into_iter().filter(&is_recent));
     }
     changes.extend(removed_nodes(&index));
     let is_unmanaged = |daemon_set: &&DaemonSet| managed_fields(&daemon_set.object).is_empty();
@@ -142,13 +146,14 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<Stri
         changes.extend(of_object(kind, object));
         without_managed_fields += usize::from(object.written.is_none());
     }
-    changes.retain(is_recent);
+    changes.retain(&is_recent);
     let is_unmanaged = |node: &&&Node| !snapshot.node_writes.contains_key(&node.metadata.name);
     ChangesReport {
         now: snapshot.now,
         incomplete: gaps::incomplete_for_changes(snapshot),
         since,
         changes,
+        elsewhere: latest_elsewhere(snapshot).filter(is_recent),
         rollouts_without_time,
         nodes_without_managed_fields: index.nodes.iter().filter(is_unmanaged).count(),
         others_without_managed_fields: without_managed_fields,
@@ -216,18 +221,25 @@ fn written_objects<'a>(
     snapshot: &'a Snapshot,
     namespaces: &BTreeSet<&str>,
 ) -> impl Iterator<Item = (ChangedKind, &'a WrittenObject)> {
-    let all = snapshot.written_objects.iter().flat_map(|(kind, objects)| {
-        let kind = match kind {
-            Kind::LimitRanges => ChangedKind::LimitRange,
-            Kind::ResourceQuotas => ChangedKind::ResourceQuota,
-            _ => ChangedKind::Namespace,
-        };
-        objects.iter().map(move |object| (kind, object))
+    let kinds = [
+        (Kind::LimitRanges, ChangedKind::LimitRange),
+        (Kind::ResourceQuotas, ChangedKind::ResourceQuota),
+        (Kind::Namespaces, ChangedKind::Namespace),
+    ];
+    let all = kinds.into_iter().flat_map(|(kind, changed)| {
+        snapshot.written_objects.get(&kind).into_iter().flatten().map(move |object| (changed, object))
     });
     all.filter(move |(kind, object)| {
         let ObjectMeta { namespace, name, .. } = &object.metadata;
         namespaces.contains(if *kind == ChangedKind::Namespace { name } else { namespace }.as_str())
     })
+}
+
+/// Returns the latest change of a DaemonSet of another namespace. Of those only who has changed them is read, so that a rollout is told as
+/// a template that may have been changed.
+fn latest_elsewhere(snapshot: &Snapshot) -> Option<ClusterChange> {
+    let others = snapshot.written_objects.get(&Kind::DaemonSets).into_iter().flatten();
+    others.flat_map(|other| of_object(ChangedKind::DaemonSet, other)).max_by_key(|change| change.at)
 }
 
 /// Returns the rollouts of a DaemonSet whose time is known, and the changes of its update strategy.
@@ -240,14 +252,19 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
         namespace: Some(daemon_set.metadata.namespace.clone()),
         names: vec![daemon_set.metadata.name.clone()],
         what,
+        rollout: None,
         details,
         by,
     };
     let is_creation = |at: Timestamp| is_until(at, created, REACTION);
     let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
     let rolled_out = rollouts.iter().filter(|rollout| !rollout.keeps_pods).filter_map(|rollout| {
-        let at = rollout.began_at.filter(|at| !is_creation(*at))?;
-        Some(change(at, ChangeOf::RolledOut, rollout.summary.clone(), rollout.by.clone()))
+        // The first one is the creation, and what was rolled out before that, a former DaemonSet has rolled out.
+        let RolloutNumbers { revision, compared_with, .. } = rollout.numbers;
+        let is_first = |at: Timestamp| compared_with.is_none() && (revision == Some(1) || is_creation(at));
+        let at = rollout.began_at.filter(|at| !is_first(*at) && created.is_none_or(|created| *at >= created))?;
+        let change = change(at, ChangeOf::RolledOut, rollout.summary.clone(), rollout.by.clone());
+        Some(ClusterChange { rollout: Some(rollout.numbers), ..change })
     });
     // A change of the template is a rollout, which is told as such.
     let is_told = |written: &Written| {
@@ -258,16 +275,16 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
     let is_pending = rollouts.iter().any(|rollout| rollout.pending);
     let written = Written::all(&daemon_set.object).unwrap_or_default().into_iter();
     let written = written.filter(|written| !is_told(written)).filter_map(|written| {
-        let fields = [
-            ("template", "template", is_pending),
-            ("updateStrategy", "update strategy", true),
-            ("minReadySeconds", "minReadySeconds", true),
-        ];
-        let is_owned = |(field, _, counts): &(&str, &str, bool)| *counts && written.has(field);
-        let details: Vec<String> = fields.into_iter().filter(is_owned).map(|(_, name, _)| name.to_owned()).collect();
+        let details: Vec<String> =
+            told_fields(&written).filter(|name| is_pending || *name != "template").map(str::to_owned).collect();
         (!details.is_empty()).then(|| change(written.at, ChangeOf::Written, details, written.manager))
     });
     creation.into_iter().chain(rolled_out).chain(written).collect()
+}
+
+/// Returns which of the fields of a DaemonSet that are told a field manager owns.
+fn told_fields(written: &Written) -> impl Iterator<Item = &'static str> {
+    TOLD_FIELDS.into_iter().filter(|(field, _)| written.has(field)).map(|(_, name)| name)
 }
 
 fn of_named_node(name: &str, at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>) -> ClusterChange {
@@ -278,6 +295,7 @@ fn of_named_node(name: &str, at: Timestamp, what: ChangeOf, details: Vec<String>
         namespace: None,
         names: vec![name.to_owned()],
         what,
+        rollout: None,
         details,
         by: by.map(str::to_owned),
     }
@@ -330,7 +348,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
     creation.into_iter().chain(cordon).chain(tainted).chain(fields).collect()
 }
 
-/// Returns the changes of an object that limits or labels the pods of a namespace.
+/// Returns the changes of an object that limits or labels the pods of a namespace, or of a DaemonSet whose revisions are not read.
 fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
     let ObjectMeta { name, namespace, creation_timestamp, .. } = &object.metadata;
     let created = creation_timestamp.get();
@@ -341,6 +359,7 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
         namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
         names: vec![name.clone()],
         what,
+        rollout: None,
         details,
         by: by.map(str::to_owned),
     };
@@ -353,6 +372,7 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
                 let labels: Vec<&str> = it.labels.iter().map(String::as_str).filter(|it| *it != NAME_LABEL).collect();
                 (!labels.is_empty()).then(|| format!("labels {}", labels.join(", "))).into_iter().collect()
             }
+            ChangedKind::DaemonSet => told_fields(it).map(str::to_owned).collect(),
             _ => it.spec.iter().map(|field| format!("spec.{field}")).collect(),
         };
         (!details.is_empty()).then(|| change(it.at, ChangeOf::Written, details, it.manager.as_deref()))
@@ -411,7 +431,7 @@ fn grouped(mut changes: Vec<ClusterChange>) -> Vec<ClusterChange> {
         }
     }
     groups.iter_mut().for_each(|group| group.names.sort_unstable());
-    groups.sort_by_key(|group| Reverse(group.at));
+    groups.sort_by_key(|group| Reverse((group.at, group.rollout.and_then(|rollout| rollout.revision))));
     groups
 }
 
@@ -699,6 +719,11 @@ mod tests {
         let created = entry("helm", "11:56:00", labels("kubernetes.io/metadata.name"));
         let entries = [labeled, created];
         let namespaces = ["default", "other"].map(|name| object(None, name, &entries));
+        let elsewhere = [("cni", "11:40:00"), ("csi", "11:45:00")].map(|(name, time)| {
+            let fields = json!({"f:spec": {"f:template": {}, "f:selector": {}}});
+            object(Some("other"), name, &[entry("helm", time, fields)])
+        });
+        world.snapshot.written_objects.insert(Kind::DaemonSets, elsewhere.into());
         world.snapshot.written_objects.insert(Kind::Namespaces, namespaces.into());
         world.snapshot.written_objects.insert(Kind::LimitRanges, vec![object(Some("default"), "bare", &[])]);
         let mut snapshot = world.finish();
@@ -709,6 +734,10 @@ mod tests {
                 "11:50:00 pods Written kubectl-edit: spec.hard",
             ]
         );
+        let elsewhere = |since: &str| recent_changes(&snapshot, at(since).parse().ok()).elsewhere;
+        let latest = elsewhere("11:30:00").unwrap();
+        assert_eq!((latest.names, latest.details), (vec!["csi".to_owned()], vec!["template".to_owned()]));
+        assert_eq!(elsewhere("11:50:00"), None);
         // The DaemonSet and the LimitRange.
         assert_eq!(recent_changes(&snapshot, None).others_without_managed_fields, 2);
         snapshot.written_objects.clear();

@@ -83,7 +83,7 @@ fn clusters(answer: fn(&Asked) -> Reply) -> (Clusters, [Server; 3]) {
     (Clusters::new(&contexts), servers)
 }
 
-const COMMANDS: [&[&str]; 4] = [&["list"], &["status"], &["coverage"], &["history", "--since", "24h"]];
+const COMMANDS: [&[&str]; 4] = [&["list"], &["status"], &["coverage"], &["changes", "--since", "24h"]];
 
 #[test]
 fn each_command_shows_all_clusters_in_one_table() {
@@ -91,11 +91,11 @@ fn each_command_shows_all_clusters_in_one_table() {
         ["list/clusters-80.txt", "list/clusters-200.txt"],
         ["status/clusters-80.txt", "status/clusters-200.txt"],
         ["coverage/clusters-80.txt", "coverage/clusters-200.txt"],
-        ["history/clusters-80.txt", "history/clusters-200.txt"],
+        ["changes/clusters-80.txt", "changes/clusters-200.txt"],
     ];
     for (arguments, [narrow, wide]) in COMMANDS.into_iter().zip(files) {
         // A rollout that was is older each day.
-        let (clusters, _servers) = clusters(if arguments[0] == "history" { cluster } else { rollout });
+        let (clusters, _servers) = clusters(if arguments[0] == "changes" { cluster } else { rollout });
         check(narrow, &clusters.run(arguments, "80"));
         check(wide, &clusters.run(arguments, "200"));
     }

@@ -15,7 +15,6 @@ use kubectl_ds::rollout::fleet::fleet;
 use kubectl_ds::rollout::history::histories;
 use kubectl_ds::rollout::recent_changes::recent_changes;
 use kubectl_ds::rollout::status::rollout_status;
-use kubectl_ds::rollout::timeline::timeline;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -103,13 +102,15 @@ fn a_live_cluster_and_its_dump_give_equal_reports() {
         let (here, there) = (from_dump(&query), from_server(&query));
         assert_equal("coverage -A", &value(&coverage(&there, &whole)), &value(&coverage(&here, &whole)));
         assert_equal("list -A", &value(&fleet(&there)), &value(&fleet(&here)));
-        assert_equal("history -A", &value(&timeline(&there, None)), &value(&timeline(&here, None)));
         assert_equal("status -A", &value(&rollout_status(&there, None)), &value(&rollout_status(&here, None)));
     }
-    let query = Query { wanted: Wanted::RecentChanges, ..Query::default() };
-    let (here, there) = (recent_changes(&from_dump(&query), None), recent_changes(&from_server(&query), None));
-    assert!(here.changes.len() > 3, "{here:?}");
-    assert_equal("changes", &value(&there), &value(&here));
+    for namespace in [None, Some(names[0].0.clone())] {
+        let query = Query { namespace, wanted: Wanted::RecentChanges, ..Query::default() };
+        let (here, there) = (recent_changes(&from_dump(&query), None), recent_changes(&from_server(&query), None));
+        assert!(here.changes.len() > 3, "{here:?}");
+        assert_eq!(here.elsewhere.is_some(), query.namespace.is_some());
+        assert_equal("changes", &value(&there), &value(&here));
+    }
     let query = Query { wanted: Wanted::History(PodsOf::All), ..Query::default() };
     let (here, there) = (histories(&from_dump(&query)), histories(&from_server(&query)));
     assert_equal("history", &value(&there), &value(&here));

@@ -159,10 +159,11 @@ fn api_groups(groups: &[(&str, &[&str])]) -> Reply {
 }
 
 /// The resources of which [`cluster`] has no object.
-const EMPTY: [&str; 7] = [
+const EMPTY: [&str; 8] = [
     "controllerrevisions",
     "namespaces",
     "limitranges",
+    "resourcequotas",
     "runtimeclasses",
     "priorityclasses",
     "poddisruptionbudgets",

@@ -643,7 +643,7 @@ fn a_namespace_that_does_not_exist_is_an_error() {
         (code, out + &err)
     };
     for command in
-        [&["list"][..], &["list", "-o", "json"], &["coverage"], &["status"], &["history"], &["status", "--watch"]]
+        [&["list"][..], &["list", "-o", "json"], &["coverage"], &["status"], &["changes"], &["status", "--watch"]]
     {
         let (code, told) = run(command, "kube-sytem");
         assert_eq!(code, Some(1), "{command:?}: {told}");

@@ -196,7 +196,7 @@ fn this_program_takes_every_command_that_it_prints() {
                 let is_of_one = ["undo", "restart", "set", "partition", "pause", "resume", "status", "history"];
                 let names_one = is_of_one.contains(&subcommand.as_str());
                 assert!(has("-n") || !names_one, "{}: no namespace: {command}", path.display());
-                let reads = ["coverage", "list", "status", "history"].contains(&subcommand.as_str());
+                let reads = ["coverage", "list", "status", "history", "changes"].contains(&subcommand.as_str());
                 assert!(
                     has("--from") || !reads || !command_line.contains("--from"),
                     "{}: leads elsewhere: {command}",

@@ -1,5 +1,7 @@
 //! `history`: the table, differences, templates to be applied again.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Ended, end, kubectl_ds};
@@ -61,35 +63,43 @@ fn data_carries_what_the_table_shows() {
 }
 
 #[test]
-fn without_a_name_data_has_a_rollout_each_the_latest_first() {
-    let report = json(&["history", "-n", "shop", "-o", "json"]);
-    assert_eq!((&report["kind"], &report["daemonSets"]), (&"TimelineReport".into(), &4.into()));
-    let rollouts = report["rollouts"].as_array().unwrap();
-    let began: Vec<&str> = rollouts.iter().map(|rollout| rollout["beganAt"].as_str().unwrap()).collect();
-    assert!(began.is_sorted_by(|one, next| one >= next), "{began:?}");
-    let of = |name: &'static str| rollouts.iter().filter(move |rollout| rollout["daemonSet"]["name"] == name);
-    // The template of revision 2 was rolled out again, as 5.
-    let numbers: Vec<&Value> = of("agent").map(|rollout| &rollout["revision"]).collect();
-    assert_eq!(numbers, [5, 4, 3, 2, 1]);
-    let latest = of("agent").next().unwrap();
-    assert_eq!((&latest["sameAs"], &latest["comparedWith"]), (&2.into(), &4.into()));
-    assert_eq!(latest["progress"], serde_json::json!({"status": "Healthy", "updated": 3, "eligible": 3}));
-    assert_eq!(of("logs").filter(|rollout| !rollout["progress"].is_null()).count(), 1);
-    let selected = json(&["history", "-n", "shop", "-l", "app=upgraded", "-o", "json"]);
-    assert_eq!(selected["daemonSets"], 1);
-    let since = json(&["history", "-n", "shop", "--since", "30m45s", "-o", "json"]);
-    assert_eq!(since["since"], "2026-11-21T06:29:15Z");
-    let later = began.iter().filter(|began| **began >= "2026-11-21T06:29:15Z").count();
-    assert_eq!(since["rollouts"].as_array().unwrap().len(), later);
-    assert!(later > 0 && later < rollouts.len());
+fn without_a_name_what_lists_the_rollouts_of_all_is_suggested() {
+    for (arguments, suggested) in [
+        (&["history", "-A"][..], "kubectl ds changes -A"),
+        (&["history", "-n", "shop", "-l", "app=agent", "-o", "json"], "kubectl ds changes -n shop -l 'app=agent'"),
+    ] {
+        let ended = on_revisions(arguments, 80);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{arguments:?}");
+        let hint = format!("hint: to list the rollouts of all: {suggested} --from ");
+        assert!(ended.err.contains(&hint), "{}", ended.err);
+    }
 }
 
 #[test]
-fn the_flags_of_the_rollouts_of_all_daemon_sets_take_no_name() {
-    for arguments in [&["history", "agent", "--all"][..], &["history", "agent", "--since", "1h"]] {
-        assert_eq!(on_revisions(arguments, 80).code, Some(2), "{arguments:?}");
+fn changes_have_the_rollouts_of_all_daemon_sets_or_of_one() {
+    let report = json(&["changes", "-n", "shop", "-o", "json"]);
+    let changes = report["changes"].as_array().unwrap();
+    let rollouts = |name: &'static str| {
+        changes.iter().filter(move |it| it["names"] == serde_json::json!([name]) && it["what"] == "RolledOut")
+    };
+    // The template of revision 2 was rolled out again, as 5.
+    let numbers: Vec<&Value> = rollouts("agent").map(|it| &it["rollout"]["revision"]).collect();
+    assert_eq!(numbers, [5, 4, 3, 2]);
+    let latest = rollouts("agent").next().unwrap();
+    assert_eq!(latest["rollout"], serde_json::json!({"revision": 5, "comparedWith": 4, "sameAs": 2}));
+    // That replaced no pods.
+    assert_eq!(rollouts("upgraded").count(), 1);
+    let of = |arguments: &[&str]| {
+        let report = json(&[&["changes", "-o", "json"], arguments].concat());
+        let changes = report["changes"].as_array().unwrap().iter().filter(|it| it["kind"] == "DaemonSet");
+        changes.map(|it| it["names"][0].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    for arguments in [&["agent"][..], &["shop/agent"], &["ds/agent", "-n", "shop"]] {
+        assert_eq!(of(arguments), BTreeSet::from(["agent".to_owned()]), "{arguments:?}");
     }
-    assert_eq!(on_revisions(&["history", "--all", "-o", "json"], 80).code, Some(2));
+    assert_eq!(of(&["-n", "shop", "-l", "app=upgraded"]), BTreeSet::from(["upgraded".to_owned()]));
+    assert_eq!(on_revisions(&["changes", "ghost"], 80).code, Some(1));
+    assert_eq!(on_revisions(&["changes", "agent", "-l", "app=agent"], 80).code, Some(2));
 }
 
 #[test]

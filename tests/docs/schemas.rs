@@ -13,7 +13,6 @@ use kubectl_ds::report::plan::ChangePlan;
 use kubectl_ds::report::recent_changes::ChangesReport;
 use kubectl_ds::report::rollout_status::RolloutStatusReport;
 use kubectl_ds::report::stale_config::StaleConfigReport;
-use kubectl_ds::report::timeline::TimelineReport;
 use kubectl_ds::report::what_if::{WhatIfReport, WhatIfReportList};
 use kubectl_ds::report::{Envelope, Report};
 use schemars::JsonSchema;
@@ -43,7 +42,6 @@ fn the_schemas_are_fresh() {
         ("list-report.json", schema::<ListReport>()),
         ("rollout-status-report.json", schema::<RolloutStatusReport>()),
         ("history-report.json", schema::<HistoryReport>()),
-        ("timeline-report.json", schema::<TimelineReport>()),
         ("stale-config-report.json", schema::<StaleConfigReport>()),
         ("changes-report.json", schema::<ChangesReport>()),
         ("revision-diff.json", schema::<RevisionDiff>()),
@@ -56,7 +54,7 @@ fn the_schemas_are_fresh() {
         ("list-report-list.json", schema::<ClusterReports<ListReport>>()),
         ("coverage-report-list.json", schema::<ClusterReports<CoverageReport>>()),
         ("rollout-status-report-list.json", schema::<ClusterReports<RolloutStatusReport>>()),
-        ("timeline-report-list.json", schema::<ClusterReports<TimelineReport>>()),
+        ("changes-report-list.json", schema::<ClusterReports<ChangesReport>>()),
     ] {
         must_be(&format!("schema/{name}"), &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
     }
@@ -90,8 +88,8 @@ fn real_histories_and_plans_fit_their_schemas() {
         ("history-report.json", &["history", "agent", "-o", "json"]),
         ("history-report.json", &["history", "broken", "-o", "json"]),
         ("history-report.json", &["history", "upgraded", "-o", "json"]),
-        ("timeline-report.json", &["history", "-o", "json"]),
-        ("timeline-report.json", &["history", "-l", "no=such", "-o", "json"]),
+        ("changes-report.json", &["changes", "-o", "json"]),
+        ("changes-report.json", &["changes", "-l", "no=such", "-o", "json"]),
         ("revision-diff.json", &["history", "agent", "--diff", "-o", "json"]),
         ("revision-diff.json", &["history", "agent", "--diff", "live..1", "-o", "json"]),
         ("change-plan.json", &["undo", "agent", client, "-o", "json"]),
@@ -113,7 +111,6 @@ fn reports_of_the_demo_fit_their_schemas() {
     for (name, question) in [
         ("coverage-report.json", "coverage"),
         ("list-report.json", "list"),
-        ("timeline-report.json", "history"),
         ("changes-report.json", "changes"),
         ("pod-report.json", "pod cilium --node general-c2"),
         ("logs-report.json", "logs falco --reason CrashLooping"),
@@ -142,7 +139,7 @@ fn reports_on_several_clusters_fit_their_schemas() {
         ("coverage-report-list.json", "coverage"),
         ("list-report-list.json", "list"),
         ("rollout-status-report-list.json", "status"),
-        ("timeline-report-list.json", "history"),
+        ("changes-report-list.json", "changes"),
     ] {
         let report = run(&[question, "-o", "json", "--from", "demo", "--from", SHOP, "--from", "no-such.json"]);
         let report: Value = serde_json::from_str(&report.out).unwrap();
@@ -190,7 +187,7 @@ fn every_field_is_documented() {
         "what-if-report.json",
         "list-report.json",
         "rollout-status-report.json",
-        "timeline-report.json",
+        "changes-report.json",
         "stale-config-report.json",
         "pod-report.json",
         "logs-report.json",
@@ -198,7 +195,7 @@ fn every_field_is_documented() {
         "node-what-if-report.json",
         "partition-report.json",
         "list-report-list.json",
-        "timeline-report-list.json",
+        "changes-report-list.json",
     ] {
         let mut missing = Vec::new();
         undocumented(name, &file(name), &mut missing);

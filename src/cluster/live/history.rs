@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use tokio::time::timeout;
 
-use super::list::List;
+use super::list::{List, permission};
 use super::prune::DaemonSetMatcher;
 use super::read::{by_name, missing_nodes, note_missing_nodes};
-use super::reader::Reader;
+use super::reader::{Reader, is_forbidden};
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::{SharedKeys, keep_node};
 use crate::cluster::{CoverageScope, PodsOf};
@@ -21,6 +21,9 @@ use crate::model::written::{WrittenNode, WrittenObject};
 
 /// How long to wait before a change for what it does not need.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait for what other namespaces have, while all else is read.
+const ELSEWHERE: Duration = Duration::from_secs(3);
 
 /// Returns the list of the objects of a kind of [`Kind::WRITTEN`] that matter in a namespace, or in all.
 pub(super) fn written_list(kind: Kind, namespace: Option<&str>) -> List {
@@ -101,17 +104,37 @@ impl Reader<'_> {
             let list = written_list(kind, self.query.namespace.as_deref());
             async move { Ok((kind, self.list_or_gap(list, Some::<WrittenObject>).await?)) }
         };
-        let (mut snapshot, written, nodes, events) = futures::try_join!(
+        let (mut snapshot, written, nodes, events, elsewhere) = futures::try_join!(
             self.history(PodsOf::None),
             try_join_all(Kind::WRITTEN.map(written)),
             self.list_or_gap(List::of(Kind::Nodes), keep_written()),
             self.list_or_gap(events_about_nodes(), keep_removal),
+            async { Ok(self.daemon_sets_elsewhere().await) },
         )?;
         snapshot.nodes = nodes.into_iter().map(|node| snapshot.note_writes(node)).collect();
         snapshot.written_objects = written.into_iter().collect();
+        snapshot.written_objects.insert(Kind::DaemonSets, elsewhere);
         snapshot.events = events;
         snapshot.gaps.extend(self.take_gaps());
         Ok(snapshot)
+    }
+
+    /// Reads who has changed the DaemonSets of other namespaces, if all of one are asked about. That they cannot be read within a few
+    /// seconds is noted.
+    async fn daemon_sets_elsewhere(&self) -> Vec<WrittenObject> {
+        let Some(namespace) = self.query.namespace_beside_others() else { return Vec::new() };
+        let kind = Kind::DaemonSets;
+        let field_selector = format!("metadata.namespace!={namespace}");
+        let list = List { field_selector, label_selector: self.label_selector(), ..List::of(kind) };
+        let keep = |object: WrittenObject| (object.metadata.namespace != namespace).then_some(object);
+        let cause = match timeout(ELSEWHERE, self.live.list(list, keep)).await {
+            Ok(Ok(objects)) => return objects,
+            Ok(Err(error)) if is_forbidden(&error) => GapCause::ForbiddenElsewhere(permission("list", kind)),
+            Ok(Err(error)) => GapCause::Failed(error.to_string()),
+            Err(_) => GapCause::Failed(format!("no answer within {} s", ELSEWHERE.as_secs())),
+        };
+        self.note_gap(kind, None, cause);
+        Vec::new()
     }
 
     /// Returns what is read, or notes why nothing was.

@@ -4,6 +4,7 @@
 mod advanced;
 mod agreement;
 mod clocks;
+mod dated;
 mod drills;
 mod faults;
 mod kept_strategy;
@@ -18,7 +19,6 @@ mod settings;
 mod staged_faults;
 mod stale_config;
 mod steps;
-mod timeline;
 mod upgrade;
 mod without_controllers;
 pub(super) mod workload;

@@ -1,4 +1,4 @@
-//! `history` without a name: the rollouts of all DaemonSets, held against what was rolled out when.
+//! The rollouts in `changes`, held against what was rolled out when.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -48,33 +48,39 @@ fn every_rollout_is_listed_with_its_number_what_it_changed_and_by_whom() {
     was.push(("logs", 3, "restart"));
 
     let read =
-        |more: &[&str]| run_on(&cluster.control_plane, &[&["history", "-n", &namespace], more].concat()).expect(0);
+        |more: &[&str]| run_on(&cluster.control_plane, &[&["changes", "-n", &namespace], more].concat()).expect(0);
     let report = read(&["-o", "json"]).json();
-    let rollouts = report["rollouts"].as_array().unwrap();
-    let told: Vec<(&str, i64, &str)> = rollouts.iter().rev().map(told).collect();
+    let of = |name: &'static str| {
+        let changes = report["changes"].as_array().unwrap().iter();
+        changes.filter(move |change| change["kind"] == "DaemonSet" && (name.is_empty() || change["names"][0] == name))
+    };
+    let told: Vec<(&str, i64, &str)> = of("").rev().map(told).collect();
     assert_eq!(told, was, "{report}");
-    let begins: Vec<&str> = rollouts.iter().map(|rollout| rollout["beganAt"].as_str().unwrap()).collect();
+    let begins: Vec<&str> = of("").map(|change| change["at"].as_str().unwrap()).collect();
     assert!(begins.is_sorted_by(|later, earlier| later > earlier), "{begins:?}");
-    // The last rollout of each is current, and was made by this program.
-    for (rollout, same_as) in [(&rollouts[0], Value::Null), (&rollouts[1], 3.into())] {
-        assert_eq!(rollout["by"], "kubectl-ds", "{rollout}");
-        assert_eq!(rollout["progress"], json!({"status": "Healthy", "updated": 3, "eligible": 3}), "{rollout}");
-        assert_eq!(rollout["sameAs"], same_as, "{rollout}");
+    // The last rollout of each was made by this program.
+    for (name, same_as) in [("logs", Value::Null), ("agent", 3.into())] {
+        let latest = of(name).next().unwrap();
+        assert_eq!((&latest["by"], &latest["rollout"]["sameAs"]), (&"kubectl-ds".into(), &same_as), "{latest}");
     }
-    assert!(rollouts[2..].iter().all(|rollout| rollout["superseded"] == true && rollout["progress"].is_null()));
+    let one = read(&["agent", "-o", "json"]).json();
+    let of_one = one["changes"].as_array().unwrap().iter().filter(|change| change["kind"] == "DaemonSet");
+    assert_eq!(of_one.count(), of("agent").count(), "{one}");
 
     // What was rolled out before a time is left out.
     let since = begins[1].parse::<jiff::Timestamp>().unwrap();
     let ago = report["now"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().duration_since(since).as_secs();
     let latest = read(&["--since", &format!("{ago}s"), "-o", "json"]).json();
-    assert!((1..=2).contains(&latest["rollouts"].as_array().unwrap().len()), "{latest}");
-    sleep(Duration::from_secs(2));
-    read(&["--since", "1s"]).must_say("No rollouts of 2 DaemonSets");
-    read(&[]).must_say("8 rollouts of 2 DaemonSets").must_say("equivalent to revision 3");
+    let daemon_sets = latest["changes"].as_array().unwrap().iter().filter(|change| change["kind"] == "DaemonSet");
+    assert!((1..=2).contains(&daemon_sets.count()), "{latest}");
+    read(&[]).must_say("equivalent to revision 3");
 }
 
 /// Returns the name of the DaemonSet, the number, and what was changed.
-fn told(rollout: &Value) -> (&str, i64, &str) {
-    let changed = rollout["summary"][0].as_str().unwrap_or("(first)");
-    (rollout["daemonSet"]["name"].as_str().unwrap(), rollout["revision"].as_i64().unwrap_or(-1), changed)
+fn told(change: &Value) -> (&str, i64, &str) {
+    let name = change["names"][0].as_str().unwrap();
+    match change["what"].as_str() {
+        Some("Created") => (name, 1, "(first)"),
+        _ => (name, change["rollout"]["revision"].as_i64().unwrap_or(-1), change["details"][0].as_str().unwrap_or("")),
+    }
 }

@@ -89,7 +89,7 @@ const REDACT: &[&str] = &["snapshot", "-A", "--redact"];
 type Make = fn(usize) -> Vec<Value>;
 
 /// What there is much of, how much to begin with, and what reads it.
-const KINDS: [(&str, usize, &[&[&str]], Make); 19] = [
+const KINDS: [(&str, usize, &[&[&str]], Make); 20] = [
     ("node selector terms that match nothing", 800, &[COVERAGE], |n| {
         let term = |i| json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": [format!("p{i}")]}]});
         let mut template = template("agent");
@@ -145,6 +145,15 @@ const KINDS: [(&str, usize, &[&[&str]], Make); 19] = [
         let message = format!("Error creating: {}", many(n, |i| format!("word{i}: 1 node(s), ")).concat());
         [one(|_, _, _| {}), vec![event(0, "DaemonSet", "agent", "FailedCreate", &message)]].concat()
     }),
+    (
+        "words of a refusal in a table",
+        5_000,
+        &[&["coverage", "-A"], &["status", "-A"], &["coverage", "agent", "-n", "big"]],
+        |n| {
+            let message = format!("Error creating: {}", "A ".repeat(4 * n));
+            [vec![node(1)], one(|_, _, _| {}), vec![event(0, "DaemonSet", "agent", "FailedCreate", &message)]].concat()
+        },
+    ),
     ("images", 1_000, &[HISTORY, COVERAGE, REDACT], |n| {
         changed(|template| {
             let volume = |i| json!({"name": format!("v{i}"), "image": {"reference": format!("r{i}.corp/data:{i}")}});

@@ -271,17 +271,25 @@ fn is_number(text: &str) -> bool {
         "", "%", "m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi", "KiB", "MiB", "GiB", "kB", "MB", "GB",
         "B", "s", "ms", "h", "d", "us", "ns",
     ];
+    // Durations have several units: `1h30m`.
+    const OF_TIME: [&str; 8] = [".", "d", "h", "m", "s", "ms", "us", "ns"];
     let mut rest = text.strip_prefix('v').unwrap_or(text);
     if !rest.starts_with(|c: char| c.is_ascii_digit()) {
         return false;
     }
+    let (mut is_version_so_far, mut is_duration_so_far) = (true, true);
     while !rest.is_empty() {
         let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
         let (unit, after) = after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
-        let is_version = matches!(unit, "." | "-" | "x");
+        let is_version = matches!(unit, "." | "-");
         if number.len() > MAX_DIGITS + 5 * usize::from(!unit.is_empty() && !is_version)
             || !(is_version && !after.is_empty() || UNITS.contains(&unit))
         {
+            return false;
+        }
+        is_duration_so_far &= OF_TIME.contains(&unit);
+        is_version_so_far &= is_version;
+        if !after.is_empty() && !is_duration_so_far && !is_version_so_far {
             return false;
         }
         rest = after;
@@ -350,6 +358,9 @@ mod tests {
     fn what_is_not_known_is_hidden_as_a_whole() {
         for (text, expected) in [
             ("panic: no route to mars", "panic: REDACTED-1"),
+            // Parts that could be an amount, a size and a version make no number together.
+            ("https://user:=0k0x7", "REDACTED-1"),
+            ("took 3h2Gi7", "REDACTED-1"),
             ("password: hunter2", "REDACTED-1"),
             ("password: timeout", "REDACTED-1"),
             (

@@ -16,13 +16,19 @@ pub fn columns(text: &str) -> usize {
 /// Wraps text at spaces into lines of at most `width` columns; longer words stay whole.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    let mut taken = 0;
     for word in text.split(' ') {
+        let needed = columns(word);
         match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(word) <= width => {
+            Some(line) if taken + 1 + needed <= width => {
                 line.push(' ');
                 line.push_str(word);
+                taken += 1 + needed;
             }
-            _ => lines.push(word.to_owned()),
+            _ => {
+                lines.push(word.to_owned());
+                taken = needed;
+            }
         }
     }
     lines

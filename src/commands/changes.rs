@@ -21,7 +21,6 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::render;
 use crate::render::page::Page;
-use crate::render::view::View;
 use crate::report::clusters::ClusterReports;
 use crate::report::recent_changes::ChangesReport;
 use crate::rollout::recent_changes::{FollowedChanges, recent_changes};
@@ -94,21 +93,33 @@ impl RunCommand for ChangesArgs {
         }
         let session = target.open(io).await?;
         let view = target.view_for(output.as_ref(), io);
-        let show = |report: &mut ChangesReport, out: &mut dyn Write| -> Result<(), Failure> {
-            if !output::print_data(output.as_ref(), report, &view, out)? {
-                let text = view.text(|page| render::recent_changes::recent_changes(report, wide, all, page));
-                out.write_all(text.as_bytes())?;
-            }
-            Ok(())
+        let show = |report: &mut ChangesReport, part: Part, out: &mut dyn Write| -> Result<(), Failure> {
+            let text = match part {
+                Part::JsonLine => return Ok(output::print_json_line(report, &view, out)?),
+                Part::Whole if output::print_data(output.as_ref(), report, &view, out)? => return Ok(()),
+                Part::Whole => view.text(|page| render::recent_changes::recent_changes(report, wide, all, page)),
+                Part::News => view.text(|page| render::recent_changes::lines(report, page)),
+            };
+            Ok(out.write_all(text.as_bytes())?)
         };
         if watch {
             let display = if output == Some(Output::Json) { Display::Json } else { Display::Lines };
-            return follow(&session, query, display, since, show, &view, io, out).await;
+            return follow(&session, query, display, since, show, io, out).await;
         }
         let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
-        show(&mut recent_changes(&snapshot, since(snapshot.now)), out)?;
+        show(&mut recent_changes(&snapshot, since(snapshot.now)), Part::Whole, out)?;
         Ok(Exit::Success)
     }
+}
+
+/// How a report is shown.
+enum Part {
+    /// With its table and what it lacks, or as data.
+    Whole,
+    /// As what is new since the last one.
+    News,
+    /// As data on one line.
+    JsonLine,
 }
 
 /// Shows what has changed, then what changes, until the command is interrupted.
@@ -117,8 +128,7 @@ async fn follow(
     query: Query,
     mut display: Display,
     since: impl Fn(Timestamp) -> Option<Timestamp>,
-    show: impl Fn(&mut ChangesReport, &mut dyn Write) -> Result<(), Failure>,
-    view: &View,
+    show: impl Fn(&mut ChangesReport, Part, &mut dyn Write) -> Result<(), Failure>,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
@@ -134,13 +144,13 @@ async fn follow(
         let mut report = changes.update(watch.snapshot().await, since);
         let mut notices = notices(&watch);
         match display {
-            Display::Json if is_first || !report.changes.is_empty() => output::print_json_line(&mut report, view, out)?,
+            Display::Json if is_first || !report.changes.is_empty() => show(&mut report, Part::JsonLine, out)?,
             Display::Json => {}
-            _ if is_first => show(&mut report, out)?,
+            _ if is_first => show(&mut report, Part::Whole, out)?,
             _ => {
                 // The first report has said what could not be read then.
                 notices.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
-                write!(out, "{}", view.text(|page| render::recent_changes::lines(&report, page)))?;
+                show(&mut report, Part::News, out)?;
             }
         }
         if is_first {

@@ -64,7 +64,7 @@ pub(super) fn preview(passes: bool, incomplete: &[Incomplete]) -> Result<Exit, C
 }
 
 fn partial<'a>(gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
-    unknown("cannot evaluate --exit-code: some objects were unreadable", gaps)
+    unknown("cannot evaluate --exit-code: something that matters is not known", gaps)
 }
 
 /// Builds the error of an answer that what could not be read keeps open.

@@ -27,7 +27,7 @@ use crate::coverage::filter::CoverageFilter;
 use crate::coverage::refused_namespaces;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
-use crate::facts::index::{namespaces_lacking_pods, needs_device_classes, nodes_with_held_pods};
+use crate::facts::index::{namespaces_to_read, needs_device_classes, nodes_with_held_pods};
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::LabelSelector;
@@ -429,7 +429,7 @@ impl Session {
                 live.read_held_pods(&mut snapshot, &nodes).await;
             }
             if matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change) {
-                let namespaces = namespaces_lacking_pods(&snapshot);
+                let namespaces = namespaces_to_read(&snapshot);
                 live.read_namespaces(&mut snapshot, &namespaces).await;
             }
             Ok::<_, ClusterError>(snapshot)

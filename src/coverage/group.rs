@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::verdict::finding::Finding;
-use crate::report::coverage::{Counts, DaemonSetCoverage, ReasonGroup, ReasonSummary};
+use crate::report::coverage::{Counts, DaemonSetCoverage, ReasonGroup, ReasonSummary, Urgency};
 use crate::report::reason::{Reason, ReasonCode};
 
 /// Collects findings of nodes, and merges those with the same cause.
@@ -88,11 +88,14 @@ impl FindingGroups {
     }
 }
 
-/// Returns the reasons of several DaemonSets' groups: most nodes first, with progressing ones last.
+/// Returns the reasons of several DaemonSets' groups: most nodes first, with progressing ones last. The DaemonSets of each begin with
+/// the most urgent one.
 pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
-    let mut found: BTreeMap<ReasonCode, (BTreeSet<String>, BTreeSet<&String>)> = BTreeMap::new();
+    type Found<'d> = (BTreeSet<(Urgency, String)>, BTreeSet<&'d String>);
+    let mut found: BTreeMap<ReasonCode, Found<'_>> = BTreeMap::new();
     for daemon_set in daemon_sets {
-        let name = || format!("{}/{}", daemon_set.namespace, daemon_set.name);
+        let urgency = daemon_set.urgency(&daemon_set.troubles());
+        let name = || (urgency, format!("{}/{}", daemon_set.namespace, daemon_set.name));
         for group in &daemon_set.groups {
             let (names, nodes) = found.entry(group.code).or_default();
             names.insert(name());
@@ -106,7 +109,7 @@ pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
         .into_iter()
         .map(|(code, (daemon_sets, nodes))| ReasonSummary {
             code,
-            daemon_sets: daemon_sets.into_iter().collect(),
+            daemon_sets: daemon_sets.into_iter().map(|(_, name)| name).collect(),
             nodes: nodes.into_iter().cloned().collect(),
         })
         .collect();

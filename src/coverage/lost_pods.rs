@@ -31,6 +31,8 @@ pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
     if began.is_none_or(|began| began >= first) || without_pod(true) > 0 || facts.daemon_set.metadata.is_terminating() {
         return None;
     }
+    // Those that were created before are not in the place of others.
+    let created: Vec<&Event> = created.into_iter().filter(|event| event.last_seen() >= Some(first)).collect();
     let nodes = number(&deleted).saturating_sub(number(&created)).min(without_pod(false));
     let at = deleted.iter().filter_map(|event| event.last_seen()).max()?;
     let changes = Command::kubectl(&["ds", "changes"]).namespace(&facts.daemon_set.metadata.namespace);
@@ -62,6 +64,10 @@ mod tests {
         let told = |nodes: usize, time: &str| Some((nodes, at(time)));
         assert_eq!(with(&two, &[deleted("11:59:20"), deleted("11:59:21")]), told(2, "11:59:21"));
         assert_eq!(with(&two, &[deleted("11:59:20"), ("SuccessfulCreate", "11:59:25")]), None, "a pod was replaced");
+        let new =
+            [("SuccessfulCreate", "11:59:00"), ("SuccessfulCreate", "11:59:01"), ("SuccessfulCreate", "11:59:02")];
+        let events = [new.as_slice(), &[deleted("11:59:20"), deleted("11:59:21")]].concat();
+        assert_eq!(with(&two, &events), told(2, "11:59:21"), "the DaemonSet is new");
         assert_eq!(with(&two, &[]), None, "they were never eligible");
         assert_eq!(with(&two, &[deleted("10:59:59")]), None, "an hour ago");
         assert_eq!(with(&[stays(), lost("b")], &[deleted("11:59:20"), deleted("11:59:21")]), told(1, "11:59:21"));

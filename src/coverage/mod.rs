@@ -38,7 +38,9 @@ pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::admission::service_account;
 #[cfg(feature = "live")]
 pub(crate) use verdict::containers::telling_log;
-pub(crate) use verdict::create_events::{creation_refusal, is_refused_like_controller, refusal_reason};
+pub(crate) use verdict::create_events::{
+    creation_refusal, is_refused_like_controller, is_refused_within_quota, refusal_reason,
+};
 pub(crate) use verdict::create_failure::{exceeds_quota, have_same_cause};
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Passing, TemplatePart};

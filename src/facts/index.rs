@@ -238,19 +238,22 @@ fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     stuck.map(|node| node.metadata.name.clone())
 }
 
-/// The most namespaces that are read because a DaemonSet lacks pods.
+/// The most namespaces that are read because of what they do to pods.
 const MOST_NAMESPACES: usize = 8;
 
-/// Returns the namespaces of the DaemonSets that have fewer pods than their status wants, if they are few: whether pods can be created
-/// there.
-pub fn namespaces_lacking_pods(snapshot: &Snapshot) -> BTreeSet<String> {
-    let mut pods: HashMap<&str, i64> = HashMap::new();
+/// Returns some namespaces of DaemonSets that have fewer pods than their status wants, or pending pods with another node selector than
+/// the template's: whether pods can be created there, and what is added to them.
+pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
+    let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
     for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
-        *pods.entry(pod.metadata.controller().map_or("", |owner| owner.uid.as_str())).or_default() += 1;
+        pods.entry(pod.metadata.controller().map_or("", |owner| owner.uid.as_str())).or_default().push(pod);
     }
     let lacks = |daemon_set: &&DaemonSet| {
-        let has = pods.get(daemon_set.metadata.uid.as_str()).copied().unwrap_or_default();
-        has < daemon_set.status.desired_number_scheduled
+        let has = pods.get(daemon_set.metadata.uid.as_str()).map_or(&[][..], Vec::as_slice);
+        let selector = &daemon_set.spec.template.spec.node_selector;
+        let is_changed = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.spec.node_selector != *selector;
+        i64::try_from(has.len()).is_ok_and(|has| has < daemon_set.status.desired_number_scheduled)
+            || has.iter().any(is_changed)
     };
     let lacking = snapshot.daemon_sets_of_any_flavor().filter(lacks);
     let names: BTreeSet<String> = lacking.map(|daemon_set| daemon_set.metadata.namespace.clone()).collect();

@@ -1,9 +1,10 @@
 //! What was read from a cluster or a dump: the only input of every analysis.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::config_object::ConfigObject;
 use super::controller_revision::ControllerRevision;
@@ -356,11 +357,42 @@ impl Snapshot {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Namespace {
-    /// The name, and when it is to be deleted.
-    pub metadata: ObjectMeta,
+    /// The name, when it is to be deleted, and what it adds to pods.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: NamespaceMeta,
     /// What keeps it, once it is being deleted.
     #[serde(deserialize_with = "null_is_default")]
     pub status: NamespaceStatus,
+}
+
+/// The annotations of a namespace whose node selector admission adds to pods: that of OpenShift, and that of the plugin
+/// PodNodeSelector (plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2).
+pub const NODE_SELECTOR_ANNOTATIONS: [&str; 2] =
+    ["openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"];
+
+/// A namespace's metadata, with the annotations in [`NODE_SELECTOR_ANNOTATIONS`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceMeta {
+    #[serde(flatten)]
+    meta: ObjectMeta,
+    /// Node selectors, such as `pool=base,disk=ssd`.
+    #[serde(deserialize_with = "node_selectors", skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Deref for NamespaceMeta {
+    type Target = ObjectMeta;
+
+    fn deref(&self) -> &ObjectMeta {
+        &self.meta
+    }
+}
+
+fn node_selectors<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let mut annotations: BTreeMap<String, String> = null_is_default(deserializer)?;
+    annotations.retain(|key, _| NODE_SELECTOR_ANNOTATIONS.contains(&key.as_str()));
+    Ok(annotations)
 }
 
 /// A namespace's status.

@@ -9,9 +9,14 @@ use serde_json::Value;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 
-/// Taints whose domain is not in the template of the DaemonSet, and the container that it can be told by.
-const CONTAINERS: [(&str, &str); 2] =
-    [("node.cilium.io/agent-not-ready", "cilium-agent"), ("cni.istio.io/not-ready", "install-cni")];
+/// Taints that a DaemonSet can be told by the name of a container to remove: not every template names the domain.
+const CONTAINERS: [(&str, &str); 5] = [
+    ("node.cilium.io/agent-not-ready", "cilium-agent"),
+    ("cni.istio.io/not-ready", "install-cni"),
+    ("ebs.csi.aws.com/agent-not-ready", "ebs-plugin"),
+    ("efs.csi.aws.com/agent-not-ready", "efs-plugin"),
+    ("fsx.csi.aws.com/agent-not-ready", "fsx-plugin"),
+];
 
 /// Returns whether a taint with this key may be one that an agent removes.
 pub fn is_startup(key: &str) -> bool {
@@ -30,10 +35,11 @@ pub fn startup_keys(nodes: &[Node]) -> BTreeSet<String> {
 /// socket.
 pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
     let Some(spec) = daemon_set.object.pointer("/spec/template/spec") else { return false };
-    let named = CONTAINERS.iter().find(|(taint, _)| *taint == key);
-    if let Some((_, container)) = named {
-        let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-        return lists.flatten().any(|one| one["name"] == *container);
+    let named = CONTAINERS.iter().filter(|(taint, _)| *taint == key);
+    let mut containers =
+        ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array()).flatten();
+    if named.clone().any(|(_, container)| containers.any(|one| one["name"] == *container)) {
+        return true;
     }
     let domain = key.rsplit_once('/').map_or(key, |(domain, _)| domain);
     ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))

@@ -562,9 +562,9 @@ pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<St
              rollout."
         ),
         SuspectKind::Nodes => format!(
-            "Revision {number} looks sound: it is available on {} of {all} nodes that run it. The other nodes are \
-             likely to blame.",
-            suspect.available
+            "Revision {number} works on {} of {all} nodes that run it: the problem is likely specific to the other {}.",
+            suspect.available,
+            if suspect.failing == 1 { "node".to_owned() } else { count(suspect.failing, "node") }
         ),
         SuspectKind::EveryRevision => format!(
             "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}.",

@@ -233,7 +233,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (Starting, R::SandboxFailed),
             &["60s"],
-            "kubectl get pods -A --field-selector 'spec.nodeName=n'",
+            "",
         ),
         case(
             "volume_cannot_be_mounted",

@@ -212,6 +212,106 @@ fn an_image_for_another_platform_is_kept_from_such_nodes() {
     }
 }
 
+/// Windows runs only images of its own build.
+#[test]
+fn an_image_for_another_version_of_windows_is_not_kept_from_windows() {
+    let labels = |os: &str, build: &str| json!({"metadata": {"labels": {"kubernetes.io/os": os, "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": build}}});
+    let status = json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message":
+        "Back-off pulling image \"agent:2\": ErrImagePull: no match for platform in manifest: not found"}}});
+    let selects = json!({"spec": {"nodeSelector": {"kubernetes.io/os": "windows"}}});
+    for (other, selector, part) in [
+        (
+            Some("10.0.20348"),
+            &selects,
+            "Windows 10.0.26100: add nodeSelector node.kubernetes.io/windows-build: 10.0.20348",
+        ),
+        (
+            Some("10.0.20348"),
+            &json!({}),
+            "Windows 10.0.26100: add nodeSelector node.kubernetes.io/windows-build: 10.0.20348",
+        ),
+        (Some("10.0.26100"), &selects, "not for this version of Windows (Windows 10.0.26100)"),
+        (None, &selects, "not for this version of Windows (Windows 10.0.26100)"),
+        (None, &json!({}), "add nodeSelector kubernetes.io/os: linux"),
+    ] {
+        let mut world = world().node("n", labels("windows", "10.0.26100"));
+        if let Some(build) = other {
+            world = world.node("m", labels("windows", build)).pod("agent-m", "m", json!({}));
+        }
+        let coverage = world.unready_pod("agent-n", "n", status.clone(), selector.clone()).coverage();
+        let reason = &coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0];
+        assert!(reason.fix.advice.contains(part), "{other:?}: {}", reason.fix.advice);
+    }
+}
+
+/// What a runtime says of the path on the node that a volume of the template has.
+#[test]
+fn a_path_of_the_node_that_cannot_be_used_is_that_of_the_hostpath_volume() {
+    let mounts = |path: &str| json!({"volumes": [{"name": "host", "hostPath": {"path": path}}]});
+    for (path, said, part) in [
+        (
+            "/usr/local/bin",
+            "failed to generate spec: failed to mkdir \"/usr/local/bin\": mkdir /usr/local/bin: read-only file system",
+            "read-only there",
+        ),
+        (
+            "/opt/cni/bin",
+            "Error response from daemon: error while creating mount source path '/opt/cni/bin': mkdir /opt/cni: read-only file system",
+            "read-only there",
+        ),
+        ("/etc/hpe-storage/", "mkdir /etc/hpe-storage: read-only file system", "read-only there"),
+        (
+            "/run/containerd/containerd.sock",
+            "failed to stat \"/run/containerd/containerd.sock\": stat /run/containerd/containerd.sock: no such file or directory",
+            "does not exist on these nodes",
+        ),
+        (
+            "/etc/machine-id",
+            "failed to generate spec: failed to mkdir \"/etc/machine-id\": mkdir /etc/machine-id: not a directory",
+            "is not a directory",
+        ),
+        ("/other", "mkdir /var/lib/containers/merged/host/usr: read-only file system", "mount at a path that exists"),
+    ] {
+        let reason = first(waiting("CreateContainerError", said).template(mounts(path)));
+        assert!(
+            reason.code == R::ContainerConfigError && reason.fix.advice.contains(part),
+            "{said}: {}",
+            reason.fix.advice
+        );
+        assert_eq!(reason.fix.advice.contains("hostPath volume"), path != "/other", "{}", reason.fix.advice);
+    }
+}
+
+/// That it works elsewhere shows that it is neither the name of the image nor the template.
+#[test]
+fn what_works_on_other_nodes_is_not_the_templates() {
+    let two = |reason: &str, message: &str, works: bool| {
+        let status = json!({"state": {"waiting": {"reason": reason, "message": message}}});
+        let mut world = world().node("n", json!({})).unready_pod("agent-n", "n", status, json!({}));
+        if works {
+            world = world.node("m", json!({})).pod("agent-m", "m", json!({}));
+        }
+        let coverage = world.coverage();
+        coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0].fix.clone()
+    };
+    for (reason, message, elsewhere, nowhere) in [
+        ("ImagePullBackOff", "failed to authorize: 401 Unauthorized", "credentials of this node", "imagePullSecrets"),
+        ("ErrImagePull", "no basic auth credentials", "credentials of this node", "imagePullSecrets"),
+        (
+            "ErrImagePull",
+            "pull access denied, repository does not exist or may require authorization",
+            "credentials of this node",
+            "correct the name",
+        ),
+        ("CreateContainerError", "something new", "compare the node with others", "read the message"),
+        ("RunContainerError", "something else", "compare the node with others", "read the message"),
+    ] {
+        assert!(two(reason, message, true).advice.contains(elsewhere), "{message}");
+        let fix = two(reason, message, false);
+        assert!(fix.advice.contains(nowhere) && !fix.advice.contains(elsewhere), "{message}: {}", fix.advice);
+    }
+}
+
 #[test]
 fn the_image_of_a_volume_is_named_and_not_that_of_the_container() {
     let volume = |reference: &str| json!({"volumes": [{"name": "weights", "image": {"reference": reference}}]});
@@ -304,6 +404,22 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
 fn a_sandbox_gets_advice_by_what_is_said() {
     let rows = [
         (
+            "cannot load seccomp profile \"/var/lib/kubelet/seccomp/p\": open /var/lib/kubelet/seccomp/p: no such file or directory",
+            "install the profile",
+        ),
+        (
+            "networkPlugin cni failed to set up pod \"a\" network: Get https://[10.233.0.1]:443/api/v1/namespaces/logging: dial tcp 10.233.0.1:443: i/o timeout",
+            "check kube-proxy",
+        ),
+        (
+            "plugin type=\"calico\" failed (add): error getting ClusterInformation: Get \"https://10.96.0.1:443/apis/crd\": dial tcp 10.96.0.1:443: connect: connection refused",
+            "check kube-proxy",
+        ),
+        (
+            "failed to start sandbox container for pod \"flannel\": Error response from daemon: network host not found",
+            "the image is not for",
+        ),
+        (
             "failed to setup network for sandbox \"1\": plugin type=\"bridge\" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.254",
             "none left for pods",
         ),
@@ -366,15 +482,47 @@ fn a_volume_gets_advice_by_what_is_said() {
     let rows = [
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /etc/machine-id is not a file",
-            "create the file /etc/machine-id on such nodes",
+            "create the file /etc/machine-id on these nodes",
         ),
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /dev/fuse is not a character device, it's a directory",
-            "/dev/fuse is a directory on such nodes",
+            "/dev/fuse is a directory on these nodes",
         ),
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed, /run/a.sock is not a socket file, unable to determine its type: no such file",
-            "create the socket file /run/a.sock",
+            "mount the socket that these nodes have",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /run/containerd/containerd.sock is not a socket file",
+            "container runtime",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /dev/sdb is not a block device",
+            "do not have the device /dev/sdb",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : configmap \"kube-root-ca.crt\" not found",
+            "kube-controller-manager creates it",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : failed to fetch token: serviceaccounts \"agent\" not found",
+            "create the service account",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : failed to fetch token: serviceaccounts \"agent\" is forbidden: the UID in the bound object reference (1) does not match the UID in record. The object might have been deleted and then recreated",
+            "delete the pod",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : failed to fetch token: Post \"https://10.0.0.1:6443/api/v1\": dial tcp 10.0.0.1:6443: connect: connection refused",
+            "reaches the API server",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : open /run/xtables.lock: The system cannot find the path specified.",
+            "the image is not for",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : rpc error: failed to mount secrets store objects, err: error connecting to provider \"azure\": provider not found: provider \"azure\"",
+            "install the provider",
         ),
         ("Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) agent-y", "access mode allows one"),
         (
@@ -547,7 +695,7 @@ fn a_probe_that_kills_is_named_with_its_timeout() {
         (137, None, slow, "11:57:30", Some(("liveness probe fails (timeoutSeconds: 1)", "raise timeoutSeconds"))),
         (143, None, refused, "11:57:30", Some(("liveness", "correct the liveness probe"))),
         (0, None, refused, "11:57:30", Some(("liveness", "correct the liveness probe"))),
-        (137, None, startup, "11:57:35", Some(("startup probe fails (timeoutSeconds: 5)", "failureThreshold"))),
+        (137, None, startup, "11:57:35", Some(("startup probe fails: Startup", "failureThreshold"))),
         (
             2,
             Some("Container agent failed startup probe, will be restarted"),
@@ -646,6 +794,13 @@ fn what_never_ran_has_no_log() {
         ("ContainerCannotRun", "exec: \"/app\": permission denied", "executable in the image", "edit"),
         ("Error", "exec /usr/bin/agent: exec format error", "or build it for", "edit"),
         ("Error", "panic: nil", "read the log", "logs"),
+        ("Error", "listen tcp 0.0.0.0:9100: bind: address already in use", "free the port", ""),
+        (
+            "Error",
+            "nodes is forbidden: User \"system:serviceaccount:a:b\" cannot list resource \"nodes\"",
+            "give the service account a role",
+            "",
+        ),
         ("Error", "exec: \"git\": executable file not found in $PATH", "read the log", "logs"),
     ] {
         let reason = first(plain().unready_pod("agent-x", "n", ended(reason, 128, message), json!({})));

@@ -360,3 +360,47 @@ pub(super) fn cases() -> Vec<Case> {
         ),
     ]
 }
+
+#[test]
+fn what_adds_a_node_selector_is_named_by_the_annotations_of_the_namespace() {
+    let (openshift, plugin) = ("openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector");
+    let injected = "node(s) didn't match Pod's node affinity/selector";
+    for (annotations, parts, no_part) in [
+        (None, vec![openshift, plugin], "no annotation"),
+        (
+            Some(json!({openshift: "team=blue"})),
+            vec![
+                "annotation openshift.io/node-selector of namespace default has it",
+                "set openshift.io/node-selector to \"\"",
+            ],
+            plugin,
+        ),
+        (
+            Some(json!({openshift: "disk=ssd, team=blue"})),
+            vec!["annotation openshift.io/node-selector of namespace default has it"],
+            plugin,
+        ),
+        (
+            Some(json!({plugin: "team=blue"})),
+            vec!["annotation scheduler.alpha.kubernetes.io/node-selector of namespace default has it"],
+            openshift,
+        ),
+        (
+            Some(json!({openshift: "", plugin: "team=blue"})),
+            vec!["annotation scheduler.alpha.kubernetes.io/node-selector of namespace default has it"],
+            openshift,
+        ),
+        (Some(json!({openshift: "team=red"})), vec!["the default of the cluster", "on OpenShift, if"], "has it: set"),
+        (Some(json!({"other": "team=blue"})), vec!["the default of the cluster"], plugin),
+    ] {
+        let mut world = pending(injected, json!({"spec": {"nodeSelector": {"team": "blue"}}}));
+        let namespace = |annotations: Value| json!({"metadata": {"name": "default", "annotations": annotations}});
+        world.snapshot.namespaces.extend(annotations.clone().map(|it| serde_json::from_value(namespace(it)).unwrap()));
+        let advice = world.only_node().reasons[0].fix.advice.clone();
+        assert!(
+            parts.iter().all(|part| advice.contains(part)) && !advice.contains(no_part),
+            "{annotations:?}: {advice}"
+        );
+        assert!(advice.contains("put the selector into the template"), "{advice}");
+    }
+}

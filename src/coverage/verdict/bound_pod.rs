@@ -4,13 +4,16 @@ use jiff::Timestamp;
 
 use super::containers;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_pod};
+use super::finding::{Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_pod, edit};
+use super::fit::single_pod_node;
 use super::node_health;
 use super::sandbox::sandbox_failed;
 use super::sentence::Sentence;
 use super::volumes::mount_failed;
+use crate::facts::controller::Controller;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::quantity::Quantity;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
@@ -57,11 +60,12 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
     let mut findings = Vec::new();
     findings.extend(node.and_then(|node| node_health::node_unreachable(subject.index.now(), node)));
     if pod.is_terminal() {
-        let ended = evicted(pod).or_else(|| ended_by_shutdown(pod)).or_else(|| kubelet_rejected(pod));
+        let ended =
+            evicted(pod).or_else(|| ended_by_shutdown(subject.controller, pod)).or_else(|| kubelet_rejected(pod));
         let is_explained = ended.is_some() && pod.status.phase == "Succeeded";
         findings.extend(ended);
         if !is_explained {
-            findings.push(failed_pod_backoff(subject, pod));
+            findings.push(failed_pod_backoff(subject, node, pod));
         }
         return findings;
     }
@@ -98,7 +102,7 @@ fn evicted(pod: &Pod) -> Option<Finding> {
         () if reason == "Preempting" => (
             Origin::Node,
             Sentence::from(
-                "free the node: it made room for a critical pod; pods of a priority class that is critical stay",
+                "free the node: it made room for a critical pod; pods with a critical priority class are not preempted",
             ),
         ),
         () if rejected.is_some() => {
@@ -109,7 +113,7 @@ fn evicted(pod: &Pod) -> Option<Finding> {
             };
             let what = match rejected {
                 Some(conditions) if conditions.contains("DiskPressure") => "free disk space on ",
-                Some(conditions) if conditions.contains("PIDPressure") => "find out which processes fill ",
+                Some(conditions) if conditions.contains("PIDPressure") => "find out what uses up the process IDs of ",
                 _ => "free memory on ",
             };
             (Origin::Node, Sentence::from(what).example(node).words(until))
@@ -117,6 +121,12 @@ fn evicted(pod: &Pod) -> Option<Finding> {
         () if exceeds => {
             (Origin::Room(Lack::OwnUsage), Sentence::from("raise the limit, or find out what the pod fills it with"))
         }
+        () if is_of_disk(says) => (
+            Origin::Node,
+            Sentence::from("free disk space on ").example(node).words(
+                "; the pods that exceed their ephemeral-storage requests most are evicted first, and one without a request exceeds it",
+            ),
+        ),
         () if says.is_empty() || says.contains(" was using ") => (
             Origin::Room(Lack::OwnUsage),
             Sentence::from(
@@ -136,28 +146,45 @@ fn evicted(pod: &Pod) -> Option<Finding> {
     Some(if rejected.is_some() { finding.with_command(describe_bound_node(pod)) } else { finding })
 }
 
+/// Returns whether the disk of a node was full, and would have been without what the evicted pod used, too.
+fn is_of_disk(says: &str) -> bool {
+    let Some((_, low)) = says.split_once("low on resource: ") else { return false };
+    let amount = |text: &str| Quantity::new(text.trim_matches([',', '.', ' '])).nanos();
+    let after = |words: &str| amount(low.split_once(words)?.1.split([',', ' ']).next()?);
+    let used = low.split(" was using ").skip(1).filter_map(|rest| amount(rest.split(',').next()?));
+    let lacking = after("Threshold quantity: ").zip(after("available: ")).map(|(threshold, free)| threshold - free);
+    let disk = ["ephemeral-storage", "inodes", "nodefs", "imagefs"];
+    disk.iter().any(|resource| low.starts_with(resource)) && lacking.is_some_and(|lacking| used.sum::<i128>() < lacking)
+}
+
 /// Returns the command that describes the node of a pod.
 fn describe_bound_node(pod: &Pod) -> Command {
     Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name)
 }
 
 /// Finds that the kubelet ended the pod because the node was shutting down: a pod whose containers end with 0 has succeeded then.
-fn ended_by_shutdown(pod: &Pod) -> Option<Finding> {
+fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
     let of_kubelet = pod.condition("DisruptionTarget").is_some_and(|it| it.message == SHUTDOWN);
     if !of_kubelet && pod.status.reason != "Terminated" {
         return None;
     }
     let message = Sentence::from("the kubelet ended the pod because the node was shutting down");
-    // `podsShouldBeOnNode` deletes a pod that has succeeded without backoff.
-    let (message, advice) = match pod.status.phase.as_str() {
-        "Succeeded" => (
-            message.words("; the controller deletes and recreates it"),
-            "wait; if the pod remains, check kube-controller-manager",
-        ),
-        _ => (message, "wait until the node is up again: the controller recreates the pod"),
+    let finding = |message: Sentence, advice: &str| {
+        Finding::new(ReasonCode::KubeletRejected, message, advice.to_owned()).with_origin(Origin::Node)
     };
-    let finding = Finding::new(ReasonCode::KubeletRejected, message, advice).with_origin(Origin::Node);
-    Some(if pod.status.phase == "Succeeded" { finding.with_passing(Passing::Starting) } else { finding })
+    Some(match (pod.status.phase.as_str(), controller) {
+        // `podsShouldBeOnNode` deletes a pod that has succeeded without backoff.
+        ("Succeeded", Controller::Kubernetes) => {
+            let message = message.words("; the controller deletes and recreates it");
+            finding(message, &format!("wait; if the pod remains, check {}", controller.program()))
+                .with_passing(Passing::Starting)
+        }
+        ("Succeeded", Controller::Kruise) => {
+            let message = message.words(format!("; {} leaves it alone", controller.name()));
+            finding(message, "delete the pod: it is created again").with_command(delete_pod(pod))
+        }
+        _ => finding(message, "wait until the node is up again: the controller recreates the pod"),
+    })
 }
 
 /// Finds that the kubelet rejected the pod.
@@ -174,6 +201,9 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     let message = if cause.is_empty() { message } else { message.words(": ").value(cause) };
     let advice = match reason {
         "OutOfpods" => "raise maxPods in the kubelet configuration, or move pods to other nodes",
+        _ if reason.starts_with("OutOf") && cause.ends_with("capacity: 0") => {
+            "the node offers none of it at present: check the pod of its device plugin, which registers it with the kubelet"
+        }
         _ if reason.starts_with("OutOf") => {
             "the node has less free than the scheduler knew: free some, or look for pods that it does not count, such \
              as static pods"
@@ -182,9 +212,32 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
             "no action needed: labels or taints changed after the pod was bound, and a new pod is judged by them"
         }
         "NodeShutdown" => "wait until the node is up again",
+        "UnexpectedAdmissionError" if cause.contains("not enough cpus available") => {
+            "free exclusive cpus on the node (static CPU manager policy), or request fewer, or no whole number of them"
+        }
         "UnexpectedAdmissionError" => "check the device plugins on the node, and the kubelet log",
         "TopologyAffinityError" | "SMTAlignmentError" => "request cpus that fit the kubelet's topology policy",
-        "AppArmor" | "SysctlForbidden" => "allow it in the kubelet configuration, or remove it from the template",
+        "AppArmor" if cause.contains("not enabled on the host") => {
+            "remove the AppArmor profile from the template, or exclude nodes without AppArmor with a nodeSelector"
+        }
+        "AppArmor" => "install the profile on the node, or correct it in the template",
+        "SysctlForbidden" => {
+            "allow it in the kubelet configuration (allowedUnsafeSysctls), or remove it from the template"
+        }
+        "NodePorts" => {
+            "free the host port on the node, or change it in the template: a pod that the scheduler does not count has it, such as a \
+             static pod"
+        }
+        "PodOSNotSupported" | "PodOSSelectorNodeLabelDoesNotMatch" => {
+            "make os.name and nodeSelector kubernetes.io/os of the template agree with the nodes that it is for"
+        }
+        "PodFeatureUnsupported"
+        | "PodLevelResourcesNotSupported"
+        | "InitContainerRestartPolicyForbidden"
+        | "SupplementalGroupsPolicyNotSupported" => {
+            "remove from the template what this kubelet or its container runtime does not support, or upgrade them on the node"
+        }
+        "VolumeAttachmentLimitExceeded" => "detach volumes from the node: it has as many of the driver as it may have",
         _ => "check the kubelet log on the node",
     };
     let origin = match () {
@@ -196,7 +249,7 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
 }
 
 /// Finds a pod that has failed or succeeded and was not deleted yet.
-fn failed_pod_backoff(subject: &Subject, pod: &Pod) -> Finding {
+fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Finding {
     if pod.status.phase == "Succeeded" {
         let message = "the pod has succeeded; the controller deletes and recreates it";
         let advice = "use containers that keep running";
@@ -206,12 +259,20 @@ fn failed_pod_backoff(subject: &Subject, pod: &Pod) -> Finding {
     if let Some(end) = containers::last_end(pod) {
         message = message.words(" (").value(end).words(")");
     } else if !pod.status.reason.is_empty() {
-        message = message.words(" (").value(&pod.status.reason).words(")");
+        message = message.words(" (").value(&pod.status.reason);
+        if !pod.status.message.trim().is_empty() {
+            message = message.words(": ").value(pod.status.message.trim());
+        }
+        message = message.words(")");
     }
     if let Some(at) = failed_at(pod) {
         message = message.words(" ").age(seconds_between(at, subject.index.now())).words(" ago");
     }
     let message = message.words("; the controller waits up to 15m before it recreates it");
+    if let Some((node, single)) = node.and_then(|node| Some((node, single_pod_node(node)?))) {
+        return Finding::new(ReasonCode::FailedPodBackoff, message, single.advice(node))
+            .with_command(edit(subject.daemon_set));
+    }
     let advice = "fix the cause; to retry now, delete the failed pod";
     Finding::new(ReasonCode::FailedPodBackoff, message, advice).with_command(delete_pod(pod))
 }
@@ -281,15 +342,19 @@ mod tests {
             assert_eq!(rejected.code, ReasonCode::KubeletRejected, "{reason}");
             rejected.fix.advice
         };
-        let causes: [&[&str]; 8] = [
+        let causes: [&[&str]; 12] = [
             &["OutOfpods"],
             &["OutOfcpu", "OutOfmemory"],
             &["NodeAffinity", "TaintToleration"],
             &["NodeShutdown"],
             &["UnexpectedAdmissionError"],
             &["TopologyAffinityError", "SMTAlignmentError"],
-            &["AppArmor", "SysctlForbidden"],
+            &["AppArmor"],
+            &["SysctlForbidden"],
             &["NodePorts"],
+            &["PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"],
+            &["PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SupplementalGroupsPolicyNotSupported"],
+            &["VolumeAttachmentLimitExceeded"],
         ];
         let advice: Vec<BTreeSet<String>> = causes.iter().map(|reasons| reasons.iter().map(advice).collect()).collect();
         assert!(advice.iter().all(|same| same.len() == 1), "{advice:?}");

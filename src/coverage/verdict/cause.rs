@@ -59,7 +59,7 @@ const OF_NODES: &[Cause] = &[
     cause(
         Mends::Node,
         &["too many open files", "resource temporarily unavailable", "cannot allocate memory"],
-        "check the limits of the node: it is out of memory, process IDs or open files",
+        "raise the limits of the node: it is out of memory, process IDs, open files or inotify instances (fs.inotify.max_user_instances)",
     ),
 ];
 

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::creation_errors::{creation_failed, start_failed};
+use super::cause::{Cause, Mends, cause};
+use super::creation_errors::{creation_failed, start_failed, start_has_failed};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_node, describe_pod, edit, logs};
 use super::images::image_pull_failed;
@@ -295,13 +296,35 @@ fn crash_looping(
     // With all containers, the kubelet removes their logs.
     let is_last = status.state.terminated.is_some() || restarts_all;
     let command = if is_last { logs } else { logs.switch("--previous") };
+    let told = end.and_then(|end| Cause::of(LAST_WORDS, &end.message)).map(|cause| cause.advice.to_owned());
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
-        true => ("its command must not end: check command and args, and read the log".to_owned(), command),
-        false => ("read the log".to_owned(), command),
+        true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
+        false => match told {
+            Some(told) => (told, None),
+            None => ("read the log".to_owned(), Some(command)),
+        },
     };
-    Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice).with_command(command)
+    let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
+    match command {
+        Some(command) => finding.with_command(command),
+        None => finding,
+    }
 }
+
+/// What programs say at their end that is not about themselves: errors of Go's network and of client-go.
+const LAST_WORDS: &[Cause] = &[
+    cause(
+        Mends::Node,
+        &["address already in use"],
+        "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
+    ),
+    cause(
+        Mends::Cluster,
+        &["is forbidden: user \"system:serviceaccount:"],
+        "give the service account a role that allows what the message says",
+    ),
+];
 
 fn is_backing_off(status: &ContainerStatus) -> bool {
     status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff")
@@ -340,6 +363,13 @@ pub fn silent_crash(pod: &Pod, now: Timestamp) -> Option<(&str, bool)> {
 
 /// Returns the last line of a termination message, which may be the end of the log.
 fn last_words(end: &ContainerStateTerminated) -> Option<String> {
+    // A runtime wraps the cause in where it occurred, so that its end tells.
+    if start_has_failed(&end.reason) {
+        let line = end.message.trim();
+        let tails = line.match_indices(": ").map(|(at, _)| &line[at + 2..]);
+        let tail = std::iter::once(line).chain(tails).find(|tail| tail.chars().count() <= LONGEST_MESSAGE);
+        return tail.map(str::to_owned).or_else(|| last_line(line)).filter(|tail| !tail.is_empty());
+    }
     last_line(&end.message)
 }
 

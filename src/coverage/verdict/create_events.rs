@@ -9,6 +9,7 @@ use super::sentence::Sentence;
 use crate::facts::Facts;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
 use crate::model::snapshot::Snapshot;
 use crate::report::age::seconds_between;
 use crate::report::history::Subcommand;
@@ -61,9 +62,17 @@ pub(crate) fn creation_refusal(facts: &Facts<'_>) -> Option<Finding> {
 /// Returns whether the API server refuses a pod with a message for the reason for which it refuses those of the controller.
 pub(crate) fn is_refused_like_controller(facts: &Facts<'_>, message: &str) -> bool {
     let Facts { index, daemon_set, .. } = *facts;
-    let events = index.events_about("DaemonSet", &daemon_set.metadata);
-    let newest = events.iter().find(|event| event.reason == "FailedCreate");
-    newest.is_some_and(|newest| have_same_cause(index.snapshot, daemon_set, &newest.message, message))
+    newest_refusal(facts).is_some_and(|newest| have_same_cause(index.snapshot, daemon_set, &newest.message, message))
+}
+
+/// Returns whether the API server refuses the controller pods because of a quota that has room again once one like them is deleted.
+pub(crate) fn is_refused_within_quota(facts: &Facts<'_>) -> bool {
+    newest_refusal(facts).is_some_and(|newest| create_failure::is_within_quota(&newest.message))
+}
+
+fn newest_refusal<'a>(facts: &Facts<'a>) -> Option<&'a Event> {
+    let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
+    events.into_iter().find(|event| event.reason == "FailedCreate")
 }
 
 /// Returns what a message means with which the API server refuses a pod of a DaemonSet.

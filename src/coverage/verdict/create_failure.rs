@@ -3,6 +3,8 @@
 //! [`REFUSALS`] is the list of those that are known, with where upstream writes them: Kubernetes 1.37.2, and OpenShift. Whose
 //! words a message is decides what helps: the template is to be corrected only if the message is about a field that it has.
 
+use std::collections::BTreeMap;
+
 use super::admission::service_account;
 use super::finding::{Finding, edit};
 use super::limit_range;
@@ -214,6 +216,25 @@ pub fn exceeds_quota(message: &str) -> bool {
     message.contains(EXCEEDED_QUOTA)
 }
 
+/// Returns whether a quota that refused a pod was not overdrawn: a pod that is deleted gives back as much as one like it takes.
+pub fn is_within_quota(message: &str) -> bool {
+    let numbers = || {
+        let (used, limited) = message.split_once(", used: ")?.1.split_once(", limited: ")?;
+        let limits: BTreeMap<String, Quantity> = amounts(limited).into_iter().collect();
+        let is_within = |(resource, used): &(String, Quantity)| {
+            limits.get(resource).is_some_and(|limit| used.nanos() <= limit.nanos())
+        };
+        Some(amounts(used).iter().all(is_within))
+    };
+    exceeds_quota(message) && numbers().unwrap_or(false)
+}
+
+/// Reads a list such as `pods=1,requests.cpu=3`.
+fn amounts(text: &str) -> Vec<(String, Quantity)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(resource, amount)| (resource.to_owned(), Quantity::new(amount))).collect()
+}
+
 /// Finds a resource quota.
 fn quota(refused: Refused<'_>) -> Option<Finding> {
     let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(refused.namespace());
@@ -262,10 +283,6 @@ fn quota(refused: Refused<'_>) -> Option<Finding> {
 
 /// Returns what helps with a quota that is used up: to free some of it does not if one pod requests more than all of it.
 fn quota_advice(refused: Refused<'_>, requested: &str, limited: &str) -> String {
-    let amounts = |text: &str| -> Vec<(String, Quantity)> {
-        let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-        pairs.map(|(resource, amount)| (resource.to_owned(), Quantity::new(amount))).collect()
-    };
     let (requested, limited) = (amounts(requested), amounts(limited));
     let limit =
         |resource: &str| limited.iter().find(|(known, _)| known == resource).and_then(|(_, amount)| amount.nanos());
@@ -315,7 +332,7 @@ fn pod_security_denied(refused: Refused<'_>) -> Option<Finding> {
     };
     Some(if let Some(needed) = needed {
         let advice = format!(
-            "this needs pod security level {needed}, and no securityContext makes up for it: ask the owner of namespace \
+            "this needs pod security level {needed}, and no securityContext setting can avoid that: ask the owner of namespace \
              {namespace} to label it pod-security.kubernetes.io/enforce={needed}, or move the DaemonSet to a namespace \
              with that label; to list those"
         );
@@ -420,14 +437,25 @@ fn security_context_constraint(refused: Refused<'_>) -> Option<Finding> {
     let Refused { daemon_set, message, .. } = refused;
     let (_, attempts) = message.split_once("security context constraint")?;
     let attempts = attempts.trim_start_matches([':', ' ', '[']).trim_end_matches(']');
+    // Before OpenShift 4.6, there were only blanks between them.
+    let attempts = attempts.replace(" provider ", ", provider ").replace(" spec.", ", spec.").replace(",,", ",");
     let (mut unusable, mut forbidden) = (Vec::new(), Vec::new());
     for attempt in attempts.split(", ") {
         match attempt.strip_prefix("provider \"").and_then(|rest| rest.split_once('"')) {
             Some((name, rest)) if rest.contains("not usable by") => unusable.push(name),
-            _ => forbidden.extend(attempt.rsplit_once(": ").map(|(_, why)| why).filter(|why| why.contains(' '))),
+            _ => {
+                // `Invalid value: "SYS_ADMIN": capability may not be added`: the value is a part of it.
+                let why = attempt.rsplit_once(": ").filter(|(_, why)| why.contains(' '));
+                forbidden.extend(why.map(|(before, why)| match before.rsplit_once("Invalid value: \"") {
+                    Some((_, value)) if why.starts_with("capability") => {
+                        format!("{why}: {}", value.trim_end_matches('"'))
+                    }
+                    _ => why.to_owned(),
+                }));
+            }
         }
     }
-    forbidden.sort_unstable();
+    forbidden.sort();
     forbidden.dedup();
     let account = service_account(daemon_set);
     let namespace = refused.namespace();
@@ -439,7 +467,8 @@ fn security_context_constraint(refused: Refused<'_>) -> Option<Finding> {
         ),
     };
     let allows = |(name, words): &&(&str, &[&str])| {
-        unusable.contains(name) && forbidden.iter().all(|why| words.iter().any(|words| why.contains(words)))
+        (unusable.is_empty() || unusable.contains(name))
+            && forbidden.iter().all(|why| words.iter().any(|words| why.contains(words)))
     };
     let advice = "the template may be right; an administrator has to grant the account a constraint that allows this";
     let finding = Finding::new(ReasonCode::SecurityConstraintDenied, message, advice);
@@ -466,7 +495,7 @@ fn pod_security_policy(refused: Refused<'_>) -> Option<Finding> {
 fn namespace_terminating(refused: Refused<'_>) -> Option<Finding> {
     let namespace = refused.namespace();
     let message = format!("namespace {namespace} is being deleted, so no pod is created in it");
-    let advice = "the template is right; see what keeps the namespace: its conditions name it";
+    let advice = "the template is right; find what blocks the deletion: the conditions of the namespace name it";
     let finding = Finding::new(ReasonCode::NamespaceTerminating, message, advice);
     Some(finding.with_command(get_namespace(refused)).refused_by(Refuser::Namespace(namespace.to_owned())))
 }
@@ -514,8 +543,8 @@ fn invalid(refused: Refused<'_>) -> Finding {
         problem => problem.trim_start_matches('[').split_once(": "),
     };
     let Some((path, error)) = fields() else {
-        let advice = "these are the words of an admission plugin of the API server that is not known here; the template may be \
-                      right: ask who runs the API server what demands this";
+        let advice = "an admission plugin of the API server that is not known here refuses the pod; the template may be right: ask the \
+                      administrator of the cluster which plugin demands this";
         return rejected(refused, advice);
     };
     if is_in_template(refused.daemon_set, path, error) {
@@ -637,7 +666,8 @@ mod tests {
             ("Post \"https://10.0.0.1:443/api/v1/namespaces/default/pods\": dial tcp 10.0.0.1:443: connect: connection refused".into(), R::ApiServerFailing, "wait", ""),
             (unavailable("no endpoints available for service \"hook\""), R::WebhookUnavailable, "no pod behind it is ready", "kubectl get endpointslices -o yaml -n ops -l 'kubernetes.io/service-name=hook'"),
             (unavailable("service \"hook\" not found"), R::WebhookUnavailable, "left behind", lists),
-            (unavailable("x509: certificate has expired or is not yet valid"), R::WebhookUnavailable, "caBundle", lists),
+            (unavailable("x509: certificate has expired or is not yet valid"), R::WebhookUnavailable, "has expired", lists),
+            (unavailable("x509: certificate signed by unknown authority"), R::WebhookUnavailable, "caBundle", lists),
             (unavailable("context deadline exceeded"), R::WebhookUnavailable, "in time", lists),
             (unavailable("EOF"), R::WebhookUnavailable, "restore the service", lists),
             ("Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: the server could not find the requested resource".into(), R::WebhookUnavailable, "status 404", lists),

@@ -4,9 +4,10 @@ use super::cause::{Cause, Mends, cause};
 use super::containers::Role;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, edit};
-use super::images::other_platform;
+use super::images::{other_platform, template_of};
 use super::sentence::Sentence;
 use crate::model::pod::{Container, ContainerStatus, Pod};
+use crate::model::snapshot::PodsComplete;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
@@ -78,7 +79,12 @@ const CAUSES: &[Cause] = &[
     cause(
         Mends::Template,
         &["read-only file system"],
-        "mount a volume at the path: the file system that it is on is read-only",
+        "mount at a path that exists or can be created: the file system that the container has there is read-only",
+    ),
+    cause(
+        Mends::Template,
+        &["empty localhost apparmor profile"],
+        "set localhostProfile in the securityContext, or another type: the name of the profile is empty",
     ),
     cause(
         Mends::Host,
@@ -97,8 +103,13 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Host,
-        &["gathering device information", "no such device", "not a device node"],
-        "check why the node does not have the device, or exclude such nodes with a nodeSelector",
+        &["gathering device information", "no such device", "not a device node", "lstat /dev/", "stat /dev/"],
+        "check why the node does not have the device, or exclude these nodes with a nodeSelector",
+    ),
+    cause(
+        Mends::Node,
+        &["is already in use by container"],
+        "remove the container that the runtime of the node has left behind: `crictl ps -a` there shows it",
     ),
     cause(
         Mends::Node,
@@ -140,52 +151,103 @@ pub fn creation_failed(
     let (origin, (advice, command)) = match Missing::of(said) {
         Some(missing) => {
             let show = missing.show(&subject.daemon_set.metadata.namespace);
-            (Origin::Template(missing.part()), (missing.advice(), show))
+            (missing.origin(), (missing.advice(), Some(show)))
+        }
+        None if host_path_source(subject, pod, said).is_some() => {
+            let (volume, advice) = host_path_source(subject, pod, said).unwrap_or_default();
+            (Origin::Template(TemplatePart::Volume(volume)), (advice, Some(edit(subject.daemon_set))))
         }
         None => {
             let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
             let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
                 // The same template runs on other nodes.
-                Mends::Host if runs_elsewhere(subject, pod) > 0 => Origin::Node,
+                Mends::Host if same_elsewhere(subject, pod).next().is_some() => Origin::Node,
                 mends => mends.origin(TemplatePart::Anything),
             };
             (origin, remedy(subject, pod, said, cause))
         }
     };
     let finding = Finding::new(ReasonCode::ContainerConfigError, message.apart(&advice), advice);
-    Some(finding.with_origin(origin).with_command(command))
+    let finding = finding.with_origin(origin);
+    Some(match command {
+        Some(command) => finding.with_command(command),
+        None => finding,
+    })
 }
 
 /// Returns what to do about a container that the runtime could not start, by the message of its end; `None` if it has run.
-pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> Option<(String, Command)> {
+pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> Option<(String, Option<Command>)> {
     let cause = Cause::of(CAUSES, said);
-    match reason {
-        "StartError" | "ContainerCannotRun" => Some(remedy(subject, pod, said, cause)),
+    match start_has_failed(reason) {
+        true => Some(remedy(subject, pod, said, cause)),
         // A shell says it of the program that it was to become.
-        _ => cause.filter(|_| said.contains("exec format error")).map(|cause| remedy(subject, pod, said, Some(cause))),
+        false => {
+            cause.filter(|_| said.contains("exec format error")).map(|cause| remedy(subject, pod, said, Some(cause)))
+        }
     }
 }
 
-fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (String, Command) {
-    let edit = || edit(subject.daemon_set);
-    let describe_node = || Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
+/// Returns whether a container has ended for this reason because the runtime could not start it.
+pub fn start_has_failed(reason: &str) -> bool {
+    matches!(reason, "StartError" | "ContainerCannotRun")
+}
+
+fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (String, Option<Command>) {
+    let edit = || Some(edit(subject.daemon_set));
     let Some(cause) = cause else {
-        return match runs_elsewhere(subject, pod) {
-            0 => ("read the message, and correct in the template what it names".to_owned(), edit()),
-            nodes => {
-                let nodes = if nodes == 1 { "another node".to_owned() } else { format!("{nodes} other nodes") };
-                (format!("compare the node with others: the same pod runs on {nodes}"), describe_node())
-            }
+        let describe_node = Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
+        let nodes = match same_elsewhere(subject, pod).count() {
+            0 if subject.index.snapshot.pods_complete == PodsComplete::Everywhere => None,
+            // The pods of other nodes were not read.
+            0 => Some("others".to_owned()).filter(|_| subject.daemon_set.status.number_ready > 0),
+            nodes => Some(format!("others: the same pod runs on {}", other_nodes(nodes))),
+        };
+        return match nodes {
+            None => ("read the message, and correct in the template what it names".to_owned(), edit()),
+            Some(nodes) => (format!("compare the node with {nodes}"), Some(describe_node)),
         };
     };
     match cause.mends {
         Mends::Placement => (other_platform(subject, pod), edit()),
         Mends::Template | Mends::Object => (cause.advice.to_owned(), edit()),
-        Mends::Node | Mends::Host | Mends::Cluster if cause.advice == SHARE_MOUNT => {
-            (shared_mount(said), describe_node())
-        }
-        Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), describe_node()),
+        Mends::Node | Mends::Host | Mends::Cluster if cause.advice == SHARE_MOUNT => (shared_mount(said), None),
+        Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), None),
     }
+}
+
+/// Returns the hostPath volume whose path on the node a runtime cannot use, and what to do about it. containerd and CRI-O look whether
+/// the path is there, and else make it (`WithMounts`, containerd pkg/cri/opts, and `addOCIBindMounts`, CRI-O
+/// server/container_create_linux.go).
+fn host_path_source(subject: &Subject, pod: &Pod, said: &str) -> Option<(String, String)> {
+    let words = [
+        "failed to stat \"",
+        "failed to mkdir \"",
+        "creating mount source path '",
+        "mkdir ",
+        "failed to resolve symlink \"",
+    ];
+    let path = words.into_iter().find_map(|words| {
+        let (_, rest) = said.split_once(words)?;
+        rest.split(['"', '\'', ':', ' ']).next().filter(|path| path.starts_with('/'))
+    })?;
+    let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array()?;
+    let of_volume = |volume: &&serde_json::Value| {
+        let source = volume["hostPath"]["path"].as_str().map(|source| source.trim_end_matches('/'));
+        source.is_some_and(|source| !source.is_empty() && (source == path || source.starts_with(&format!("{path}/"))))
+    };
+    let volume = volumes.iter().find(of_volume)?;
+    let source = volume["hostPath"]["path"].as_str()?;
+    let why = [
+        ("read-only file system", "cannot be created on these nodes, whose file system is read-only there"),
+        ("not a directory", "is not a directory on these nodes, or lies in a file"),
+        ("permission denied", "is not accessible on these nodes"),
+        ("no such file or directory", "does not exist on these nodes"),
+    ];
+    let why =
+        why.into_iter().find(|(words, _)| said.contains(words)).map_or("cannot be used on these nodes", |(_, why)| why);
+    let advice =
+        format!("use another path in the hostPath volume, or exclude these nodes with a nodeSelector: {source} {why}");
+    Some((volume["name"].as_str()?.to_owned(), advice))
 }
 
 /// Returns what a mount with `mountPropagation` needs on the node (`ensureShared`, containerd pkg/cri/opts, and CRI-O,
@@ -195,13 +257,18 @@ fn shared_mount(said: &str) -> String {
     let is_plain = |path: &&str| path.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'));
     let mount = quoted("is mounted on").filter(|path| path.starts_with('/')).filter(is_plain).unwrap_or("/");
     format!(
-        "on such nodes, run `mount --make-rshared {mount}`, or set MountFlags=shared in the systemd unit of the container runtime"
+        "on these nodes, run `mount --make-rshared {mount}`, or set MountFlags=shared in the systemd unit of the container runtime"
     )
 }
 
-/// Returns on how many other nodes a pod with the same containers runs.
-fn runs_elsewhere(subject: &Subject, pod: &Pod) -> usize {
-    subject.pods().filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers).count()
+/// Returns the ready pods of other nodes that have the same containers, as far as pods were read.
+pub fn same_elsewhere<'s, 'a>(subject: &'s Subject<'_, 'a>, pod: &'s Pod) -> impl Iterator<Item = &'a Pod> + 's {
+    subject.pods().filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers)
+}
+
+/// Writes a number of other nodes.
+pub fn other_nodes(nodes: usize) -> String {
+    if nodes == 1 { "another node".to_owned() } else { format!("{nodes} other nodes") }
 }
 
 /// A ConfigMap or Secret that does not exist, or a key that it does not have.
@@ -236,15 +303,31 @@ impl<'m> Missing<'m> {
         Missing { kind, name, key: Some(key) }
     }
 
-    /// Returns the part of the template that needs it.
-    pub fn part(&self) -> TemplatePart {
+    /// Returns where it comes from that it is missing: no template names what controllers add to every namespace.
+    pub fn origin(&self) -> Origin {
+        if self.publisher().is_some() {
+            return Origin::ControlPlane;
+        }
         let kind = if self.kind == "secret" { "Secret" } else { "ConfigMap" };
-        TemplatePart::Object { kind, name: self.name.to_owned(), key: self.key.map(str::to_owned) }
+        Origin::Template(TemplatePart::Object { kind, name: self.name.to_owned(), key: self.key.map(str::to_owned) })
+    }
+
+    /// Returns who makes the object in every namespace: pkg/controller/certificates/rootcacertpublisher/publisher.go, release 1.37.2, and
+    /// the service CA operator of OpenShift.
+    fn publisher(&self) -> Option<&'static str> {
+        match (self.kind, self.name) {
+            ("configmap", "kube-root-ca.crt") => Some("kube-controller-manager"),
+            ("configmap", "openshift-service-ca.crt") => Some("the service CA operator of OpenShift"),
+            _ => None,
+        }
     }
 
     /// Returns what to do.
     pub fn advice(&self) -> String {
         let Missing { kind, name, key } = self;
+        if let Some(publisher) = self.publisher() {
+            return format!("wait: {publisher} creates it in each namespace; if it does not, check that, and its log");
+        }
         match key {
             Some(key) => format!("add key {key} to {kind} {name}, or correct the key in the template"),
             None => format!("create {kind} {name}, or correct its name in the template"),

@@ -118,7 +118,8 @@ pub fn namespace_terminating(facts: &Facts<'_>) -> Option<Finding> {
     let name = &namespace.metadata.name;
     let mut message = Sentence::from(format!("namespace {name} is being deleted"));
     if let Some(since) = namespace.metadata.deleted_at() {
-        message = message.words(" since ").age(seconds_between(since, facts.now()));
+        message = Sentence::from(format!("namespace {name} has been terminating for "))
+            .age(seconds_between(since, facts.now()));
     }
     message = message.words(": no pod is created in it");
     let terminating = facts.pods().filter(|pod| pod.metadata.is_terminating());
@@ -132,9 +133,9 @@ pub fn namespace_terminating(facts: &Facts<'_>) -> Option<Finding> {
     let said = namespace.status.conditions.iter().filter(|condition| condition.status == "True");
     let holds: Vec<String> = said.map(|condition| condition.message.clone()).chain(of_pods).collect();
     if !holds.is_empty() {
-        message = message.words(format!("; what holds it: {}", holds.join("; ")));
+        message = message.words(format!("; blocked by: {}", holds.join("; ")));
     }
-    let advice = "the template is right; find what keeps the namespace: its conditions name it";
+    let advice = "the template is right; find what blocks the deletion: the conditions of the namespace name it";
     let get = Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(name);
     Some(Finding::new(ReasonCode::NamespaceTerminating, message, advice).with_command(get))
 }

@@ -594,6 +594,12 @@ fn taint_advice(taint: &Taint) -> String {
         }
         "node.cloudprovider.kubernetes.io/shutdown" => "start the machine, or remove it".to_owned(),
         "karpenter.sh/unregistered" => "wait for the node to register".to_owned(),
+        "node.cluster.x-k8s.io/uninitialized" => {
+            "wait for Cluster API to initialize the node; if it does not, check its controllers in the management cluster".to_owned()
+        }
+        key if key.starts_with("startup-taint.cluster-autoscaler.kubernetes.io/") => {
+            "wait for what the node starts with to remove the taint; if it stays, see why that is not ready there".to_owned()
+        }
         _ => format!("if the node should run these pods, add to the template's tolerations: {}", toleration_for(taint)),
     }
 }

@@ -287,7 +287,7 @@ impl SinglePodNode {
     /// Returns how to exclude such nodes.
     pub fn advice(&self, node: &Node) -> Sentence {
         let exclude = match &self.excludes {
-            Some(excludes) => Sentence::from(format!("exclude such nodes with a node affinity ({excludes})")),
+            Some(excludes) => Sentence::from(format!("exclude these nodes with a node affinity ({excludes})")),
             None => {
                 Sentence::from("exclude nodes such as ").example(&node.metadata.name).words(" with a node affinity")
             }

@@ -4,17 +4,20 @@ use std::collections::BTreeSet;
 
 use super::cause::{Cause, Mends, cause};
 use super::containers::Role;
+use super::creation_errors::{other_nodes, same_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, TemplatePart, describe_pod, edit};
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::template::Template;
-use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
 /// The advice for a registry that asks for credentials.
 const ADD_CREDENTIALS: &str = "add imagePullSecrets with credentials for the registry";
+
+/// The advice for a registry that does not tell whether it has the image.
+const NAME_OR_CREDENTIALS: &str = "correct the name of the image; if its repository is private, add imagePullSecrets with credentials for the registry";
 
 /// What failed pulls say.
 ///
@@ -110,7 +113,7 @@ const CAUSES: &[Cause] = &[
     cause(
         Mends::Cluster,
         &["toomanyrequests", "too many requests", "rate limit", "status code 429"],
-        "wait until the rate limit of the registry resets; to stay below it, pull through a mirror",
+        "wait until the rate limit of the registry resets; to stay below it, pull through a mirror, or as a user with a higher limit",
     ),
     cause(
         Mends::Cluster,
@@ -135,11 +138,7 @@ const CAUSES: &[Cause] = &[
         ],
         "check that the registry is up, and that the node reaches it: routes, firewall, proxy",
     ),
-    cause(
-        Mends::Template,
-        &["repository does not exist or may require"],
-        "correct the name of the image; if its repository is private, add imagePullSecrets with credentials for the registry",
-    ),
+    cause(Mends::Template, &["repository does not exist or may require"], NAME_OR_CREDENTIALS),
     cause(
         Mends::Template,
         &[
@@ -214,8 +213,16 @@ pub fn image_pull_failed(
     let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
     let advice = match cause {
         Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
-        Some(cause) if cause.advice == ADD_CREDENTIALS => {
-            missing_pull_secrets(events).unwrap_or(cause.advice.to_owned())
+        Some(cause) if [ADD_CREDENTIALS, NAME_OR_CREDENTIALS].contains(&cause.advice) => {
+            let nodes = same_elsewhere(subject, pod).count();
+            missing_pull_secrets(events).unwrap_or_else(|| match nodes {
+                0 => cause.advice.to_owned(),
+                _ => format!(
+                    "check the credentials of this node, such as those of its instance role or credential provider: the same image \
+                     runs on {}; or {ADD_CREDENTIALS}",
+                    other_nodes(nodes)
+                ),
+            })
         }
         Some(cause) => cause.advice.to_owned(),
         None if said.is_empty() => "look at the events of the pod".to_owned(),
@@ -227,10 +234,8 @@ pub fn image_pull_failed(
     let finding = |message: Sentence, advice: String| {
         Finding::new(ReasonCode::ImagePullFailed, message.apart(&advice), advice).with_origin(origin.clone())
     };
-    let node = Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
     Some(match cause.map(|cause| cause.mends) {
-        Some(Mends::Node | Mends::Host) => finding(message, advice).with_command(node),
-        Some(Mends::Cluster) => finding(message, advice),
+        Some(Mends::Node | Mends::Host | Mends::Cluster) => finding(message, advice),
         mends => {
             let message = match image_of_revision(subject, image) {
                 Some(revision) => message.words(format!("; revision {revision} changed the image")),
@@ -289,36 +294,51 @@ fn names(message: &str, image: &str) -> bool {
             .any(|(at, _)| !message[..at].ends_with(is_part) && !message[at + image.len()..].starts_with(is_part))
 }
 
-/// Returns what to do about an image that has no build for the platform of a node, or whose programs are not for it.
+/// Returns what to do about an image that has no build for the platform of a node, or whose programs are not for it. Windows runs only
+/// images of its own build, which the kubelet has as a label.
 pub fn other_platform(subject: &Subject, pod: &Pod) -> String {
+    const KEYS: [&str; 3] = ["kubernetes.io/os", "kubernetes.io/arch", "node.kubernetes.io/windows-build"];
     let label = |node: &str, key: &str| subject.index.node(node)?.metadata.labels.get(key).cloned();
     let works_on = |key: &str| -> BTreeSet<String> {
-        let working = subject.pods().filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers);
-        working.filter_map(|pod| label(&pod.spec.node_name, key)).collect()
+        same_elsewhere(subject, pod).filter_map(|pod| label(&pod.spec.node_name, key)).collect()
     };
-    let (os, arch) = ("kubernetes.io/os", "kubernetes.io/arch");
-    let here = [os, arch].map(|key| label(&pod.spec.node_name, key));
-    let platform = here.iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/");
-    for (key, here) in [os, arch].into_iter().zip(here) {
+    let here = KEYS.map(|key| label(&pod.spec.node_name, key));
+    let [os, _, build] = &here;
+    let platform = here[..2].iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/");
+    let this = |key: &str| match (key == KEYS[2], build) {
+        (true, Some(build)) => format!("Windows {build}"),
+        _ => platform.clone(),
+    };
+    for (key, here) in KEYS.into_iter().zip(&here) {
         let others: Vec<String> = works_on(key).into_iter().collect();
         if let ([other], true) = (others.as_slice(), here.as_ref().is_some_and(|here| !others.contains(here))) {
+            let this = this(key);
             return format!(
-                "the image is not for {platform}: add nodeSelector {key}: {other} to the template, or build it for {platform}"
+                "the image is not for {this}: add nodeSelector {key}: {other} to the template, or build it for {this}"
             );
         }
     }
+    let [of_os, of_arch, of_build] = KEYS;
+    let is_windows = |os: &Option<String>| os.as_deref() == Some("windows");
+    let selected = pod.spec.node_selector.get(of_os).cloned();
+    if is_windows(os) && (is_windows(&selected) || works_on(of_os).contains("windows")) {
+        let this = this(of_build);
+        return format!(
+            "the image is not for this version of Windows ({this}): exclude these nodes by {of_build}, or build it for several versions"
+        );
+    }
     match platform.as_str() {
         "" => format!(
-            "the image is not for the platform of the node: exclude such nodes by {os} or {arch}, or build it for them"
+            "the image is not for the platform of the node: exclude these nodes by {of_os} or {of_arch}, or build it for them"
         ),
-        _ if platform.starts_with("windows") => {
+        _ if is_windows(os) => {
             format!(
-                "the image is not for {platform}: add nodeSelector {os}: linux to the template, or build it for {platform}"
+                "the image is not for {platform}: add nodeSelector {of_os}: linux to the template, or build it for {platform}"
             )
         }
-        _ => {
-            format!("the image is not for {platform}: exclude such nodes by {os} or {arch}, or build it for {platform}")
-        }
+        _ => format!(
+            "the image is not for {platform}: exclude these nodes by {of_os} or {of_arch}, or build it for {platform}"
+        ),
     }
 }
 

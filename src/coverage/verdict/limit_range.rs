@@ -60,48 +60,37 @@ fn containers<'a>(refused: Refused<'a>) -> impl Iterator<Item = &'a Container> {
 /// plugin/pkg/admission/limitranger/admission.go, release 1.37.2: several are in brackets.
 pub(super) fn violated(refused: Refused<'_>) -> Option<Finding> {
     let violations = refused.message.trim_start_matches('[').trim_end_matches(']');
-    let demand = Demand::of(violations)?;
+    let demands: Vec<(Demand<'_>, &str)> =
+        each(violations).into_iter().filter_map(|violation| Some((Demand::of(violation)?, violation))).collect();
+    let (demand, _) = demands.first()?;
     let namespace = refused.namespace();
     let range = range_with(refused, |item| item.type_ == demand.type_ && demand.is_of(item));
     let who = match range {
         Some(range) => format!("limitrange {namespace}/{}", range.metadata.name),
         None => format!("a LimitRange of namespace {namespace}"),
     };
-    let Demand { resource, .. } = demand;
-    let has_limit = containers(refused).any(|container| container.resources.limits.contains_key(resource));
-    let actual = violations.split_once(" is ").and_then(|(_, rest)| rest.split_once("but limit is "));
-    let limit = actual.map(|(_, limit)| Quantity::new(limit.split([',', ' ']).next().unwrap_or_default()));
-    let advice = match (&demand.bound, limit) {
-        (Bound::Max, Some(limit)) if !has_limit => match range_with_default(refused, resource, &limit) {
-            Some(range) => format!(
-                "the {resource} limit is not in the template: limitrange {} sets it by default; set one of at most {} in the \
-                 template, or lower the default",
-                range.metadata.name, demand.value
-            ),
-            None => format!("the {resource} limit is not in the template: set one of at most {} there", demand.value),
-        },
-        (Bound::Max, None) if violations.contains("No limit is specified") => {
-            format!("set a {resource} limit of at most {} for each container in the template", demand.value)
-        }
-        (Bound::Max, _) => {
-            format!("lower the {resource} of the {} to {}, or change the LimitRange", demand.what(), demand.value)
-        }
-        (Bound::Min, _) => format!(
-            "request at least {} of {resource} for the {}, or change the LimitRange",
-            demand.value,
-            demand.what()
-        ),
-        (Bound::Ratio, _) => format!(
-            "set request and limit of {resource} so that the limit is at most {} times the request, or change the LimitRange",
-            demand.value
-        ),
-    };
+    let advice: Vec<String> = demands.iter().map(|(demand, violation)| demand.advice(refused, violation)).collect();
+    let advice = format!("{}; or change the LimitRange", advice.join("; "));
     let finding = Finding::new(ReasonCode::LimitRangeViolation, format!("{who} denied the pod: {violations}"), advice);
     let finding = finding.with_command(describe(refused, range));
     Some(match range {
         Some(range) => finding.refused_by(Refuser::LimitRange(range.metadata.name.clone())),
         None => finding,
     })
+}
+
+/// Divides a list of violations: they have commas of their own.
+fn each(violations: &str) -> Vec<&str> {
+    let begins = |part: &str| {
+        part.starts_with("minimum ")
+            || part.starts_with("maximum ")
+            || part.contains(" max limit to request ratio per ")
+    };
+    let mut starts = vec![0];
+    let parts = violations.match_indices(", ").map(|(at, separator)| at + separator.len());
+    starts.extend(parts.filter(|at| begins(violations[*at..].split(',').next().unwrap_or_default())));
+    let ends = starts.iter().skip(1).map(|start| start - 2).chain([violations.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &violations[*start..end]).collect()
 }
 
 /// What a LimitRange bounds.
@@ -136,6 +125,32 @@ impl<'a> Demand<'a> {
         let (type_, rest) = rest.split_once(" is ")?;
         let value = rest.split([',', ' ']).next().unwrap_or(rest);
         Some(Demand { bound, resource, type_, value: value.trim_end_matches('.') })
+    }
+
+    /// Returns what the template needs for it.
+    fn advice(&self, refused: Refused<'_>, violation: &str) -> String {
+        let Demand { resource, value, .. } = self;
+        let has_limit = containers(refused).any(|container| container.resources.limits.contains_key(*resource));
+        let actual = violation.split_once("but limit is ").map(|(_, limit)| limit);
+        let limit = actual.map(|limit| Quantity::new(limit.split([',', ' ']).next().unwrap_or_default()));
+        match (&self.bound, limit) {
+            (Bound::Max, Some(limit)) if !has_limit => match range_with_default(refused, resource, &limit) {
+                Some(range) => format!(
+                    "the {resource} limit is not in the template: limitrange {} sets it by default; set one of at most {value} in the \
+                     template, or lower the default",
+                    range.metadata.name
+                ),
+                None => format!("the {resource} limit is not in the template: set one of at most {value} there"),
+            },
+            (Bound::Max, None) if violation.contains("No limit is specified") => {
+                format!("set a {resource} limit of at most {value} for each container in the template")
+            }
+            (Bound::Max, _) => format!("lower the {resource} of the {} to {value}", self.what()),
+            (Bound::Min, _) => format!("request at least {value} of {resource} for the {}", self.what()),
+            (Bound::Ratio, _) => {
+                format!("set request and limit of {resource} so that the limit is at most {value} times the request")
+            }
+        }
     }
 
     fn is_of(&self, item: &LimitRangeItem) -> bool {

@@ -255,16 +255,22 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
 fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     let revision = subject.revisions.of_pod(pod).filter(|revision| !revision.is_current);
     let Some(revision) = revision.filter(|_| subject.is_updated(pod) == Some(false)) else { return };
-    // Of the others, nobody knows whether they were left.
-    let is_left = subject.revisions.doubt(revision) == Some(Doubt::RolledBack);
-    if !is_left || subject.daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
-        return;
-    }
+    let is_by_hand = subject.daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     for finding in findings.iter_mut().filter(|finding| matches!(finding.origin, Origin::Template(_))) {
-        let still = format!("; the pod is still of revision {}, which was rolled back", revision.number());
+        let rolled_back = match subject.revisions.doubt(revision) {
+            Some(Doubt::RolledBack) => ", which was rolled back",
+            _ => "",
+        };
+        let still = format!("; the pod is still of revision {}{rolled_back}", revision.number());
         finding.message = std::mem::take(&mut finding.message).words(still);
-        finding.advice = "it is replaced only when it is deleted".into();
-        finding.command = Some(finding::delete_pod(pod));
+        (finding.advice, finding.command) = match is_by_hand {
+            true => ("it is replaced only when it is deleted".into(), Some(finding::delete_pod(pod))),
+            // As long as the controller fails to create pods, it does not get to the rolling update.
+            false if subject.still_refuses_pods() => {
+                ("it is replaced once the API server accepts new pods".into(), None)
+            }
+            false => ("wait: the controller replaces it".into(), None),
+        };
     }
 }
 

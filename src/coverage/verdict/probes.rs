@@ -51,8 +51,13 @@ pub fn killed(
         (is_killed || is_likely).then_some((kind, failure))
     })?;
     let timeout = probe(container, kind).map_or(1, |probe| probe.timeout_seconds.max(1));
+    let said = failure.map_or("", |failure| failure.message.as_str()).to_lowercase();
+    // `grpc_health_probe` has a timeout of its own for the connection: nothing listens.
+    let is_slow = ["timed out", "timeout", "deadline exceeded"].iter().any(|words| said.contains(words))
+        && !said.contains("failed to connect");
+    let within = if is_slow { format!(" (timeoutSeconds: {timeout})") } else { String::new() };
     let mut message = Sentence::from(format!(
-        "{} {} is killed by the kubelet because its {kind} probe fails (timeoutSeconds: {timeout})",
+        "{} {} is killed by the kubelet because its {kind} probe fails{within}",
         role.noun(),
         container.name
     ));
@@ -60,12 +65,10 @@ pub fn killed(
         message = message.words(": ").event(failure, subject.index.now());
     }
     let message = message.words("; restarts: ").number(i64::from(status.restart_count));
-    let said = failure.map_or("", |failure| failure.message.as_str()).to_lowercase();
-    let is_slow = ["timed out", "timeout", "deadline exceeded"].iter().any(|words| said.contains(words));
     let finding = |advice: String| Finding::new(ReasonCode::LivenessFailing, message.clone().apart(&advice), advice);
     Some(match (is_slow, kind) {
         (true, _) => finding(format!(
-            "raise timeoutSeconds of the {kind} probe, or give the container more cpu: it answers too late, of which its log says nothing"
+            "raise timeoutSeconds of the {kind} probe, or give the container more cpu: it answers too late, which its log does not show"
         ))
         .with_command(edit(subject.daemon_set)),
         (false, "startup") => finding(

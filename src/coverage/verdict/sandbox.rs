@@ -2,7 +2,8 @@
 
 use super::cause::{Cause, Mends, cause};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, TemplatePart};
+use super::finding::{Finding, TemplatePart, edit};
+use super::images::other_platform;
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::pod::Pod;
@@ -15,7 +16,7 @@ const CAUSES: &[Cause] = &[
     cause(
         Mends::Object,
         &["no runtime for … is configured", "failed to find runtime handler", "unknown runtime handler"],
-        "install the handler of the RuntimeClass in the container runtime of the node, or exclude such nodes by the scheduling \
+        "install the handler of the RuntimeClass in the container runtime of the node, or exclude these nodes by the scheduling \
          section of the RuntimeClass",
     ),
     cause(
@@ -47,6 +48,23 @@ const CAUSES: &[Cause] = &[
         Mends::Host,
         &["failed to find plugin"],
         "install the CNI plugin on the node: its binary is not in the directory of the container runtime",
+    ),
+    cause(
+        Mends::Host,
+        &["seccomp", "apparmor"],
+        "install the profile on the node, or correct it in the securityContext",
+    ),
+    cause(Mends::Placement, &["network host not found"], ""),
+    cause(
+        Mends::Node,
+        &[
+            "https://[… dial tcp",
+            "https://1… dial tcp",
+            "getting clusterinformation… dial tcp",
+            "/api/v1/… dial tcp",
+            "/apis/… dial tcp",
+        ],
+        "check kube-proxy and the routes of the node: its network plugin does not reach the service address of the API server",
     ),
     cause(
         Mends::Cluster,
@@ -91,22 +109,28 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     let event = events.iter().find(is_about)?;
     let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.index.now());
     let cause = Cause::of(CAUSES, &event.message);
-    let advice = cause.map_or("check the container runtime on the node, and its log", |cause| cause.advice);
+    let advice = match cause {
+        Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
+        Some(cause) => cause.advice.to_owned(),
+        None => "check the container runtime on the node, and its log".to_owned(),
+    };
     let part = match cause.map(|cause| cause.mends) {
         Some(Mends::Object) => TemplatePart::RuntimeClass,
         _ => TemplatePart::Sandbox,
     };
     let origin = cause.map_or(Mends::Template, |cause| cause.mends).origin(part);
-    let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(advice), advice).with_origin(origin);
+    let is_about_network = advice.contains("network plugin");
+    let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
     let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());
     Some(match (cause.map(|cause| cause.mends), class) {
         (Some(Mends::Object), Some(class)) => {
             finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
         }
-        (Some(Mends::Template), _) => finding.with_command(super::finding::edit(subject.daemon_set)),
-        _ => finding.with_command(
+        (Some(Mends::Template | Mends::Placement), _) => finding.with_command(edit(subject.daemon_set)),
+        _ if is_about_network => finding.with_command(
             Command::kubectl(&["get", "pods", "-A"])
                 .flag("--field-selector", format!("spec.nodeName={}", pod.spec.node_name)),
         ),
+        _ => finding,
     })
 }

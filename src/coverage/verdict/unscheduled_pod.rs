@@ -19,14 +19,14 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{RuntimeClass, Snapshot};
+use crate::model::snapshot::{NODE_SELECTOR_ANNOTATIONS, RuntimeClass, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
-use crate::scheduling::resources::pod_requests;
+use crate::scheduling::resources::{amount, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::tolerates;
 
@@ -253,18 +253,47 @@ pub fn injected_node_selector(
     let (by, advice, command) = match class {
         Some(class) => (
             format!("runtime class {}", class.metadata.name),
-            "add the same nodeSelector to the template, so that the node is not eligible",
+            "add the same nodeSelector to the template, so that the node is not eligible".to_owned(),
             edit(daemon_set),
         ),
         None => (
             "admission".to_owned(),
-            "see which annotation of the namespace has it: openshift.io/node-selector, which may be set to \"\", or \
-             scheduler.alpha.kubernetes.io/node-selector; or put the selector into the template, so that the node is not eligible",
+            selector_of_namespace(snapshot, &daemon_set.metadata.namespace, &pairs),
             Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(&daemon_set.metadata.namespace),
         ),
     };
     let message = format!("{by} added nodeSelector {} to the pod, which the node does not match", pairs.join(","));
     Some(Finding::new(ReasonCode::InjectedNodeSelector, message, advice).with_command(command))
+}
+
+/// Returns what helps with a node selector that a namespace adds to its pods: OpenShift takes its own annotation or the cluster's
+/// default, and the plugin PodNodeSelector the other one or its configuration.
+fn selector_of_namespace(snapshot: &Snapshot, namespace: &str, pairs: &[String]) -> String {
+    const IN_TEMPLATE: &str = "put the selector into the template, so that the node is not eligible";
+    let [of_openshift, of_plugin] = NODE_SELECTOR_ANNOTATIONS;
+    let anywhere =
+        format!("if the DaemonSet is to run anywhere, set {of_openshift} to \"\" there and delete the pending pods");
+    let Some(found) = snapshot.namespaces.iter().find(|it| it.metadata.name == namespace) else {
+        return format!(
+            "see which annotation of the namespace has it: {of_openshift}, which may be set to \"\", or {of_plugin}; or {IN_TEMPLATE}"
+        );
+    };
+    let has = |annotation: &str| {
+        let selector = found.metadata.annotations.get(annotation);
+        selector.is_some_and(|selector| selector.split(',').any(|pair| pairs.iter().any(|added| added == pair.trim())))
+    };
+    match NODE_SELECTOR_ANNOTATIONS.into_iter().find(|annotation| has(annotation)) {
+        Some(annotation) if annotation == of_openshift => {
+            format!("annotation {of_openshift} of namespace {namespace} has it: {IN_TEMPLATE}; {anywhere}")
+        }
+        Some(_) => format!(
+            "annotation {of_plugin} of namespace {namespace} has it: {IN_TEMPLATE}; if the DaemonSet is to run anywhere, move it \
+             to a namespace without it"
+        ),
+        None => format!(
+            "no annotation of namespace {namespace} has it, so it is the default of the cluster: {IN_TEMPLATE}; on OpenShift, {anywhere}"
+        ),
+    }
 }
 
 /// Finds what the scheduler reports and what is not recomputed, by its reasons.
@@ -302,6 +331,15 @@ fn not_recomputed_here(
                 scheduler_rejected(reason)
             }
             (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
+            (Some(_), _) if never_beside_old(subject, node, pod, reason).is_some() => {
+                let advice =
+                    Sentence::from("use maxUnavailable instead of maxSurge: two such pods never fit on the node");
+                let finding = not_recomputed(subject, code, reason, last, advice);
+                match never_beside_old(subject, node, pod, reason) {
+                    Some(old) => instead_of_surge(finding, old),
+                    None => finding,
+                }
+            }
             (Some((_, advice)), _) => {
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
                 let advice = single.map_or_else(|| Sentence::from(advice), |single| single.advice(node));
@@ -315,6 +353,19 @@ fn not_recomputed_here(
         });
     }
     findings
+}
+
+/// Returns the old pod beside which a surge pod never fits: both together request more of what the scheduler misses than the node has,
+/// whatever else runs there.
+fn never_beside_old<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod, reason: &str) -> Option<&'a Pod> {
+    let resource = reason.strip_prefix("Insufficient ").filter(|_| allows_surge(subject.daemon_set))?;
+    let requests = |pod: &Pod| pod_requests(pod).get(resource).copied().unwrap_or(0);
+    let allocatable = amount(resource, node.status.allocatable.get(resource)?);
+    let is_old = |other: &&Pod| {
+        let is_own = other.metadata.controller().is_some_and(|owner| owner.uid == subject.daemon_set.metadata.uid);
+        is_own && requests(other) > 0 && requests(other).saturating_add(requests(pod)) > allocatable
+    };
+    subject.index.bound_to(&node.metadata.name).into_iter().find(is_old)
 }
 
 /// For how many seconds the scheduler may not know a new node: it retries pods that it could not place within five minutes.
@@ -342,7 +393,7 @@ fn node_not_seen(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -
         return Finding::new(ReasonCode::SchedulerRejected, message, advice);
     }
     if let Some(created) = created {
-        message = message.words("; the node exists for ").age(seconds_between(created, now));
+        message = message.words("; the node is ").age(seconds_between(created, now)).words(" old");
     }
     let advice = format!("restart {scheduler}: it has lost the node, which exists and matches the pod");
     let pods = Command::kubectl(&["get", "pods"]).namespace("kube-system").flag("-l", "component=kube-scheduler");

@@ -3,8 +3,8 @@
 use super::cause::{Cause, Mends, cause, quoted_after};
 use super::creation_errors::Missing;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, TemplatePart, describe_pod, edit};
-use super::images::template_of;
+use super::finding::{Finding, Origin, TemplatePart, delete_pod, describe_pod, edit};
+use super::images::{other_platform, template_of};
 use super::node_plugin;
 use super::sentence::Sentence;
 use crate::model::event::Event;
@@ -34,10 +34,31 @@ const CAUSES: &[Cause] = &[
         &["failed to sync configmap cache", "failed to sync secret cache", "object … not registered"],
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),
+    cause(Mends::Object, &["serviceaccounts … not found"], "create the service account: the token of the pod is its"),
     cause(
-        Mends::Object,
-        &["serviceaccounts … not found", "failed to fetch token"],
-        "create the service account, or correct the projected token in the template",
+        Mends::Node,
+        &["does not match the uid in record"],
+        "delete the pod: the kubelet asks for the token of one that was deleted and created again",
+    ),
+    cause(
+        Mends::Cluster,
+        &[
+            "failed to fetch token… dial tcp",
+            "failed to fetch token… deadline exceeded",
+            "failed to fetch token… timeout",
+        ],
+        "check that the kubelet of the node reaches the API server",
+    ),
+    cause(
+        Mends::Cluster,
+        &["failed to fetch token"],
+        "check why the API server issues no token to the kubelet: the message tells",
+    ),
+    cause(Mends::Placement, &["the system cannot find the path specified"], ""),
+    cause(
+        Mends::Cluster,
+        &["provider not found: provider"],
+        "install the provider that the message names for the Secrets Store CSI driver, or see why its pod is not on the node",
     ),
     cause(
         Mends::Object,
@@ -121,7 +142,7 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     };
     if let Some(missing) = Missing::of(said).or_else(|| missing_key(subject, pod, said)) {
         let show = missing.show(&subject.daemon_set.metadata.namespace);
-        return Some(finding(missing.advice()).with_origin(Origin::Template(missing.part())).with_command(show));
+        return Some(finding(missing.advice()).with_origin(missing.origin()).with_command(show));
     }
     if let Some(driver) = unregistered_driver(said) {
         // The template is right: it is up to the DaemonSet of the driver.
@@ -136,14 +157,19 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
         let finding = finding("check the volume, and what provides it".to_owned());
         return Some(finding.with_origin(Origin::Template(part())).with_command(describe_pod(pod)));
     };
-    let command = match cause.mends {
-        Mends::Template | Mends::Placement => edit(subject.daemon_set),
-        Mends::Object if said.contains("serviceaccount") || said.contains("token") => list("serviceaccounts"),
-        Mends::Object if said.contains("laim") => list("pvc"),
-        Mends::Node | Mends::Host => Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name),
-        Mends::Object | Mends::Cluster => describe_pod(pod),
+    let finding = match cause.mends {
+        Mends::Placement => finding(other_platform(subject, pod)),
+        _ => finding(cause.advice.to_owned()),
     };
-    Some(finding(cause.advice.to_owned()).with_origin(cause.mends.origin(part())).with_command(command))
+    let finding = finding.with_origin(cause.mends.origin(part()));
+    Some(match cause.mends {
+        Mends::Template | Mends::Placement => finding.with_command(edit(subject.daemon_set)),
+        Mends::Object if said.contains("serviceaccount") => finding.with_command(list("serviceaccounts")),
+        Mends::Object if said.contains("laim") => finding.with_command(list("pvc")),
+        Mends::Node => finding.with_command(delete_pod(pod)),
+        Mends::Host => finding,
+        Mends::Object | Mends::Cluster => finding.with_command(describe_pod(pod)),
+    })
 }
 
 /// Returns the driver that is not registered with the kubelet (`newCsiDriverClient`, pkg/volume/csi/csi_client.go, release 1.37.2),
@@ -164,10 +190,20 @@ fn host_path(said: &str) -> Option<String> {
     let kind = kind.split(',').next().unwrap_or(kind).trim();
     Some(match is.map(str::trim).filter(|is| !is.is_empty()) {
         Some(is) => format!(
-            "{path} is a {is} on such nodes: replace it by a {kind} there, or correct the type of the hostPath volume in the template"
+            "{path} is a {is} on these nodes: replace it by a {kind} there, or correct the type of the hostPath volume in the template"
         ),
+        // Nobody makes these by hand.
+        None if kind.contains("socket") => format!(
+            "mount the socket that these nodes have, such as that of their container runtime, or exclude them with a nodeSelector: \
+             nothing there listens on {path}"
+        ),
+        None if kind.contains("device") => {
+            format!(
+                "exclude these nodes with a nodeSelector, or load the driver there: they do not have the device {path}"
+            )
+        }
         None => {
-            format!("create the {kind} {path} on such nodes, or relax the type of the hostPath volume in the template")
+            format!("create the {kind} {path} on these nodes, or relax the type of the hostPath volume in the template")
         }
     })
 }

@@ -15,11 +15,15 @@ pub(super) fn list() -> Command {
 }
 
 /// What a call of a webhook failed with, and what to do then. A connection that fails says less than an answer.
-const CALLS: [(&[&str], &str); 10] = [
+const CALLS: [(&[&str], &str); 11] = [
     (&["no endpoints available for service"], "no pod behind it is ready: see why"),
     (
         &["service \"", "not found"],
         "its service does not exist: install it again, or delete the configuration that it has left behind",
+    ),
+    (
+        &["has expired or is not yet valid"],
+        "its certificate has expired, or is not valid yet: renew it, and see why nothing did, such as cert-manager",
     ),
     (&["x509:"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
     (&["certificate"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
@@ -33,7 +37,10 @@ const CALLS: [(&[&str], &str); 10] = [
     ),
     (&["forbidden"], "it or a proxy before it forbids the call (status 403)"),
     (&["rejected our request for an unknown reason"], "it does not understand the request (status 400): read its log"),
-    (&["an error on the server (", "has prevented the request"], "it fails itself (status 5xx): read its log"),
+    (
+        &["an error on the server (", "has prevented the request"],
+        "it has returned an error itself (status 5xx): read its log",
+    ),
     (&["currently unable to handle the request"], "it is not available (status 503): see whether its pods are ready"),
 ];
 
@@ -138,7 +145,18 @@ pub(super) fn denied(refused: Refused<'_>) -> Option<Finding> {
     let rule = rule_of(why);
     let advice = match rule {
         _ if has_failed => "the webhook has failed itself, by its own words: read its log".to_owned(),
-        Some((kind, name, _)) => format!("change the template to what {kind} {name} demands, or exempt it there"),
+        Some((kind, name, _)) => {
+            let others = why.matches("\n[").count();
+            let others =
+                if others == 0 { String::new() } else { format!(" and {others} more, which the message names,") };
+            let verb = if others.is_empty() { "demands" } else { "demand" };
+            format!("change the template to what {kind} {name}{others} {verb}, or exempt it there")
+        }
+        // Nobody but Google configures it.
+        None if why.contains("GKE Warden") => {
+            "change the template to what GKE Autopilot allows: its rules have no exceptions for workloads of one's own"
+                .to_owned()
+        }
         None => "change the template to what the webhook demands, or exempt it in the webhook's rules".to_owned(),
     };
     let finding = Finding::new(ReasonCode::WebhookDenied, message, advice);

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Failure;
 use crate::error::{CommandError, Exit};
+use crate::facts::controller::Controller;
 use crate::report::change::Change;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::ChangeStage;
@@ -44,11 +45,11 @@ pub(super) fn not_answered(patience: Duration) -> CommandError {
 }
 
 /// Makes the error of a controller that does not act in time.
-pub(super) fn not_observed(patience: Option<Duration>) -> CommandError {
+pub(super) fn not_observed(controller: Controller, patience: Option<Duration>) -> CommandError {
     let within = within(patience);
     let message = format!("the change was applied, but the controller has not acted on it{within}");
     let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
-    error.hint("check that kube-controller-manager is running")
+    error.hint(controller.check())
 }
 
 /// Why a change was not applied.

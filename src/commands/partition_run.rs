@@ -18,6 +18,7 @@ use crate::cluster::Query;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Live, Watch};
 use crate::error::{CommandError, Exit};
+use crate::facts::controller::Controller;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
@@ -274,7 +275,7 @@ impl<'a> Run<'a> {
             let message = format!("the change was applied, and waiting for the controller failed: {}", error.message);
             CommandError { exit: Exit::NotObserved, message, stands_alone: false, ..error }
         };
-        let error = failure.map_or_else(|| not_observed(self.patience), failed);
+        let error = failure.map_or_else(|| not_observed(Controller::of(self.before), self.patience), failed);
         Err(error.hint(self.repeat().after("the update strategy stays suspended")).into())
     }
 
@@ -309,7 +310,7 @@ impl<'a> Run<'a> {
                 let stale = || CommandError::new(format!("the change was applied, but {}", older().message));
                 let error = match is_older {
                     true => CommandError { exit: Exit::NotObserved, ..stale() },
-                    false => not_observed(None),
+                    false => not_observed(Controller::of(self.before), None),
                 };
                 return Err(error.hint(self.repeat()).into());
             }

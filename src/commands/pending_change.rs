@@ -19,6 +19,7 @@ use crate::difference::difference;
 use crate::difference::object::changes;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
+use crate::facts::controller::Controller;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
@@ -295,7 +296,7 @@ impl PendingChange<'_> {
                 self.report.outcome.stage = ChangeStage::Unknown;
                 Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
             }
-            Ok(None) => Some(not_observed(Some(patience))),
+            Ok(None) => Some(not_observed(Controller::of(self.before.daemon_set), Some(patience))),
             Err(error) => Some(CommandError {
                 message: format!("the change was applied, and waiting for the controller failed: {}", error.message),
                 ..error

@@ -36,6 +36,10 @@ impl Verb for RestartArgs {
         &self.change
     }
 
+    fn creates_pods(&self) -> bool {
+        true
+    }
+
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         let refusal = |warnings| worse(warnings).hint("to restart the pods anyway, add --force");
         let planned = restart(before, self.force).map_err(refusal)?;

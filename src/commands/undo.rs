@@ -7,6 +7,7 @@ use super::change_args::ChangeArgs;
 use super::history::{existing, revisions_unknown};
 use super::refusal::worse;
 use crate::error::CommandError;
+use crate::facts::controller::Controller;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
@@ -112,7 +113,8 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
         }
         NoTarget::Refused(warnings) => worse(warnings).hint("to roll back anyway, add --force"),
         NoTarget::NoOther(0) => CommandError::new(format!("{name} has no revisions to go back to"))
-            .hint("the controller creates the first one: check kube-controller-manager"),
+            .hint("the controller creates the first one")
+            .hint(Controller::of(revisions.daemon_set).check()),
         NoTarget::NoOther(_) => {
             CommandError::new(format!("no revision of {name} differs from its live template")).hint(existing(revisions))
         }

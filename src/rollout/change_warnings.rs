@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::coverage::strategy;
+use crate::facts::Facts;
 use crate::facts::controller::Controller;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
@@ -170,15 +171,25 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
     serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()
 }
 
-/// Warns if the DaemonSet is being deleted.
-pub(super) fn deleting(daemon_set: &DaemonSet) -> Option<Warning> {
-    let message = format!("it is being deleted: {} no longer reconciles it", Controller::of(daemon_set).name());
-    daemon_set.metadata.is_terminating().then(|| Warning::new(WarningCode::Deleting, message))
+/// Warns if the DaemonSet or its namespace is being deleted.
+pub(super) fn deleting(facts: &Facts<'_>) -> Option<Warning> {
+    let controller = Controller::of(facts.daemon_set).name();
+    let message = match facts.terminating_namespace() {
+        _ if facts.daemon_set.metadata.is_terminating() => {
+            format!("it is being deleted: {controller} no longer reconciles it")
+        }
+        Some(namespace) => format!(
+            "namespace {} is being deleted: no pod is created in it, and {controller} may not get to act on the change",
+            namespace.metadata.name
+        ),
+        None => return None,
+    };
+    Some(Warning::new(WarningCode::Deleting, message))
 }
 
 /// Returns what keeps a new template from reaching all pods.
 pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> = deleting(daemon_set).into_iter().collect();
+    let mut warnings = Vec::new();
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let strategy = &daemon_set.spec.update_strategy;
     if Hold::in_force(daemon_set).is_some() {

@@ -47,7 +47,10 @@ pub(super) fn template_effect(
         let unknown = Effect { before: None, after: None, ..effect_by_status(before.daemon_set, after) };
         return changes_nodes.then_some(Effect { nodes_gained, nodes_lost, ..unknown });
     }
-    let creation_is_refused = is_same_template && before.still_refuses_pods();
+    let creation_is_refused = match is_same_template {
+        true => before.still_refuses_pods(),
+        false => before.creation_is_refused() && before.index.snapshot.is_admitted(after, hash) == Some(false),
+    };
     if !is_same_template && before.creation_is_refused() {
         nodes_gained.extend(nodes_that_wait(before, &facts, hash));
         nodes_gained.sort();
@@ -70,9 +73,9 @@ pub(in crate::rollout) fn nodes_gained_and_lost(before: &Facts<'_>, after: &Fact
     (of((false, true)), of((true, false)))
 }
 
-/// Returns the nodes whose pods the API server refuses, and that get one of another template, as far as is known.
+/// Returns the nodes whose pods the API server refuses, and that get one of another template, which it was asked for.
 fn nodes_that_wait(before: &Facts<'_>, after: &Facts<'_>, hash: &str) -> Vec<String> {
-    if before.index.snapshot.is_admitted(after.daemon_set, hash) == Some(false) {
+    if before.index.snapshot.is_admitted(after.daemon_set, hash) != Some(true) {
         return Vec::new();
     }
     let nodes = before.node_pods.iter().zip(&after.node_pods);

@@ -17,8 +17,10 @@ use crate::report::count;
 use crate::report::fix::Fix;
 use crate::report::plan::{Standstill, Warning, WarningCode};
 use crate::report::rollout_status::SuspectKind;
-use crate::scheduling::daemon_pods;
-use crate::scheduling::rolling_update::{UpdateLimits, limits, rolling_update};
+use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::ports::{conflicts, host_ports};
+use crate::scheduling::resources::{NodeUsage, fits, format_amount, template_requests};
+use crate::scheduling::rolling_update::{UpdateLimits, allows_surge, limits, rolling_update};
 use crate::scheduling::should_run::DaemonPod;
 
 /// How many healthy nodes are enough beside the others: they all fare alike.
@@ -60,7 +62,8 @@ pub(super) fn standstill(
     // Whichever node the controller visits first.
     let end = fleet.run(fleet.limits.max_unavailable, true)?;
     let enough = end.is_blocked().then(|| fleet.enough(&end))?;
-    let is_down = |name: &&String| before.node(name).is_some_and(|node| is_down(before, node));
+    // A pod may be stuck on a node that is up.
+    let is_down = |name: &&String| before.node(name).is_some_and(|node| !node.is_ready() && is_down(before, node));
     Some(Standstill {
         replaced: int(end.replaced),
         left: int(end.left),
@@ -98,6 +101,55 @@ pub(super) fn warning(standstill: &Standstill, after: &DaemonSet) -> Warning {
         Fix::new(advice, set::command(&name_of(after), fields))
     });
     Warning { fix, ..Warning::new(WarningCode::Blocks, message) }
+}
+
+/// Warns that a surge stops at nodes that never hold the old and the new pod, and how to update them one by one.
+pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
+    let is_surge = allows_surge(after) && after.flavor() == Flavor::Apps;
+    if !is_surge || !before.is_known || after.metadata.is_terminating() {
+        return None;
+    }
+    let (daemon_pod, spec) = (DaemonPod::new(&after.spec.template), &after.spec.template.spec);
+    let new = template_requests(spec);
+    let hash = if hash.is_empty() { NEW } else { hash };
+    let is_old = |pod: &&&Pod| {
+        let is_there = !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty();
+        is_there && !daemon_pods::is_updated(after, Some(hash), pod)
+    };
+    let exclude_each_other = |node: &RolloutNode<'_>, pods: &NodePods<'_>| {
+        let old = *pods.pods.iter().find(is_old)?;
+        let object = node.object.filter(|object| daemon_pod.decide(object).should_run)?;
+        let port = host_ports(spec).find(|wanted| host_ports(&old.spec).any(|held| conflicts(wanted, held)));
+        let port = port.map(|port| format!("both have host port {}", port.host_port));
+        let usage = NodeUsage::of(std::iter::once(old));
+        let short = fits(&new, object, &usage).into_iter().find(|short| !short.never_fits());
+        let short = short.map(|it| {
+            let amount = |amount: i64| format_amount(&it.resource, amount);
+            format!(
+                "the new one requests {} {}, and beside the old one {} of {} are free",
+                amount(it.requested),
+                it.resource,
+                amount(it.free()),
+                amount(it.allocatable)
+            )
+        });
+        port.or(short)
+    };
+    let found: Vec<(&str, String)> = before
+        .nodes
+        .iter()
+        .zip(&before.node_pods)
+        .filter_map(|(node, pods)| Some((node.name, exclude_each_other(node, pods)?)))
+        .collect();
+    let (example, why) = found.first()?;
+    let nodes = count(found.len(), "node");
+    let message = format!(
+        "under {} the rollout stops at {nodes} that never hold two of these pods, such as {example}: {why}",
+        limit(after)
+    );
+    let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
+    let fix = Fix::new("to replace pods one by one instead", set::command(&name_of(after), fields));
+    Some(Warning { fix: Some(fix), ..Warning::new(WarningCode::Blocks, message) })
 }
 
 /// Returns the limit of a rolling update as the DaemonSet has it.
@@ -170,8 +222,9 @@ impl<'s> Fleet<'s> {
             };
             let should_run = decision.is_some_and(|decision| decision.should_run);
             desired += usize::from(should_run);
-            // A pod that finds no room does not find it because it is recreated.
-            let has_no_room = node.lacks_room() && !before.has_room(node);
+            // A pod that finds no room does not find it because it is recreated, unless the surge ends that it is a part of.
+            let ends_surge = !allows_surge(after) && node.old.is_some() && node.updated.is_some();
+            let has_no_room = node.lacks_room() && !before.has_room(node) && !ends_surge;
             let works = !(is_down || is_same_template && has_no_room);
             // The pod garbage collector deletes the pods of a node that is gone.
             let is_collected = node.object.is_none() && is_passing;
@@ -242,7 +295,7 @@ impl<'s> Fleet<'s> {
         let is_left = |node: &SimulatedNode<'_>| step.candidates.iter().any(|candidate| candidate.node == node.name);
         let is_replaced = |node: &&SimulatedNode<'_>| {
             let is_updated = |pod: &Pod| daemon_pods::is_updated(self.daemon_set, Some(self.hash), pod);
-            self.outdated.contains(node.name) && is_healthy(node) && node.pods.iter().all(is_updated)
+            self.outdated.contains(node.name) && node.lets_go && node.pods.iter().all(is_updated)
         };
         let mut left = nodes.iter().filter(|node| is_left(node)).count();
         let mut replaced = nodes.iter().filter(is_replaced).count();
@@ -272,7 +325,7 @@ impl<'s> Fleet<'s> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{named, standstill, warning};
+    use super::{named, standstill, surge_without_room, warning};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::report::plan::Standstill;
@@ -417,6 +470,45 @@ mod tests {
         check(with(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})), "", None);
         let refusal = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
         check(cluster(&unavailable(1), &nodes).refusal(refusal), "", None);
+    }
+
+    #[test]
+    fn a_surge_stops_at_nodes_that_never_hold_two_pods() {
+        let surge = || json!({"maxUnavailable": 0, "maxSurge": 1});
+        let container = |requests: Value, ports: Value| {
+            json!({"containers": [{"name": "agent", "image": "agent:2",
+            "resources": {"requests": requests}, "ports": ports}]})
+        };
+        let cpu = |cpu: &str| container(json!({"cpu": cpu}), json!([]));
+        let port = || container(json!({}), json!([{"containerPort": 80, "hostPort": 9100, "protocol": "TCP"}]));
+        // Each node has 4 cpus.
+        for (rolling, template, part) in [
+            (surge(), cpu("3"), Some("requests 3 cpu, and beside the old one 1 of 4 are free")),
+            (surge(), cpu("2001m"), Some("such as n0")),
+            (surge(), port(), Some("both have host port 9100")),
+            (surge(), cpu("2"), None),
+            (unavailable(1), cpu("3"), None),
+            // It fits on no node at all, which is warned of otherwise.
+            (surge(), cpu("5"), None),
+        ] {
+            let mut world = cluster(&rolling, &["new", "new", "new"]).template(template.clone());
+            for pod in &mut world.snapshot.pods {
+                let patch = json!({"metadata": pod.metadata, "spec": template, "status": pod.status});
+                let node = pod.spec.node_name.clone();
+                *pod = serde_json::from_value(patch).unwrap();
+                pod.spec.node_name = node;
+            }
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let after = snapshot.daemon_sets[0].with_template(&situation.revisions.live);
+            let found = surge_without_room(&situation, &after, "");
+            assert_eq!(found.is_some(), part.is_some(), "{rolling} {template}");
+            let Some((found, part)) = found.zip(part) else { continue };
+            assert!(found.message.contains(part) && found.message.contains("stops at 3 nodes"), "{}", found.message);
+            let command = found.fix.unwrap().command.unwrap().to_string();
+            assert_eq!(command, "kubectl ds set --max-unavailable 1 -n default agent");
+        }
     }
 
     /// Nodes that are alike are not run one by one, but counted.

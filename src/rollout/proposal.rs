@@ -160,6 +160,7 @@ pub(super) fn propose_template(
     let written = if to.is_some() { Written::Template(&template) } else { Written::Restart(&template) };
     warnings.extend(change_warnings::managers(daemon_set, written));
     warnings.extend(to.and_then(|_| change_warnings::last_applied(daemon_set, &template)));
+    warnings.extend(change_warnings::deleting(before));
     warnings.extend(change_warnings::obstacles(daemon_set, to.is_none()));
     let adopted = before.coverage.concerns.iter().find(|concern| concern.code == ReasonCode::AdoptedPods);
     let adopted = adopted.map(|concern| Warning::new(WarningCode::AdoptedPods, concern.message.clone()));
@@ -173,7 +174,8 @@ pub(super) fn propose_template(
     warnings.extend(replacement_warnings(before, &Replacement::of_template(&after, hash, to.is_none())));
     let effect = template_effect(before, &after, hash, to.is_none());
     let standstill = forecast::standstill(before, &after, hash, to.is_none());
-    warnings.splice(0..0, standstill.as_ref().map(|standstill| forecast::warning(standstill, &after)));
+    let stops = standstill.as_ref().map(|standstill| forecast::warning(standstill, &after));
+    warnings.splice(0..0, stops.or_else(|| forecast::surge_without_room(before, &after, hash)));
     warnings.extend(ready_pods_deleted(before, &after, hash));
     warnings.extend(effect.as_ref().and_then(template_at_once));
     report.effect = effect.map(|effect| Effect { standstill, ..effect });

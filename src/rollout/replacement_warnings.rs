@@ -8,18 +8,19 @@ use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
 use crate::coverage::{
     Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal, exceeds_quota, have_same_cause,
-    is_refused_like_controller, refusal_reason,
+    is_refused_like_controller, is_refused_within_quota, refusal_reason,
 };
 use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::pod::Pod;
+use crate::model::pod::{Pod, PodSpec};
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
 use crate::report::plan::{ChangePlan, Warning, WarningCode};
-use crate::report::reason::Reason;
+use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and};
 use crate::scheduling::daemon_pods;
+use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 
 /// The most pods that a warning names.
@@ -64,6 +65,9 @@ impl<'a> Replacement<'a> {
     /// `None` if it would create them.
     fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
         let of_controller = creation_refusal(situation).map(|refusal| refusal.reason());
+        if of_controller.is_some() && is_refused_within_quota(situation) && self.gives_back(situation) {
+            return None;
+        }
         let snapshot = situation.index.snapshot;
         let hash = if self.is_same_template { situation.current_hash() } else { Some(self.hash) };
         let Some(admission) = hash.and_then(|hash| snapshot.admission(self.after, hash)) else {
@@ -72,13 +76,34 @@ impl<'a> Replacement<'a> {
         let message = admission.refusal.as_ref()?;
         let asked = refusal_reason(snapshot, self.after, message);
         let Some(of_controller) = of_controller else {
-            let is_certain = !exceeds_quota(message) && !is_about_people(situation, message);
-            return (!self.is_same_template).then_some((asked, is_certain));
+            // Those of other codes are about the pod, whoever creates it.
+            let depends_on_user =
+                matches!(asked.code, ReasonCode::WebhookDenied | ReasonCode::SecurityConstraintDenied);
+            let may_differ = exceeds_quota(message) || (depends_on_user && is_about_people(situation, message));
+            let is_certain = !may_differ;
+            let tells = !self.is_same_template || (is_certain && !depends_on_user);
+            return tells.then_some((asked, is_certain));
         };
         // Users may be refused what the controller is not, and the pods that are replaced give back their quota.
         let is_certain = is_refused_like_controller(situation, message) && !exceeds_quota(message);
         let is_gone = !situation.still_refuses_pods();
         Some((if is_certain || is_gone { asked } else { of_controller }, is_certain))
+    }
+}
+
+impl Replacement<'_> {
+    /// Returns whether each new pod takes as much of a quota as the one that is deleted for it gives back: no node waits for its first
+    /// pod, none gets a second one, and the containers request the same.
+    fn gives_back(&self, situation: &Situation<'_>) -> bool {
+        let resources = |spec: &PodSpec| -> Vec<_> {
+            spec.init_containers.iter().chain(&spec.containers).map(|container| container.resources.clone()).collect()
+        };
+        let new = resources(&self.after.spec.template.spec);
+        self.by_controller
+            && !allows_surge(self.after)
+            && !is_missing(situation)
+            && situation.is_known
+            && replaced(situation, self).iter().all(|(_, pod)| resources(&pod.spec) == new)
     }
 }
 
@@ -352,8 +377,14 @@ mod tests {
         let plan = with(world().node("n", json!({})).pod("a", "n", json!({})).node("m", json!({})));
         assert_eq!(codes(&plan), [WarningCode::CreationRefused]);
         assert!(plan.warnings[0].message.ends_with("the controller replaces no pod until it accepts them"));
-        let plan = with(world().node("n", json!({})).pod("a", "n", json!({})));
-        assert!(plan.warnings[0].message.ends_with("a pod that is deleted is not recreated until it accepts them"));
+        // A pod that is deleted gives back its share, unless the quota was lowered since, or the new pod takes more.
+        let one = || world().node("n", json!({})).pod("a", "n", json!({}));
+        assert_eq!(codes(&with(one())), []);
+        let asks_more = json!({"containers": [{"name": "agent", "resources": {"requests": {"cpu": "1"}}}]});
+        let overdrawn = refusal.replace("limited: pods=2", "limited: pods=1");
+        for plan in [with(one().template(asks_more)), restarted(one().refusal(&overdrawn))] {
+            assert!(plan.warnings[0].message.ends_with("a pod that is deleted is not recreated until it accepts them"));
+        }
     }
 
     fn refused(world: World) -> Option<Vec<WarningCode>> {
@@ -435,6 +466,28 @@ mod tests {
         assert_eq!(refused(asked(of(quota), CURRENT, Some(quota))), None);
         // Until the missing pod is created, the controller deletes none.
         assert_eq!(refused(asked(of(denied), CURRENT, Some(denied)).node("m", json!({}))), None);
+    }
+
+    /// Before the first refusal, only an answer that does not depend on who asks counts.
+    #[test]
+    fn a_restart_is_refused_because_of_what_no_user_is_exempt_from() {
+        let with = |refusal: &str| {
+            refused(asked(world().node("n", json!({})).pod("a", "n", json!({})), CURRENT, Some(refusal)))
+        };
+        let forbidden = |words: &str| format!("pods \"agent-x\" is forbidden: {words}");
+        let is_refused = Some(vec![WarningCode::CreationRefused]);
+        for (words, expected) in [
+            ("violates PodSecurity \"baseline:latest\": host namespaces", &is_refused),
+            ("maximum cpu usage per Container is 500m, but limit is 1", &is_refused),
+            ("error looking up service account default/agent: serviceaccount \"agent\" not found", &is_refused),
+            ("no PriorityClass with name high was found", &is_refused),
+            ("exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2", &None),
+            ("ValidatingAdmissionPolicy 'people' with binding 'b' denied request: no bare pods", &None),
+            ("unable to validate against any security context constraint: []", &None),
+        ] {
+            assert_eq!(&with(&forbidden(words)), expected, "{words}");
+        }
+        assert_eq!(with("admission webhook \"people.example.com\" denied the request: no bare pods"), None);
     }
 
     /// The controller has not tried again, and nobody has asked about the target.
@@ -592,7 +645,7 @@ mod tests {
         let waits = || ["n0", "n4", "n7"].map(str::to_owned).to_vec();
         assert_eq!(of(&nodes, true, Some(None)), (waits(), String::new()));
         let (gained, warning) = of(&nodes, true, None);
-        assert!(gained == waits() && warning.ends_with("unless it accepts those of the new template"), "{warning}");
+        assert!(gained.is_empty() && warning.ends_with("unless it accepts those of the new template"), "{warning}");
         let (gained, warning) = of(&nodes, true, Some(Some(denied)));
         assert!(gained.is_empty() && warning.contains("including those of the new template"), "{warning}");
         // The controller is about to create them.

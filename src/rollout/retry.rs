@@ -67,7 +67,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let replaces = replace_pods.is_some();
     let proposal = Proposal::new(before, Plan::retry(daemon_set, before.now()));
     let mut report = proposal.report(PlanKind::RetryPlan);
-    report.warnings.extend(change_warnings::deleting(daemon_set));
+    report.warnings.extend(change_warnings::deleting(before));
     report.warnings.extend(in_vain(before, replaces));
     report.incomplete = proposal.unread(false);
     report.incomplete.extend(proposal.unread_events());

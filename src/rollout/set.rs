@@ -151,14 +151,16 @@ pub(super) fn propose<'s, 'a>(
         warnings.extend(proposal.pace_warnings(&effect));
         warnings.extend(change_warnings::managers(daemon_set, Written::Fields(&paths)));
         warnings.extend(change_warnings::last_applied_fields(daemon_set, &values));
-        warnings.extend(change_warnings::deleting(daemon_set));
+        warnings.extend(change_warnings::deleting(before));
         warnings.extend(changed.revision_history_limit.and_then(|_| change_warnings::no_history(&proposal.after)));
     }
     let mut report = ChangePlan { why: why(request.fields, changed), warnings, ..proposal.report(PlanKind::SetPlan) };
     if report.needed {
         let budgets_matter = proposal.changes_strategy() && effect.after.is_some_and(|pace| !pace.surges);
         report.incomplete = proposal.unread(budgets_matter);
-        report.revert = Some(Fix::new("to undo", revert(&report.daemon_set, current, changed, daemon_set)));
+        // What only forgets how the rollout was hurried is not taken back.
+        let back = || Fix::new("to undo", revert(&report.daemon_set, current, changed, daemon_set));
+        report.revert = (changed != SpecFields::default()).then(back);
         report.effect = Some(effect);
     }
     Ok((proposal, report))
@@ -549,7 +551,7 @@ mod tests {
 
     #[test]
     fn only_a_faster_pace_is_warned_of_what_is_wrong_with_the_pods() {
-        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
+        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=8, \
                      limited: pods=2";
         let world = |strategy: Value| {
             rollout(&json!({}), ["old"; 8]).daemon_set(json!({"spec": {"updateStrategy": strategy}})).refusal(quota)
@@ -577,7 +579,7 @@ mod tests {
     /// Lowered to stop what would be refused if it were raised again.
     #[test]
     fn what_would_be_refused_now_is_not_offered_as_if_it_undid_the_change() {
-        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
+        let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=8, \
                      limited: pods=2";
         for (is_refused, expected) in [(true, "to undo, once new pods become available"), (false, "to undo")] {
             let world = rollout(&json!({"maxUnavailable": "50%"}), ["old"; 8]);

@@ -298,11 +298,24 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
     }
 
+    /// Returns whether a rollback finds no pod to replace: its gates guard nothing then, and would keep the strategy suspended for ever.
+    fn has_nothing_to_roll_back(&self, desired: usize) -> bool {
+        let goes_back = self.stage.old_unready.is_none() && !self.stage.run.is_empty();
+        let is_left = |node: &RolloutNode<'_>| node.old.is_some_and(|old| !old.metadata.is_terminating());
+        goes_back
+            && self.stage.deleted.is_empty()
+            && kept(self.stage.keep, desired) == 0
+            && !self.situation.eligible().any(is_left)
+    }
+
     fn next(&self) -> Instruction {
         let (stage, now) = (self.stage, self.situation.now());
         let judged = self.situation.nodes.iter().filter(|node| node.eligible || self.is_excluded_since(node));
         let failures: Vec<GateFailure> = judged.filter_map(|node| self.failure(node)).collect();
         let desired = self.situation.eligible().count();
+        if self.has_nothing_to_roll_back(desired) {
+            return Instruction::Done;
+        }
         let allowed = allowed(stage.max_unavailable, desired);
         if !failures.is_empty() {
             return Instruction::Stop(failures);

@@ -54,9 +54,21 @@ fn an_advanced_daemon_set_never_hears_of_kube_controller_manager() {
         ("a pod whose node is long gone", one().pod("agent-x", "gone", gone(json!(at("11:40:00"))))),
         ("a pod that is stuck", one().pod("agent-x", "n", gone(json!(at("11:40:00"))))),
         ("a new DaemonSet", one().daemon_set(json!({"metadata": {"creationTimestamp": at("11:59:30")}}))),
+        (
+            "a pod that ended with its node",
+            one().pod(
+                "agent-x",
+                "n",
+                json!({"status": {"phase": "Succeeded", "reason": "Terminated", "conditions": []}}),
+            ),
+        ),
         ("a refused pod", one().refusal("pods \"x\" is forbidden: status unknown for quota: few, resources: pods")),
     ] {
         let said = said_of_advanced(world);
+        if situation == "a pod that ended with its node" {
+            // OpenKruise's controller deletes only pods that have failed.
+            assert!(said.contains("leaves it alone") && !said.contains("deletes and recreates it"), "{said}");
+        }
         // The quota is kept up to date by it, which is said of the quota.
         let said = said.replace("wait; if it persists, check kube-controller-manager", "");
         assert!(!said.contains("kube-controller-manager"), "{situation}: {said}");

@@ -31,7 +31,7 @@ use crate::report::history::Subcommand;
 use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangeStage, Warning, WarningCode};
 use crate::rollout::harm::harm;
-use crate::rollout::new_pods::{Trial, trial_of, trial_of_current};
+use crate::rollout::new_pods::{Trial, not_asked, trial_of, trial_of_current};
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::is_rolled_back;
@@ -154,9 +154,12 @@ impl<V: Verb> RunCommand for V {
         let patience = settings.given_patience();
         let read = timeout(patience.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(patience))??;
+        let mut is_answered = true;
         if asks {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
+            let is_asked = !trials.is_empty();
             let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
+            is_answered = !(is_asked && asked.is_empty());
             snapshot.admissions.extend(asked);
         }
         if self.is_hold() && settings.dry_run == DryRun::Off {
@@ -176,7 +179,9 @@ impl<V: Verb> RunCommand for V {
         let daemon_set = only_one(&snapshot, &named.name)?;
         let index = Index::new(&snapshot);
         let before = Situation::new(&index, daemon_set);
-        let Planned { plan, after, report } = self.plan(&before)?;
+        let Planned { plan, after, mut report } = self.plan(&before)?;
+        // A retry says it itself.
+        report.incomplete.extend((!is_answered && plan.action != Action::Retry && report.needed).then(not_asked));
         let switches = self.switches();
         let mut change = PendingChange {
             settings,

@@ -34,7 +34,7 @@ use crate::report::fix::Fix;
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::plan::Warning;
 use crate::rollout::harm::harm_of_stage;
-use crate::rollout::new_pods::{trial_of, trial_of_current};
+use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
@@ -205,6 +205,9 @@ impl Order<'_> {
                 snapshot.admissions.extend(asked);
                 (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
             }
+            let PlannedStage { stage: Stage { hash, nodes, .. }, report, .. } = &mut planned;
+            let is_admitted = snapshot.is_admitted(only_one(&snapshot, &named.name)?, hash);
+            report.incomplete.extend((is_admitted.is_none() && !nodes.is_empty()).then(not_asked));
         }
         let PlannedStage { plan, stage, mut report } = planned;
         report.warnings.splice(0..0, doubts.iter().cloned());

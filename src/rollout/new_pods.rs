@@ -8,8 +8,9 @@ use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
+use crate::report::coverage::Incomplete;
 use crate::scheduling::should_run::DaemonPod;
 
 /// Of how many DaemonSets pods are tried: a refusal of many has the same cause.
@@ -25,6 +26,14 @@ pub(crate) struct Trial {
     pub(crate) namespace: String,
     /// The pod.
     pub(crate) pod: Value,
+}
+
+/// Says that the API server may refuse the new pods.
+pub(crate) fn not_asked() -> Incomplete {
+    let message = "whether the API server accepts new pods is unknown: it was not asked, or its answer to a dry run does not tell, as \
+                   without permission to create pods";
+    let resource = Kind::Pods.resource().to_owned();
+    Incomplete { resource, namespace: None, permission: None, message: message.to_owned(), affects_counts: false }
 }
 
 /// Returns the pods whose creation tells what has become of the refusals in a snapshot.

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use jiff::{SignedDuration, Timestamp};
 
 use super::change_warnings;
+use super::new_pods::not_asked;
 use super::proposal::{Planned, Proposal};
 use super::replacement_warnings::failing_revision;
 use super::situation::suspect::suspect;
@@ -154,12 +155,6 @@ fn unread_lease(before: &Situation<'_>) -> Option<Incomplete> {
     let message =
         format!("whether {} runs is unknown: its lease could not be read ({problem})", before.controller.program());
     Some(unknown(Kind::Leases, message))
-}
-
-/// Says that the API server may refuse the new pods.
-fn not_asked() -> Incomplete {
-    let message = "whether the API server accepts new pods is unknown: it was not asked, or its answer to a dry run does not tell";
-    unknown(Kind::Pods, message.to_owned())
 }
 
 fn unknown(kind: Kind, message: String) -> Incomplete {

@@ -57,7 +57,8 @@ fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
     let dump = folder.path().join("dump.json");
     // Of a list without device classes nothing follows; one shows that there are no others.
     let class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "other.example.com"}, "spec": {}});
-    let items = [items, vec![class]].concat();
+    // Those that matter are read from the cluster: which annotation adds a node selector.
+    let items = [items, vec![class], cluster.items(&["namespaces"])].concat();
     fs::write(&dump, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
     let mut from_dump = coverage_with(&["--from", dump.to_str().unwrap(), "--now", live["now"].as_str().unwrap()]);
     [&mut live, &mut from_dump].into_iter().for_each(without_origin);

@@ -301,7 +301,10 @@ impl<'a> Validation<'a> {
             }
             _ => return,
         };
-        if divisor != 0 && !supported.contains(&divisor) {
+        // So does an exponent: 1e3 is not 1k, but 1e0 is 1.
+        let has_exponent = at.text("divisor").split_once(['e', 'E']).is_some_and(|(_, exponent)| !exponent.is_empty());
+        let is_spelled = !has_exponent || divisor == 1_000_000_000;
+        if divisor != 0 && !(is_spelled && supported.contains(&divisor)) {
             self.invalid(
                 at.child("divisor"),
                 resource,

@@ -292,8 +292,8 @@ impl<'a> Validation<'a> {
         }
         let divisor = Quantity::new(at.text("divisor")).nanos().unwrap_or_default();
         // The spelling counts: 1024 is not 1Ki.
-        let units: i128 =
-            if at.given["divisor"].as_str().is_some_and(|text| text.ends_with('i')) { 1_024 } else { 1_000 };
+        let given = at.given["divisor"].as_str().unwrap_or_default();
+        let units: i128 = if given.ends_with('i') { 1_024 } else { 1_000 };
         let supported = match resource.split_once('.') {
             Some((_, "cpu")) => vec![1_000_000, 1_000_000_000],
             Some(_) if is_huge || RESOURCES.contains(&resource) => {
@@ -302,7 +302,7 @@ impl<'a> Validation<'a> {
             _ => return,
         };
         // So does an exponent: 1e3 is not 1k, but 1e0 is 1.
-        let has_exponent = at.text("divisor").split_once(['e', 'E']).is_some_and(|(_, exponent)| !exponent.is_empty());
+        let has_exponent = given.split_once(['e', 'E']).is_some_and(|(_, exponent)| !exponent.is_empty());
         let is_spelled = !has_exponent || divisor == 1_000_000_000;
         if divisor != 0 && !(is_spelled && supported.contains(&divisor)) {
             self.invalid(

@@ -238,10 +238,7 @@ fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     stuck.map(|node| node.metadata.name.clone())
 }
 
-/// The most namespaces that are read because of what they do to pods.
-const MOST_NAMESPACES: usize = 8;
-
-/// Returns some namespaces of DaemonSets that have fewer pods than their status wants, or pending pods with another node selector than
+/// Returns the namespaces of DaemonSets that have fewer pods than their status wants, or pending pods with another node selector than
 /// the template's: whether pods can be created there, and what is added to them.
 pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
     let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
@@ -256,8 +253,7 @@ pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
             || has.iter().any(is_changed)
     };
     let lacking = snapshot.daemon_sets_of_any_flavor().filter(lacks);
-    let names: BTreeSet<String> = lacking.map(|daemon_set| daemon_set.metadata.namespace.clone()).collect();
-    names.into_iter().take(MOST_NAMESPACES).collect()
+    lacking.map(|daemon_set| daemon_set.metadata.namespace.clone()).collect()
 }
 
 /// For how many seconds a pod may be starting before it counts as one that fails.

@@ -363,7 +363,7 @@ pub fn silent_crash(pod: &Pod, now: Timestamp) -> Option<(&str, bool)> {
 
 /// Returns the last line of a termination message, which may be the end of the log.
 fn last_words(end: &ContainerStateTerminated) -> Option<String> {
-    // A runtime wraps the cause in where it occurred, so that its end tells.
+    // A container runtime puts its own context before the cause, so the end of the message matters most.
     if start_has_failed(&end.reason) {
         let line = end.message.trim();
         let tails = line.match_indices(": ").map(|(at, _)| &line[at + 2..]);

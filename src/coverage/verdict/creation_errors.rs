@@ -303,7 +303,7 @@ impl<'m> Missing<'m> {
         Missing { kind, name, key: Some(key) }
     }
 
-    /// Returns where it comes from that it is missing: no template names what controllers add to every namespace.
+    /// Returns who has to fix it: what controllers publish in every namespace is not named by any template.
     pub fn origin(&self) -> Origin {
         if self.publisher().is_some() {
             return Origin::ControlPlane;

@@ -41,11 +41,12 @@ pub(crate) use verdict::containers::telling_log;
 pub(crate) use verdict::create_events::{
     creation_refusal, is_refused_like_controller, is_refused_within_quota, refusal_reason,
 };
-pub(crate) use verdict::create_failure::{exceeds_quota, have_same_cause};
+pub(crate) use verdict::create_failure::have_same_cause;
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Passing, TemplatePart};
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
 #[cfg(feature = "live")]
 pub(crate) use verdict::limit_range::refused_namespaces;
 pub(crate) use verdict::node_plugin::NodePlugin;
+pub(crate) use verdict::quota::exceeds_quota;
 pub(crate) use verdict::terminating::COLLECTION;

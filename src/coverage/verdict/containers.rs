@@ -21,6 +21,20 @@ const RECENT_END: i64 = 600;
 /// How many characters of a termination message are shown; `--node` shows all.
 const LONGEST_MESSAGE: usize = 160;
 
+/// What programs say at their end that is not about themselves: errors of Go's network and of client-go.
+const LAST_WORDS: &[Cause] = &[
+    cause(
+        Mends::Node,
+        &["address already in use"],
+        "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
+    ),
+    cause(
+        Mends::Cluster,
+        &["is forbidden: user \"system:serviceaccount:"],
+        "give the service account a role that allows what the message says",
+    ),
+];
+
 /// What a container is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -311,20 +325,6 @@ fn crash_looping(
         None => finding,
     }
 }
-
-/// What programs say at their end that is not about themselves: errors of Go's network and of client-go.
-const LAST_WORDS: &[Cause] = &[
-    cause(
-        Mends::Node,
-        &["address already in use"],
-        "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
-    ),
-    cause(
-        Mends::Cluster,
-        &["is forbidden: user \"system:serviceaccount:"],
-        "give the service account a role that allows what the message says",
-    ),
-];
 
 fn is_backing_off(status: &ContainerStatus) -> bool {
     status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff")

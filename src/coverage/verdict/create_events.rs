@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::create_failure::{self, have_same_cause};
 use super::daemon_set_findings::namespace_terminating;
 use super::finding::Finding;
+use super::quota::is_within_quota;
 use super::sentence::Sentence;
 use crate::facts::Facts;
 use crate::facts::revisions::name_of;
@@ -67,7 +68,7 @@ pub(crate) fn is_refused_like_controller(facts: &Facts<'_>, message: &str) -> bo
 
 /// Returns whether the API server refuses the controller pods because of a quota that has room again once one like them is deleted.
 pub(crate) fn is_refused_within_quota(facts: &Facts<'_>) -> bool {
-    newest_refusal(facts).is_some_and(|newest| create_failure::is_within_quota(&newest.message))
+    newest_refusal(facts).is_some_and(|newest| is_within_quota(&newest.message))
 }
 
 fn newest_refusal<'a>(facts: &Facts<'a>) -> Option<&'a Event> {

@@ -3,18 +3,15 @@
 //! [`REFUSALS`] is the list of those that are known, with where upstream writes them: Kubernetes 1.37.2, and OpenShift. Whose
 //! words a message is decides what helps: the template is to be corrected only if the message is about a field that it has.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 
-use super::admission::service_account;
 use super::finding::{Finding, edit};
 use super::limit_range;
 use super::near_miss;
+use super::pod_security;
+use super::quota::{self, EXCEEDED_QUOTA};
 use super::webhook;
-use serde_json::Value;
-
 use crate::model::daemon_set::DaemonSet;
-use crate::model::pod::Container;
-use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
 use crate::report::fix::Command;
 use crate::report::incident::Refuser;
@@ -36,7 +33,7 @@ impl<'a> Refused<'a> {
     }
 
     /// Returns the message behind some words.
-    fn after(self, words: &str) -> Option<&'a str> {
+    pub(super) fn after(self, words: &str) -> Option<&'a str> {
         Some(self.message.split_once(words)?.1)
     }
 }
@@ -63,16 +60,19 @@ const REFUSALS: [Refusal; 25] = [
     // plugin/pkg/admission/imagepolicy/admission.go.
     refusal_of(&["image policy webhook backend denied"], webhook::denied_by_image_policy),
     // github.com/openshift/apiserver-library-go: pkg/securitycontextconstraints/sccadmission/admission.go.
-    refusal_of(&["against any security context constraint"], security_context_constraint),
+    refusal_of(&["against any security context constraint"], pod_security::constraint_denied),
     // plugin/pkg/admission/security/podsecuritypolicy/admission.go, up to release 1.24.
-    refusal_of(&["against any pod security policy"], pod_security_policy),
+    refusal_of(&["against any pod security policy"], pod_security::policy_denied),
     // k8s.io/apiserver: pkg/admission/plugin/namespace/lifecycle/admission.go.
     refusal_of(&["because it is being terminated"], namespace_terminating),
     refusal_of(&["namespaces \"", "namespace \""], namespace_missing),
     // k8s.io/apiserver: pkg/admission/plugin/resourcequota/controller.go.
-    refusal_of(&[EXCEEDED_QUOTA, "failed quota: ", "status unknown for quota: ", "insufficient quota to "], quota),
+    refusal_of(
+        &[EXCEEDED_QUOTA, "failed quota: ", "status unknown for quota: ", "insufficient quota to "],
+        quota::exceeded,
+    ),
     // k8s.io/pod-security-admission: admission/admission.go.
-    refusal_of(&["violates PodSecurity "], pod_security_denied),
+    refusal_of(&["violates PodSecurity "], pod_security::level_denied),
     // plugin/pkg/admission/serviceaccount/admission.go.
     refusal_of(&["error looking up service account "], service_account_missing),
     refusal_of(&["does not reference that "], service_account_without_secret),
@@ -209,157 +209,6 @@ fn problem(message: &str) -> &str {
     }
 }
 
-const EXCEEDED_QUOTA: &str = "exceeded quota: ";
-
-/// Returns whether a quota is used up, and not what the pod lacks for it.
-pub fn exceeds_quota(message: &str) -> bool {
-    message.contains(EXCEEDED_QUOTA)
-}
-
-/// Returns whether a quota that refused a pod was not overdrawn: a pod that is deleted gives back as much as one like it takes.
-pub fn is_within_quota(message: &str) -> bool {
-    let numbers = || {
-        let (used, limited) = message.split_once(", used: ")?.1.split_once(", limited: ")?;
-        let limits: BTreeMap<String, Quantity> = amounts(limited).into_iter().collect();
-        let is_within = |(resource, used): &(String, Quantity)| {
-            limits.get(resource).is_some_and(|limit| used.nanos() <= limit.nanos())
-        };
-        Some(amounts(used).iter().all(is_within))
-    };
-    exceeds_quota(message) && numbers().unwrap_or(false)
-}
-
-/// Reads a list such as `pods=1,requests.cpu=3`.
-fn amounts(text: &str) -> Vec<(String, Quantity)> {
-    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(resource, amount)| (resource.to_owned(), Quantity::new(amount))).collect()
-}
-
-/// Finds a resource quota.
-fn quota(refused: Refused<'_>) -> Option<Finding> {
-    let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(refused.namespace());
-    let of = |quota: &str, message: String, advice: String, command: Command| {
-        let finding = Finding::new(ReasonCode::QuotaExceeded, message, advice).with_command(command);
-        Some(finding.refused_by(Refuser::Quota(quota.to_owned())))
-    };
-    if let Some(rest) = refused.after(EXCEEDED_QUOTA) {
-        let (quota, numbers) = rest.split_once(", requested: ").unwrap_or((rest, ""));
-        let amounts = || {
-            let (requested, rest) = numbers.split_once(", used: ")?;
-            let (used, limited) = rest.split_once(", limited: ")?;
-            Some((requested, used, limited))
-        };
-        let Some((requested, used, limited)) = amounts() else {
-            let advice = "raise the quota, or free some of it".to_owned();
-            return of(quota, format!("exceeded quota {quota}"), advice, describe.name(quota));
-        };
-        let message = format!("exceeded quota {quota}: requested {requested}, used {used}, limited {limited}");
-        return of(quota, message, quota_advice(refused, requested, limited), describe.name(quota));
-    }
-    if let Some(rest) = refused.after("failed quota: ") {
-        let (quota, demand) = rest.split_once(": ")?;
-        let advice = "set it in the template, or give the namespace a LimitRange with a default for it".to_owned();
-        return of(quota, format!("quota {quota}: {demand}"), advice, edit(refused.daemon_set));
-    }
-    if let Some(rest) = refused.after("status unknown for quota: ") {
-        let quota = rest.split(", ").next().unwrap_or(rest);
-        let message = format!("the usage of quota {quota} is not known yet, and until it is nothing is admitted");
-        let advice = "wait; if it persists, check kube-controller-manager".to_owned();
-        return of(quota, message, advice, describe.name(quota));
-    }
-    let rest = refused.after("insufficient quota to ")?;
-    let namespace = refused.namespace();
-    let advice = match rest.contains("PriorityClass") {
-        true => format!(
-            "the API server admits pods of this priority class only where a ResourceQuota allows them: create one in namespace \
-             {namespace} whose scopeSelector is PriorityClass In (that class), or use another class"
-        ),
-        false => format!("create a ResourceQuota in namespace {namespace} that covers it"),
-    };
-    Some(
-        Finding::new(ReasonCode::QuotaExceeded, format!("insufficient quota to {rest}"), advice).with_command(describe),
-    )
-}
-
-/// Returns what helps with a quota that is used up: to free some of it does not if one pod requests more than all of it.
-fn quota_advice(refused: Refused<'_>, requested: &str, limited: &str) -> String {
-    let (requested, limited) = (amounts(requested), amounts(limited));
-    let limit =
-        |resource: &str| limited.iter().find(|(known, _)| known == resource).and_then(|(_, amount)| amount.nanos());
-    let never = requested.iter().find(|(resource, amount)| amount.nanos() > limit(resource).or(amount.nanos()));
-    let raise = match never {
-        Some((resource, amount)) => format!("raise the quota: one pod takes {resource}={} of it", amount.text),
-        None => "raise the quota, or free some of it".to_owned(),
-    };
-    let of_containers = requested.iter().find_map(|(resource, _)| {
-        let (kind, name) = match resource.split_once('.') {
-            Some((kind @ ("requests" | "limits"), name)) => (kind, name),
-            _ if matches!(resource.as_str(), "cpu" | "memory" | "ephemeral-storage") => ("requests", resource.as_str()),
-            _ => return None,
-        };
-        Some((kind, name))
-    });
-    let Some((kind, resource)) = of_containers else { return raise };
-    let spec = &refused.daemon_set.spec.template.spec;
-    let sets = |container: &Container| match kind {
-        // A limit is the request of a container that has none.
-        "requests" => {
-            container.resources.requests.contains_key(resource) || container.resources.limits.contains_key(resource)
-        }
-        _ => container.resources.limits.contains_key(resource),
-    };
-    if spec.containers.iter().chain(&spec.init_containers).any(sets) || spec.resources.is_some() {
-        return format!("{raise}; or lower the {resource} {kind} in the template");
-    }
-    format!("{raise}; the template sets no {resource} {kind}, so a LimitRange of the namespace or a webhook does")
-}
-
-/// Finds pod security admission: `admission/admission.go` of k8s.io/pod-security-admission.
-fn pod_security_denied(refused: Refused<'_>) -> Option<Finding> {
-    let rest = refused.after("violates PodSecurity ")?;
-    let (level, violations) = rest.split_once(": ").unwrap_or((rest, ""));
-    let level = level.trim_matches('"');
-    let namespace = refused.namespace();
-    let message = format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations));
-    let finding = |advice: String| {
-        let finding = Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
-        finding.refused_by(Refuser::PodSecurity(level.to_owned()))
-    };
-    let needs_node = ["hostPath", "host namespaces", "hostPort"].iter().any(|access| violations.contains(access));
-    let needed = match needs_node {
-        true => Some("privileged"),
-        false => violations.contains("restricted volume types").then_some("baseline"),
-    };
-    Some(if let Some(needed) = needed {
-        let advice = format!(
-            "this needs pod security level {needed}, and no securityContext setting can avoid that: ask the owner of namespace \
-             {namespace} to label it pod-security.kubernetes.io/enforce={needed}, or move the DaemonSet to a namespace \
-             with that label; to list those"
-        );
-        let get =
-            Command::kubectl(&["get", "namespaces"]).flag("-l", format!("pod-security.kubernetes.io/enforce={needed}"));
-        finding(advice).with_command(get)
-    } else {
-        finding(format!("set the securityContext in the template as level {level} requires"))
-            .with_command(edit(refused.daemon_set))
-    })
-}
-
-/// Drops what is in parentheses: where in the pod each violation is.
-fn without_asides(text: &str) -> String {
-    let mut depth = 0_usize;
-    let mut kept = String::new();
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => kept.push(c),
-            _ => {}
-        }
-    }
-    kept.replace(" ,", ",").trim().to_owned()
-}
-
 /// Finds a missing service account.
 fn service_account_missing(refused: Refused<'_>) -> Option<Finding> {
     let rest = refused.after("error looking up service account ")?;
@@ -421,76 +270,6 @@ fn class_missing(refused: Refused<'_>, code: ReasonCode, message: String, field:
     Finding::new(code, message, advice).with_command(edit(refused.daemon_set))
 }
 
-/// OpenShift's constraints that forbid little, and what they allow by the words with which the others forbid it; the strictest first.
-///
-/// github.com/openshift/cluster-kube-apiserver-operator: bindata/bootkube/scc-manifests.
-const CONSTRAINTS: [(&str, &[&str]); 5] = [
-    ("anyuid", &["must be in the ranges", "runAsUser", "runAsNonRoot", "fsGroup"]),
-    ("hostnetwork-v2", &["Host network", "Host ports"]),
-    ("hostnetwork", &["Host network", "Host ports"]),
-    ("hostaccess", &["Host network", "Host ports", "Host PID", "Host IPC", "hostPath"]),
-    ("privileged", &[""]),
-];
-
-/// Finds that none of OpenShift's security context constraints that the service account may use allows the pod.
-fn security_context_constraint(refused: Refused<'_>) -> Option<Finding> {
-    let Refused { daemon_set, message, .. } = refused;
-    let (_, attempts) = message.split_once("security context constraint")?;
-    let attempts = attempts.trim_start_matches([':', ' ', '[']).trim_end_matches(']');
-    // Before OpenShift 4.6, there were only blanks between them.
-    let attempts = attempts.replace(" provider ", ", provider ").replace(" spec.", ", spec.").replace(",,", ",");
-    let (mut unusable, mut forbidden) = (Vec::new(), Vec::new());
-    for attempt in attempts.split(", ") {
-        match attempt.strip_prefix("provider \"").and_then(|rest| rest.split_once('"')) {
-            Some((name, rest)) if rest.contains("not usable by") => unusable.push(name),
-            _ => {
-                // `Invalid value: "SYS_ADMIN": capability may not be added`: the value is a part of it.
-                let why = attempt.rsplit_once(": ").filter(|(_, why)| why.contains(' '));
-                forbidden.extend(why.map(|(before, why)| match before.rsplit_once("Invalid value: \"") {
-                    Some((_, value)) if why.starts_with("capability") => {
-                        format!("{why}: {}", value.trim_end_matches('"'))
-                    }
-                    _ => why.to_owned(),
-                }));
-            }
-        }
-    }
-    forbidden.sort();
-    forbidden.dedup();
-    let account = service_account(daemon_set);
-    let namespace = refused.namespace();
-    let message = match forbidden.as_slice() {
-        [] => format!("serviceaccount {account} may use no security context constraint that allows the pod"),
-        why => format!(
-            "no security context constraint that serviceaccount {account} may use allows the pod: {}",
-            why.join("; ")
-        ),
-    };
-    let allows = |(name, words): &&(&str, &[&str])| {
-        (unusable.is_empty() || unusable.contains(name))
-            && forbidden.iter().all(|why| words.iter().any(|words| why.contains(words)))
-    };
-    let advice = "the template may be right; an administrator has to grant the account a constraint that allows this";
-    let finding = Finding::new(ReasonCode::SecurityConstraintDenied, message, advice);
-    Some(match CONSTRAINTS.iter().find(allows) {
-        Some((name, _)) => {
-            let grant = Command::oc(&["adm", "policy", "add-scc-to-user"]).namespace(namespace).flag("-z", account);
-            finding.with_command(grant.name(*name))
-        }
-        None => finding.with_command(Command::kubectl(&["get", "securitycontextconstraints"])),
-    })
-}
-
-/// Finds that no PodSecurityPolicy that the service account may use allows the pod.
-fn pod_security_policy(refused: Refused<'_>) -> Option<Finding> {
-    let account = service_account(refused.daemon_set);
-    let advice = format!(
-        "the template may be right; grant serviceaccount {account} a role that may use a PodSecurityPolicy that allows this"
-    );
-    let finding = Finding::new(ReasonCode::SecurityConstraintDenied, whose_words(refused), advice);
-    Some(finding.with_command(Command::kubectl(&["get", "podsecuritypolicies"])))
-}
-
 /// Finds a namespace that is being deleted.
 fn namespace_terminating(refused: Refused<'_>) -> Option<Finding> {
     let namespace = refused.namespace();
@@ -526,7 +305,7 @@ fn control_plane(refused: Refused<'_>, advice: &str, command: Option<Command>) -
     })
 }
 
-fn whose_words(refused: Refused<'_>) -> String {
+pub(super) fn whose_words(refused: Refused<'_>) -> String {
     format!("the API server rejected the pod: {}", refused.message)
 }
 
@@ -598,7 +377,7 @@ fn is_empty(value: &Value) -> bool {
 mod tests {
     use serde_json::{Value, from_value, json};
 
-    use super::{classify, refusal, without_asides};
+    use super::{classify, refusal};
     use crate::coverage::test_support::{World, world};
     use crate::report::reason::{Reason, ReasonCode};
 
@@ -879,11 +658,5 @@ mod tests {
         ] {
             assert_eq!(refusal(message), words);
         }
-    }
-
-    #[test]
-    fn violations_are_told_without_the_containers_that_have_them() {
-        let violations = "hostPort (container \"a\" uses hostPort 80 (TCP)), seccompProfile (pod must set it)";
-        assert_eq!(without_asides(violations), "hostPort, seccompProfile");
     }
 }

@@ -148,25 +148,24 @@ pub fn creation_failed(
     if !said.is_empty() {
         message = message.words(": ").value(said);
     }
-    let (origin, (advice, command)) = match Missing::of(said) {
-        Some(missing) => {
-            let show = missing.show(&subject.daemon_set.metadata.namespace);
-            (missing.origin(), (missing.advice(), Some(show)))
-        }
-        None if host_path_source(subject, pod, said).is_some() => {
-            let (volume, advice) = host_path_source(subject, pod, said).unwrap_or_default();
-            (Origin::Template(TemplatePart::Volume(volume)), (advice, Some(edit(subject.daemon_set))))
-        }
-        None => {
-            let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
-            let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
-                // The same template runs on other nodes.
-                Mends::Host if same_elsewhere(subject, pod).next().is_some() => Origin::Node,
-                mends => mends.origin(TemplatePart::Anything),
-            };
-            (origin, remedy(subject, pod, said, cause))
-        }
+    let missing = || {
+        let missing = Missing::of(said)?;
+        Some((missing.origin(), missing.advice(), Some(missing.show(&subject.daemon_set.metadata.namespace))))
     };
+    let host_path = || {
+        let (volume, advice) = host_path_source(subject, pod, said)?;
+        Some((Origin::Template(TemplatePart::Volume(volume)), advice, Some(edit(subject.daemon_set))))
+    };
+    let (origin, advice, command) = missing().or_else(host_path).unwrap_or_else(|| {
+        let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
+        let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
+            // The same template runs on other nodes.
+            Mends::Host if same_elsewhere(subject, pod).next().is_some() => Origin::Node,
+            mends => mends.origin(TemplatePart::Anything),
+        };
+        let (advice, command) = remedy(subject, pod, said, cause);
+        (origin, advice, command)
+    });
     let finding = Finding::new(ReasonCode::ContainerConfigError, message.apart(&advice), advice);
     let finding = finding.with_origin(origin);
     Some(match command {

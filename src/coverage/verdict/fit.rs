@@ -135,7 +135,7 @@ impl<'a> NodeRoom<'a> {
             .amount(resource, held)
             .words(" of it until the surge pod is available");
         let advice = match held.saturating_add(*requested) > *allocatable {
-            true => "use maxUnavailable instead of maxSurge: two such pods never fit on the node".into(),
+            true => NEVER_BESIDE_OLD.into(),
             false => Sentence::from("use maxUnavailable instead of maxSurge, or ").then(finding.advice.clone()),
         };
         let finding = Finding { message, advice, ..finding }.with_origin(Origin::Room(Lack::BesideOldPod));
@@ -346,6 +346,9 @@ fn surge_host_port_deadlock(wanted: &ContainerPort, holder: &Pod) -> Finding {
     let finding = Finding::new(ReasonCode::SurgeHostPortDeadlock, message, "use maxUnavailable instead of maxSurge");
     instead_of_surge(finding, holder)
 }
+
+/// The advice for a surge on a node that has not enough for two pods, whatever else runs there.
+pub const NEVER_BESIDE_OLD: &str = "use maxUnavailable instead of maxSurge: two such pods never fit on the node";
 
 /// Says that a surge pod and the pod that it is to replace exclude each other, whatever their revisions, and how to end the surge. The
 /// surge pod never ran, so that nothing is lost with it.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::admission;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
-use super::fit::{NodeRoom, fits_now, instead_of_surge, port_conflicts, single_pod_node};
+use super::fit::{NEVER_BESIDE_OLD, NodeRoom, fits_now, instead_of_surge, port_conflicts, single_pod_node};
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
@@ -331,19 +331,14 @@ fn not_recomputed_here(
                 scheduler_rejected(reason)
             }
             (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
-            (Some(_), _) if never_beside_old(subject, node, pod, reason).is_some() => {
-                let advice =
-                    Sentence::from("use maxUnavailable instead of maxSurge: two such pods never fit on the node");
-                let finding = not_recomputed(subject, code, reason, last, advice);
-                match never_beside_old(subject, node, pod, reason) {
-                    Some(old) => instead_of_surge(finding, old),
-                    None => finding,
-                }
-            }
             (Some((_, advice)), _) => {
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
-                let advice = single.map_or_else(|| Sentence::from(advice), |single| single.advice(node));
-                not_recomputed(subject, code, reason, last, advice)
+                let told = |advice: Sentence| not_recomputed(subject, code, reason, last, advice);
+                match (single, never_beside_old(subject, node, pod, reason)) {
+                    (Some(single), _) => told(single.advice(node)),
+                    (None, Some(old)) => instead_of_surge(told(NEVER_BESIDE_OLD.into()), old),
+                    (None, None) => told(advice.into()),
+                }
             }
             (_, ReasonCode::VolumeUnsatisfiable) => volume_unsatisfiable(subject, node, pod, reason),
             (_, ReasonCode::PodAffinityBlocked) => pod_affinity_blocked(subject, node, pod, reason),

@@ -1,0 +1,135 @@
+//! Refusals for what a pod may do on its node: pod security admission, OpenShift's security context constraints, and PodSecurityPolicy.
+
+use super::admission::service_account;
+use super::create_failure::{Refused, whose_words};
+use super::finding::{Finding, edit};
+use crate::report::fix::Command;
+use crate::report::incident::Refuser;
+use crate::report::reason::ReasonCode;
+
+/// Finds pod security admission: `admission/admission.go` of k8s.io/pod-security-admission.
+pub(super) fn level_denied(refused: Refused<'_>) -> Option<Finding> {
+    let rest = refused.after("violates PodSecurity ")?;
+    let (level, violations) = rest.split_once(": ").unwrap_or((rest, ""));
+    let level = level.trim_matches('"');
+    let namespace = refused.namespace();
+    let message = format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations));
+    let finding = |advice: String| {
+        let finding = Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
+        finding.refused_by(Refuser::PodSecurity(level.to_owned()))
+    };
+    let needs_node = ["hostPath", "host namespaces", "hostPort"].iter().any(|access| violations.contains(access));
+    let needed = match needs_node {
+        true => Some("privileged"),
+        false => violations.contains("restricted volume types").then_some("baseline"),
+    };
+    Some(if let Some(needed) = needed {
+        let advice = format!(
+            "this needs pod security level {needed}, and no securityContext setting can avoid that: ask the owner of namespace \
+             {namespace} to label it pod-security.kubernetes.io/enforce={needed}, or move the DaemonSet to a namespace \
+             with that label; to list those"
+        );
+        let get =
+            Command::kubectl(&["get", "namespaces"]).flag("-l", format!("pod-security.kubernetes.io/enforce={needed}"));
+        finding(advice).with_command(get)
+    } else {
+        finding(format!("set the securityContext in the template as level {level} requires"))
+            .with_command(edit(refused.daemon_set))
+    })
+}
+
+/// Drops what is in parentheses: where in the pod each violation is.
+fn without_asides(text: &str) -> String {
+    let mut depth = 0_usize;
+    let mut kept = String::new();
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(c),
+            _ => {}
+        }
+    }
+    kept.replace(" ,", ",").trim().to_owned()
+}
+
+/// OpenShift's constraints that forbid little, and what they allow by the words with which the others forbid it; the strictest first.
+///
+/// github.com/openshift/cluster-kube-apiserver-operator: bindata/bootkube/scc-manifests.
+const CONSTRAINTS: [(&str, &[&str]); 5] = [
+    ("anyuid", &["must be in the ranges", "runAsUser", "runAsNonRoot", "fsGroup"]),
+    ("hostnetwork-v2", &["Host network", "Host ports"]),
+    ("hostnetwork", &["Host network", "Host ports"]),
+    ("hostaccess", &["Host network", "Host ports", "Host PID", "Host IPC", "hostPath"]),
+    ("privileged", &[""]),
+];
+
+/// Finds that none of OpenShift's security context constraints that the service account may use allows the pod.
+pub(super) fn constraint_denied(refused: Refused<'_>) -> Option<Finding> {
+    let Refused { daemon_set, message, .. } = refused;
+    let (_, attempts) = message.split_once("security context constraint")?;
+    let attempts = attempts.trim_start_matches([':', ' ', '[']).trim_end_matches(']');
+    // Before OpenShift 4.6, there were only blanks between them.
+    let attempts = attempts.replace(" provider ", ", provider ").replace(" spec.", ", spec.").replace(",,", ",");
+    let (mut unusable, mut forbidden) = (Vec::new(), Vec::new());
+    for attempt in attempts.split(", ") {
+        match attempt.strip_prefix("provider \"").and_then(|rest| rest.split_once('"')) {
+            Some((name, rest)) if rest.contains("not usable by") => unusable.push(name),
+            _ => {
+                // `Invalid value: "SYS_ADMIN": capability may not be added`: the value is a part of it.
+                let why = attempt.rsplit_once(": ").filter(|(_, why)| why.contains(' '));
+                forbidden.extend(why.map(|(before, why)| match before.rsplit_once("Invalid value: \"") {
+                    Some((_, value)) if why.starts_with("capability") => {
+                        format!("{why}: {}", value.trim_end_matches('"'))
+                    }
+                    _ => why.to_owned(),
+                }));
+            }
+        }
+    }
+    forbidden.sort();
+    forbidden.dedup();
+    let account = service_account(daemon_set);
+    let namespace = refused.namespace();
+    let message = match forbidden.as_slice() {
+        [] => format!("serviceaccount {account} may use no security context constraint that allows the pod"),
+        why => format!(
+            "no security context constraint that serviceaccount {account} may use allows the pod: {}",
+            why.join("; ")
+        ),
+    };
+    let allows = |(name, words): &&(&str, &[&str])| {
+        (unusable.is_empty() || unusable.contains(name))
+            && forbidden.iter().all(|why| words.iter().any(|words| why.contains(words)))
+    };
+    let advice = "the template may be right; an administrator has to grant the account a constraint that allows this";
+    let finding = Finding::new(ReasonCode::SecurityConstraintDenied, message, advice);
+    Some(match CONSTRAINTS.iter().find(allows) {
+        Some((name, _)) => {
+            let grant = Command::oc(&["adm", "policy", "add-scc-to-user"]).namespace(namespace).flag("-z", account);
+            finding.with_command(grant.name(*name))
+        }
+        None => finding.with_command(Command::kubectl(&["get", "securitycontextconstraints"])),
+    })
+}
+
+/// Finds that no PodSecurityPolicy that the service account may use allows the pod.
+pub(super) fn policy_denied(refused: Refused<'_>) -> Option<Finding> {
+    let account = service_account(refused.daemon_set);
+    let advice = format!(
+        "the template may be right; grant serviceaccount {account} a role that may use a PodSecurityPolicy that allows this"
+    );
+    let finding = Finding::new(ReasonCode::SecurityConstraintDenied, whose_words(refused), advice);
+    Some(finding.with_command(Command::kubectl(&["get", "podsecuritypolicies"])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_asides;
+
+    #[test]
+    fn violations_are_told_without_the_containers_that_have_them() {
+        let violations = "hostPort (container \"a\" uses hostPort 80 (TCP)), seccompProfile (pod must set it)";
+        assert_eq!(without_asides(violations), "hostPort, seccompProfile");
+    }
+}

@@ -1,0 +1,116 @@
+//! Refusals by a resource quota.
+
+use std::collections::BTreeMap;
+
+use super::create_failure::Refused;
+use super::finding::{Finding, edit};
+use crate::model::pod::Container;
+use crate::model::quantity::Quantity;
+use crate::report::fix::Command;
+use crate::report::incident::Refuser;
+use crate::report::reason::ReasonCode;
+
+pub(super) const EXCEEDED_QUOTA: &str = "exceeded quota: ";
+
+/// Returns whether a quota is used up, and not what the pod lacks for it.
+pub fn exceeds_quota(message: &str) -> bool {
+    message.contains(EXCEEDED_QUOTA)
+}
+
+/// Returns whether a quota that refused a pod was not overdrawn: a pod that is deleted gives back as much as one like it takes.
+pub fn is_within_quota(message: &str) -> bool {
+    let numbers = || {
+        let (used, limited) = message.split_once(", used: ")?.1.split_once(", limited: ")?;
+        let limits: BTreeMap<String, Quantity> = amounts(limited).into_iter().collect();
+        let is_within = |(resource, used): &(String, Quantity)| {
+            limits.get(resource).is_some_and(|limit| used.nanos() <= limit.nanos())
+        };
+        Some(amounts(used).iter().all(is_within))
+    };
+    exceeds_quota(message) && numbers().unwrap_or(false)
+}
+
+/// Reads a list such as `pods=1,requests.cpu=3`.
+fn amounts(text: &str) -> Vec<(String, Quantity)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(resource, amount)| (resource.to_owned(), Quantity::new(amount))).collect()
+}
+
+/// Finds a resource quota.
+pub(super) fn exceeded(refused: Refused<'_>) -> Option<Finding> {
+    let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(refused.namespace());
+    let of = |quota: &str, message: String, advice: String, command: Command| {
+        let finding = Finding::new(ReasonCode::QuotaExceeded, message, advice).with_command(command);
+        Some(finding.refused_by(Refuser::Quota(quota.to_owned())))
+    };
+    if let Some(rest) = refused.after(EXCEEDED_QUOTA) {
+        let (quota, numbers) = rest.split_once(", requested: ").unwrap_or((rest, ""));
+        let amounts = || {
+            let (requested, rest) = numbers.split_once(", used: ")?;
+            let (used, limited) = rest.split_once(", limited: ")?;
+            Some((requested, used, limited))
+        };
+        let Some((requested, used, limited)) = amounts() else {
+            let advice = "raise the quota, or free some of it".to_owned();
+            return of(quota, format!("exceeded quota {quota}"), advice, describe.name(quota));
+        };
+        let message = format!("exceeded quota {quota}: requested {requested}, used {used}, limited {limited}");
+        return of(quota, message, advice(refused, requested, limited), describe.name(quota));
+    }
+    if let Some(rest) = refused.after("failed quota: ") {
+        let (quota, demand) = rest.split_once(": ")?;
+        let advice = "set it in the template, or give the namespace a LimitRange with a default for it".to_owned();
+        return of(quota, format!("quota {quota}: {demand}"), advice, edit(refused.daemon_set));
+    }
+    if let Some(rest) = refused.after("status unknown for quota: ") {
+        let quota = rest.split(", ").next().unwrap_or(rest);
+        let message = format!("the usage of quota {quota} is not known yet, and until it is nothing is admitted");
+        let advice = "wait; if it persists, check kube-controller-manager".to_owned();
+        return of(quota, message, advice, describe.name(quota));
+    }
+    let rest = refused.after("insufficient quota to ")?;
+    let namespace = refused.namespace();
+    let advice = match rest.contains("PriorityClass") {
+        true => format!(
+            "the API server admits pods of this priority class only where a ResourceQuota allows them: create one in namespace \
+             {namespace} whose scopeSelector is PriorityClass In (that class), or use another class"
+        ),
+        false => format!("create a ResourceQuota in namespace {namespace} that covers it"),
+    };
+    Some(
+        Finding::new(ReasonCode::QuotaExceeded, format!("insufficient quota to {rest}"), advice).with_command(describe),
+    )
+}
+
+/// Returns what helps with a quota that is used up: to free some of it does not if one pod requests more than all of it.
+fn advice(refused: Refused<'_>, requested: &str, limited: &str) -> String {
+    let (requested, limited) = (amounts(requested), amounts(limited));
+    let limit =
+        |resource: &str| limited.iter().find(|(known, _)| known == resource).and_then(|(_, amount)| amount.nanos());
+    let never = requested.iter().find(|(resource, amount)| amount.nanos() > limit(resource).or(amount.nanos()));
+    let raise = match never {
+        Some((resource, amount)) => format!("raise the quota: one pod takes {resource}={} of it", amount.text),
+        None => "raise the quota, or free some of it".to_owned(),
+    };
+    let of_containers = requested.iter().find_map(|(resource, _)| {
+        let (kind, name) = match resource.split_once('.') {
+            Some((kind @ ("requests" | "limits"), name)) => (kind, name),
+            _ if matches!(resource.as_str(), "cpu" | "memory" | "ephemeral-storage") => ("requests", resource.as_str()),
+            _ => return None,
+        };
+        Some((kind, name))
+    });
+    let Some((kind, resource)) = of_containers else { return raise };
+    let spec = &refused.daemon_set.spec.template.spec;
+    let sets = |container: &Container| match kind {
+        // A limit is the request of a container that has none.
+        "requests" => {
+            container.resources.requests.contains_key(resource) || container.resources.limits.contains_key(resource)
+        }
+        _ => container.resources.limits.contains_key(resource),
+    };
+    if spec.containers.iter().chain(&spec.init_containers).any(sets) || spec.resources.is_some() {
+        return format!("{raise}; or lower the {resource} {kind} in the template");
+    }
+    format!("{raise}; the template sets no {resource} {kind}, so a LimitRange of the namespace or a webhook does")
+}

@@ -72,10 +72,12 @@ impl Api {
     }
 
     fn tls_config(self) -> io::Result<Arc<ClientConfig>> {
-        let mut roots = RootCertStore::empty();
         let certificates = CertificateDer::pem_file_iter(&self.0.authority).map_err(io::Error::other)?;
-        // The server's own certificate comes first, and is no authority.
-        roots.add_parsable_certificates(certificates.filter_map(Result::ok));
+        let certificates: Vec<_> = certificates.collect::<Result<_, _>>().map_err(io::Error::other)?;
+        // The server's own certificate comes first. Its authority is missing while the server still writes the file.
+        let [_, authority] = &certificates[..] else { return Err(io::ErrorKind::UnexpectedEof.into()) };
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.clone()).map_err(io::Error::other)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let builder = builder.map_err(io::Error::other)?;

@@ -264,7 +264,9 @@ impl Dump {
                 self.check_node(node, &snapshot, &existing)?;
                 snapshot.nodes.retain(|existing| existing.metadata.name == *node);
                 // As from a live cluster: the node's pods, and those that are not bound.
-                snapshot.pods.retain(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
+                let pods = std::mem::take(&mut snapshot.pods).into_iter();
+                (snapshot.pods, snapshot.peers) =
+                    pods.partition(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
             }
             snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
         }

@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
         }
         let ended = self.update(&mut watch, io, out).await?;
         match ended {
-            Ended::Done(held) => {
+            Ended::Done { held, failures } => {
                 let finishes = kept(self.stage.keep, usize::try_from(self.report.desired).unwrap_or(0)) == 0;
                 // The controller would not replace what an undo has left as it was.
                 let is_left = self.request.is_undo() && self.report.original_strategy == Strategy::OnDelete;
@@ -121,7 +121,8 @@ impl<'a> Run<'a> {
                     self.report.outcome.stage = PartitionStage::Complete;
                     self.tell(io, "PartitionComplete", "Normal", &self.counts()).await;
                 }
-                Ok(Exit::Success)
+                self.report.outcome.failures = failures;
+                Ok(if self.report.outcome.failures.is_empty() { Exit::Success } else { Exit::No })
             }
             Ended::Stopped(failures) => {
                 self.report.outcome.stage = PartitionStage::Stopped;
@@ -402,12 +403,12 @@ impl<'a> Run<'a> {
             }
             self.stage.forget_found(&snapshot);
             let Look { step, counts } = next_instruction(&snapshot, &self.stage);
-            if !matches!(step, Instruction::Stop(_) | Instruction::Done) {
+            if !matches!(step, Instruction::Stop(_) | Instruction::Done(_)) {
                 (is_read_again, unread) = (false, None);
             }
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
             let step = match step {
-                Instruction::Replace { .. } | Instruction::Verify { .. } | Instruction::Done
+                Instruction::Replace { .. } | Instruction::Verify { .. } | Instruction::Done(_)
                     if doubt.since.is_some() =>
                 {
                     Instruction::Wait(Waiting::Server)
@@ -426,7 +427,9 @@ impl<'a> Run<'a> {
                 self.note(&counts, course.happenings(&counts, time), out)?;
             }
             match step {
-                Instruction::Done if is_read_again => return Ok(Ended::Done(counts.held)),
+                Instruction::Done(failures) if is_read_again => {
+                    return Ok(Ended::Done { held: counts.held, failures });
+                }
                 Instruction::Stop(failures) if is_read_again => {
                     let broken = self.broken_nodes(&snapshot, &failures, io).await?;
                     if !broken.is_empty() {
@@ -447,7 +450,7 @@ impl<'a> Run<'a> {
                     self.note(&counts, course.happenings(&counts, time), out)?;
                     return Ok(Ended::Stopped(failures));
                 }
-                step @ (Instruction::Stop(_) | Instruction::Done) => match self.read_again(watch, io).await? {
+                step @ (Instruction::Stop(_) | Instruction::Done(_)) => match self.read_again(watch, io).await? {
                     None => (is_read_again, unread) = (true, None),
                     Some(error)
                         if time.duration_since(*unread.get_or_insert(time)) >= self.stage.gates.progress_deadline =>
@@ -757,8 +760,12 @@ pub(super) struct Staleness {
 
 /// How a stage has ended.
 enum Ended {
-    /// All is updated; on how many nodes a pod of an older revision is held, so that the strategy must stay suspended.
-    Done(usize),
+    /// All is updated; on how many nodes a pod of an older revision is held, so that the strategy must stay suspended, and which
+    /// gates do not hold after a rollback that had no pod left to replace.
+    Done {
+        held: usize,
+        failures: Vec<GateFailure>,
+    },
     Stopped(Vec<GateFailure>),
     Lost(Loss),
 }

@@ -20,7 +20,7 @@ use super::parse::{Named, parse_selector};
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
 use crate::cluster::live::{self, Asked, Live, Watch};
-use crate::cluster::{Query, Source, Wanted};
+use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::connection::error::ConnectionError;
 use crate::connection::{ConnectOptions, contexts_matching};
 use crate::coverage::filter::CoverageFilter;
@@ -427,6 +427,9 @@ impl Session {
             if matches!(&query.wanted, Wanted::Coverage(scope) if scope.held_pods) {
                 let nodes = nodes_with_held_pods(&snapshot);
                 live.read_held_pods(&mut snapshot, &nodes).await;
+            }
+            if let Wanted::Coverage(CoverageScope { node: Some(node), .. }) = &query.wanted {
+                live.read_peers(&mut snapshot, node).await;
             }
             if matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change) {
                 let namespaces = namespaces_to_read(&snapshot);

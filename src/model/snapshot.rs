@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub pods: Vec<Pod>,
     /// The nodes for which all pods were read.
     pub pods_complete: PodsComplete,
+    /// If the query is about one node: pods on other nodes of DaemonSets whose pod on it is in trouble, to compare it with.
+    pub peers: Vec<Pod>,
     /// Events about DaemonSets, pods and nodes.
     pub events: Vec<Event>,
     /// The namespaces: from a live server those of DaemonSets that lack pods.

@@ -44,6 +44,11 @@ impl Template {
         normal(&PodTemplateSpec, &self.value)
     }
 
+    /// Returns whether its pods do not start without an object, or without a key of it.
+    pub fn needs(&self, kind: &str, name: &str, key: Option<&str>) -> bool {
+        refers(&self.value["spec"], kind, name, key)
+    }
+
     /// Returns whether two templates mean the same, whatever their spelling.
     pub fn same_meaning(&self, other: &Template) -> bool {
         self.meaning() == other.meaning()
@@ -55,6 +60,34 @@ impl Template {
             arranged.hash(&mut hasher);
             (hasher.finish(), arranged)
         })
+    }
+}
+
+/// Returns whether a part of a template refers to an object that has to exist, or a key of it.
+fn refers(value: &Value, kind: &str, name: &str, key: Option<&str>) -> bool {
+    let is_it = |field: &str, value: &Value| {
+        let is_name = |field: &str| value[field] == name;
+        match (kind, field) {
+            ("ConfigMap", "configMap" | "configMapRef" | "configMapKeyRef") => is_name("name"),
+            ("Secret", "secret" | "secretRef" | "secretKeyRef") => is_name("name") || is_name("secretName"),
+            ("PersistentVolumeClaim", "persistentVolumeClaim") => is_name("claimName"),
+            ("ServiceAccount", "serviceAccountName")
+            | ("PriorityClass", "priorityClassName")
+            | ("RuntimeClass", "runtimeClassName") => value == name,
+            _ => false,
+        }
+    };
+    let has_key = |value: &Value| {
+        key.is_none_or(|key| {
+            value["key"] == key || value["items"].as_array().into_iter().flatten().any(|item| item["key"] == key)
+        })
+    };
+    match value {
+        Value::Object(fields) => fields.iter().any(|(field, value)| {
+            (is_it(field, value) && value["optional"] != true && has_key(value)) || refers(value, kind, name, key)
+        }),
+        Value::Array(items) => items.iter().any(|item| refers(item, kind, name, key)),
+        _ => false,
     }
 }
 

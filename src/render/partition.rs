@@ -19,17 +19,13 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let kept = report.old - report.update;
     let head = match report.update {
-        0 if !report.changes.is_empty() && report.restores_strategy => {
-            format!(
-                "{name}: end the hold; no node is updated, and {kept} of {} stay on other revisions",
-                count_of(report.desired)
-            )
-        }
         0 if !report.changes.is_empty() => {
-            format!(
-                "{name}: hold the rollout; no node is updated, and {kept} of {} stay on other revisions",
-                count_of(report.desired)
-            )
+            let what = if report.restores_strategy { "end the hold" } else { "hold the rollout" };
+            let stay = match kept {
+                0 => String::new(),
+                kept => format!(", and {kept} of {} stay on other revisions", count_of(report.desired)),
+            };
+            format!("{name}: {what}; no node is updated{stay}")
         }
         0 if kept == 0 => format!("{name}: nothing to update; no node is on another revision"),
         0 => format!("{name}: nothing to update; {kept} of {} stay on other revisions", count_of(report.desired)),
@@ -162,7 +158,7 @@ pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
                 false => String::new(),
             };
             let text = format!("{name}: {done}{restored}");
-            page.paragraph(&text, style::well)
+            page.paragraph(&text, if outcome.failures.is_empty() { style::well } else { style::trouble })
         }
         PartitionStage::Complete => page.paragraph(&format!("{name}: {done}"), style::well),
         PartitionStage::Begun => page.paragraph(&format!("{name}: {done}"), style::moving),

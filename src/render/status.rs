@@ -414,7 +414,7 @@ fn not_accepted(accepted: &Accepted, rollout: &RolloutStatus) -> String {
     }];
     if revision > 0 && !accepted.not_accepted.is_empty() {
         let which = rollout.revision.as_ref().map_or("the revision".to_owned(), |it| format!("revision {}", it.number));
-        parts.push(format!("never accepted: {which} is at fault"));
+        parts.push(format!("never accepted: {which} is the cause"));
     }
     parts.extend(accepted.by.iter().filter_map(exceeds));
     let fine = |one: &&AcceptedNodes| !one.nodes.is_empty() && !one.exceeds();
@@ -422,7 +422,7 @@ fn not_accepted(accepted: &Accepted, rollout: &RolloutStatus) -> String {
     parts.join("; ")
 }
 
-/// Returns that only nodes are at fault, if they are and the revision works on others.
+/// Returns that only nodes are to blame, if they are and the revision works on others.
 fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
     let FaultCounts { node, cluster, revision, unknown, waiting } = rollout.faults?;
     let number = rollout.revision.as_ref()?.number;
@@ -433,8 +433,8 @@ fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
     let what = match (are_down, nodes) {
         (true, 1) => "1 node is down".to_owned(),
         (true, nodes) => format!("{nodes} nodes are down"),
-        (false, 1) => "1 node is at fault".to_owned(),
-        (false, nodes) => format!("{nodes} nodes are at fault"),
+        (false, 1) => "1 node has a problem of its own".to_owned(),
+        (false, nodes) => format!("{nodes} nodes have problems of their own"),
     };
     Some(format!("{what}; revision {number} looks healthy."))
 }

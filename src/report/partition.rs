@@ -127,7 +127,7 @@ pub struct PartitionOutcome {
     /// The nodes that got a pod of the revision during this run, and not by it, in this order: they are new, or their pod was
     /// deleted or evicted or has failed.
     pub leaked: Vec<String>,
-    /// Why the stage was stopped.
+    /// Why the stage was stopped, or what is wrong although a rollback had no pod left to replace.
     pub failures: Vec<GateFailure>,
     /// How to continue, and how to go back.
     pub way_out: Vec<Fix>,

@@ -11,6 +11,7 @@ use super::situation::{RolloutNode, Situation};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
+use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::plan::SpecFields;
 use crate::report::count;
@@ -19,7 +20,7 @@ use crate::report::plan::{Standstill, Warning, WarningCode};
 use crate::report::rollout_status::SuspectKind;
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::ports::{conflicts, host_ports};
-use crate::scheduling::resources::{NodeUsage, fits, format_amount, template_requests};
+use crate::scheduling::resources::{Insufficient, NodeUsage, fits, format_amount, template_requests};
 use crate::scheduling::rolling_update::{UpdateLimits, allows_surge, limits, rolling_update};
 use crate::scheduling::should_run::DaemonPod;
 
@@ -110,7 +111,7 @@ pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash
         return None;
     }
     let (daemon_pod, spec) = (DaemonPod::new(&after.spec.template), &after.spec.template.spec);
-    let new = template_requests(spec);
+    let requests = template_requests(spec);
     let hash = if hash.is_empty() { NEW } else { hash };
     let is_old = |pod: &&&Pod| {
         let is_there = !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty();
@@ -119,21 +120,24 @@ pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash
     let exclude_each_other = |node: &RolloutNode<'_>, pods: &NodePods<'_>| {
         let old = *pods.pods.iter().find(is_old)?;
         let object = node.object.filter(|object| daemon_pod.decide(object).should_run)?;
+        let requests = before.index.devices.without(&requests, object);
+        let short = fits(&requests, object, &NodeUsage::of(std::iter::once(old)));
+        if short.iter().any(Insufficient::never_fits) {
+            return None;
+        }
         let port = host_ports(spec).find(|wanted| host_ports(&old.spec).any(|held| conflicts(wanted, held)));
         let port = port.map(|port| format!("both have host port {}", port.host_port));
-        let usage = NodeUsage::of(std::iter::once(old));
-        let short = fits(&new, object, &usage).into_iter().find(|short| !short.never_fits());
-        let short = short.map(|it| {
-            let amount = |amount: i64| format_amount(&it.resource, amount);
-            format!(
-                "the new one requests {} {}, and beside the old one {} of {} are free",
-                amount(it.requested),
-                it.resource,
-                amount(it.free()),
-                amount(it.allocatable)
-            )
-        });
-        port.or(short)
+        port.or_else(|| {
+            let short = short.first()?;
+            let amount = |amount: i64| format_amount(&short.resource, amount);
+            let (new, old, all) = (amount(short.requested), amount(short.used), amount(short.allocatable));
+            Some(match short.resource.as_str() {
+                "pods" => "it takes a single pod".to_owned(),
+                resource => {
+                    format!("the new one requests {new} {resource}, the old one has {old}, and the node has {all}")
+                }
+            })
+        })
     };
     let found: Vec<(&str, String)> = before
         .nodes
@@ -144,7 +148,7 @@ pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash
     let (example, why) = found.first()?;
     let nodes = count(found.len(), "node");
     let message = format!(
-        "under {} the rollout stops at {nodes} that never hold two of these pods, such as {example}: {why}",
+        "under {} the rollout stops at {nodes} without room for both the old and the new pod, such as {example}: {why}",
         limit(after)
     );
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
@@ -211,6 +215,7 @@ impl End {
 impl<'s> Fleet<'s> {
     fn new(before: &'s Situation<'_>, after: &'s DaemonSet, hash: &'s str, is_same_template: bool) -> Self {
         let daemon_pod = DaemonPod::new(&after.spec.template);
+        let requests = template_requests(&after.spec.template.spec);
         let is_updated = |pod: &Pod| daemon_pods::is_updated(after, Some(hash), pod);
         let (mut nodes, mut outdated, mut alike, mut desired) = (Vec::new(), BTreeSet::new(), 0, 0);
         for (node, pods) in before.nodes.iter().zip(&before.node_pods) {
@@ -223,7 +228,14 @@ impl<'s> Fleet<'s> {
             let should_run = decision.is_some_and(|decision| decision.should_run);
             desired += usize::from(should_run);
             // A pod that finds no room does not find it because it is recreated, unless the surge ends that it is a part of.
-            let ends_surge = !allows_surge(after) && node.old.is_some() && node.updated.is_some();
+            let fits_alone = |object: &Node| {
+                let requests = before.index.devices.without(&requests, object);
+                !fits(&requests, object, &NodeUsage::default()).iter().any(Insufficient::never_fits)
+            };
+            let ends_surge = !allows_surge(after)
+                && node.old.is_some()
+                && node.updated.is_some()
+                && node.object.is_none_or(fits_alone);
             let has_no_room = node.lacks_room() && !before.has_room(node) && !ends_surge;
             let works = !(is_down || is_same_template && has_no_room);
             // The pod garbage collector deletes the pods of a node that is gone.

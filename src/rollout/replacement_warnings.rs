@@ -65,12 +65,16 @@ impl<'a> Replacement<'a> {
     /// `None` if it would create them.
     fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
         let of_controller = creation_refusal(situation).map(|refusal| refusal.reason());
-        if of_controller.is_some() && is_refused_within_quota(situation) && self.gives_back(situation) {
-            return None;
-        }
         let snapshot = situation.index.snapshot;
         let hash = if self.is_same_template { situation.current_hash() } else { Some(self.hash) };
-        let Some(admission) = hash.and_then(|hash| snapshot.admission(self.after, hash)) else {
+        let admission = hash.and_then(|hash| snapshot.admission(self.after, hash));
+        let refused_now = admission.and_then(|admission| admission.refusal.as_deref());
+        // Nothing but the quota is in the way, and that is given back.
+        let is_by_quota = of_controller.is_some() && is_refused_within_quota(situation);
+        if is_by_quota && refused_now.is_none_or(exceeds_quota) && self.gives_back(situation) {
+            return None;
+        }
+        let Some(admission) = admission else {
             return Some((of_controller.filter(|_| situation.still_refuses_pods())?, false));
         };
         let message = admission.refusal.as_ref()?;
@@ -79,7 +83,9 @@ impl<'a> Replacement<'a> {
             // Those of other codes are about the pod, whoever creates it.
             let depends_on_user =
                 matches!(asked.code, ReasonCode::WebhookDenied | ReasonCode::SecurityConstraintDenied);
-            let may_differ = exceeds_quota(message) || (depends_on_user && is_about_people(situation, message));
+            // A webhook that is down may be about people, too, by its matchConditions.
+            let may_be_about_people = depends_on_user || asked.code == ReasonCode::WebhookUnavailable;
+            let may_differ = exceeds_quota(message) || (may_be_about_people && is_about_people(situation, message));
             let is_certain = !may_differ;
             let tells = !self.is_same_template || (is_certain && !depends_on_user);
             return tells.then_some((asked, is_certain));
@@ -95,15 +101,23 @@ impl Replacement<'_> {
     /// Returns whether each new pod takes as much of a quota as the one that is deleted for it gives back: no node waits for its first
     /// pod, none gets a second one, and the containers request the same.
     fn gives_back(&self, situation: &Situation<'_>) -> bool {
-        let resources = |spec: &PodSpec| -> Vec<_> {
+        let containers = |spec: &PodSpec| -> Vec<_> {
             spec.init_containers.iter().chain(&spec.containers).map(|container| container.resources.clone()).collect()
         };
-        let new = resources(&self.after.spec.template.spec);
+        let new = &self.after.spec.template.spec;
+        // A class adds its overhead, and a quota may be for pods of one priority.
+        let takes_no_more = |old: &PodSpec| {
+            let is_class = |new: &str, old: &str| new.is_empty() || new == old;
+            containers(old) == containers(new)
+                && old.resources == new.resources
+                && old.runtime_class_name == new.runtime_class_name
+                && is_class(&new.priority_class_name, &old.priority_class_name)
+        };
         self.by_controller
             && !allows_surge(self.after)
             && !is_missing(situation)
             && situation.is_known
-            && replaced(situation, self).iter().all(|(_, pod)| resources(&pod.spec) == new)
+            && replaced(situation, self).iter().all(|(_, pod)| takes_no_more(&pod.spec))
     }
 }
 

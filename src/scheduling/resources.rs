@@ -102,6 +102,11 @@ impl Insufficient {
     pub fn never_fits(&self) -> bool {
         self.requested > self.allocatable
     }
+
+    /// Returns whether the pod, which would fit alone, never fits beside another one that takes so much, whatever else is on the node.
+    pub fn never_fits_beside(&self, held: i64) -> bool {
+        held > 0 && !self.never_fits() && held.saturating_add(self.requested) > self.allocatable
+    }
 }
 
 /// Returns the resources that are insufficient for one more pod; none if it fits.

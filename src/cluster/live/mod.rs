@@ -224,6 +224,11 @@ impl Live {
         read::pods_on(self, snapshot, nodes).await
     }
 
+    /// Adds the pods on other nodes of DaemonSets whose pod on this node has not become ready, as far as they can be read.
+    pub async fn read_peers(&self, snapshot: &mut Snapshot, node: &str) {
+        read::peers(self, snapshot, node).await;
+    }
+
     /// Adds these namespaces. What cannot be read is noted in the snapshot.
     pub async fn read_namespaces(&self, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
         read::namespaces(self, snapshot, names).await;

@@ -77,7 +77,8 @@ impl Reader<'_> {
         snapshot.gaps = self.take_gaps();
         (snapshot.unknown_names, snapshot.neighbors) = (self.unknown_names.take(), self.neighbors.take());
         let keys = startup_keys(&snapshot.nodes);
-        let names_some = self.query.namespace.is_some() || !self.query.names.is_empty();
+        let names_some =
+            self.query.namespace.is_some() || !self.query.names.is_empty() || !self.query.selector.is_empty();
         if names_some && (!keys.is_empty() || snapshot.events.iter().any(is_about_unregistered_driver)) {
             // Which one is missing is told as far as they may be read.
             let others = |other: DaemonSet| {
@@ -351,8 +352,34 @@ pub(super) async fn held_pods(live: &Live, snapshot: &mut Snapshot, nodes: &BTre
     (snapshot.held_pods, snapshot.pod_disruption_budgets) = (pods.unwrap_or_default(), budgets.unwrap_or_default());
 }
 
-/// The most namespaces to read one by one; beyond that a whole list costs less.
+/// The most namespaces to read one by one if they may be listed; beyond that a whole list costs less.
 const ONE_BY_ONE: usize = 8;
+
+/// The most DaemonSets whose pods on other nodes are read to compare one node with the others.
+const MOST_COMPARED: usize = 5;
+
+/// Adds the pods on other nodes of DaemonSets whose pod on this node has not become ready. That they cannot be read is no reason to
+/// say nothing about the node.
+pub(super) async fn peers(live: &Live, snapshot: &mut Snapshot, node: &str) {
+    let is_in_trouble = |daemon_set: &&DaemonSet| {
+        let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid);
+        let own = snapshot.pods.iter().filter(is_own);
+        own.filter(|pod| pod.spec.node_name == node).any(|pod| !pod.is_ready() && !pod.metadata.is_terminating())
+    };
+    let daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().filter(is_in_trouble).collect();
+    let matcher = DaemonSetMatcher::new(&daemon_sets, true);
+    let keep = |pod| matcher.keep_pod(pod, ForeignPods::Drop);
+    let lists = daemon_sets.iter().take(MOST_COMPARED).map(|daemon_set| List {
+        namespace: Some(daemon_set.metadata.namespace.clone()),
+        label_selector: daemon_set.spec.selector.to_string(),
+        field_selector: format!("spec.nodeName!={node}"),
+        ..List::of(Kind::Pods)
+    });
+    let read = futures::stream::iter(lists).map(|list| live.list(list, keep)).buffered(AT_ONCE);
+    let peers: Vec<Pod> =
+        read.filter_map(async |read| read.ok()).collect::<Vec<_>>().await.into_iter().flatten().collect();
+    snapshot.peers = peers;
+}
 
 /// Adds the namespaces with these names. That one cannot be read becomes a gap, one that does not exist is left out.
 pub(super) async fn namespaces(live: &Live, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
@@ -360,11 +387,14 @@ pub(super) async fn namespaces(live: &Live, snapshot: &mut Snapshot, names: &BTr
     let list = List::of(kind);
     if names.len() > ONE_BY_ONE {
         let is_named = |namespace: Namespace| names.contains(&namespace.metadata.name).then_some(namespace);
-        match live.list(list, is_named).await {
-            Ok(found) => snapshot.namespaces.extend(found),
-            Err(error) => snapshot.gaps.push(Gap { kind, namespace: None, cause: unread(kind, &error) }),
+        match live.list(list.clone(), is_named).await {
+            Ok(found) => return snapshot.namespaces.extend(found),
+            // Those who may not list them may often get them.
+            Err(error) if is_forbidden(&error) => {}
+            Err(error) => {
+                return snapshot.gaps.push(Gap { kind, namespace: None, cause: unread(kind, &error) });
+            }
         }
-        return;
     }
     let read = futures::stream::iter(names).map(|name| live.get::<Namespace>(&list, name)).buffered(AT_ONCE);
     for (name, read) in names.iter().zip(read.collect::<Vec<_>>().await) {

@@ -202,7 +202,7 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     let advice = match reason {
         "OutOfpods" => "raise maxPods in the kubelet configuration, or move pods to other nodes",
         _ if reason.starts_with("OutOf") && cause.ends_with("capacity: 0") => {
-            "the node offers none of it at present: check the pod of its device plugin, which registers it with the kubelet"
+            "the node offers none of it now: check the pod of the device plugin there, which registers the devices with the kubelet"
         }
         _ if reason.starts_with("OutOf") => {
             "the node has less free than the scheduler knew: free some, or look for pods that it does not count, such \
@@ -213,7 +213,8 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
         }
         "NodeShutdown" => "wait until the node is up again",
         "UnexpectedAdmissionError" if cause.contains("not enough cpus available") => {
-            "free exclusive cpus on the node (static CPU manager policy), or request fewer, or no whole number of them"
+            "free exclusive CPUs on the node (static CPU manager policy), or request fewer; a container whose cpu request is not a whole \
+             number needs none"
         }
         "UnexpectedAdmissionError" => "check the device plugins on the node, and the kubelet log",
         "TopologyAffinityError" | "SMTAlignmentError" => "request cpus that fit the kubelet's topology policy",
@@ -237,7 +238,7 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
         | "SupplementalGroupsPolicyNotSupported" => {
             "remove from the template what this kubelet or its container runtime does not support, or upgrade them on the node"
         }
-        "VolumeAttachmentLimitExceeded" => "detach volumes from the node: it has as many of the driver as it may have",
+        "VolumeAttachmentLimitExceeded" => "detach volumes from the node: it has reached the limit of the driver",
         _ => "check the kubelet log on the node",
     };
     let origin = match () {

@@ -14,6 +14,23 @@ pub struct Cause {
     pub advice: &'static str,
     /// What has to change.
     pub mends: Mends,
+    /// What else there is to do or to show.
+    pub also: Option<Also>,
+}
+
+/// What a cause has beyond its advice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Also {
+    /// The pod is deleted, so that the controller creates another one in its place.
+    DeletePod,
+    /// A path in the message is to become a shared mount.
+    ShareMount,
+    /// The credentials for a registry are missing or not valid.
+    Credentials,
+    /// Show the pods of the node, among them that of the network plugin.
+    ShowPodsOfNode,
+    /// Show the objects of a resource in the namespace.
+    List(&'static str),
 }
 
 /// What has to change so that a cause goes away.
@@ -46,7 +63,12 @@ impl Mends {
 
 /// Declares a row of a table.
 pub const fn cause(mends: Mends, says: &'static [&'static str], advice: &'static str) -> Cause {
-    Cause { says, advice, mends }
+    Cause { says, advice, mends, also: None }
+}
+
+/// Declares a row of a table that is about a platform that is not the image's: what to do follows from the nodes.
+pub const fn platform(says: &'static [&'static str]) -> Cause {
+    cause(Mends::Placement, says, "")
 }
 
 /// What keeps a node from anything, whatever has failed there.
@@ -56,18 +78,48 @@ const OF_NODES: &[Cause] = &[
         &["no space left on device", "disk quota exceeded"],
         "free disk space on the node, such as that of unused images, or enlarge its disk",
     ),
+    TOO_MANY_OPEN_FILES,
     cause(
         Mends::Node,
-        &["too many open files", "resource temporarily unavailable", "cannot allocate memory"],
-        "raise the limits of the node: it is out of memory, process IDs, open files or inotify instances (fs.inotify.max_user_instances)",
+        &["resource temporarily unavailable"],
+        "find what has used up the processes of the node (kernel.pid_max, or TasksMax of the container runtime's unit)",
+    ),
+    cause(
+        Mends::Node,
+        &["cannot allocate memory"],
+        "free memory on the node: request what the pods there use, and limit those that use more",
     ),
 ];
 
+/// The limit that agents which watch files reach first: 128 instances per user.
+pub const INOTIFY: Cause = cause(
+    Mends::Node,
+    &["inotify", "fsnotify"],
+    "raise the inotify limits of the node: fs.inotify.max_user_instances, and fs.inotify.max_user_watches",
+);
+
+/// Whoever watches files gets this, too, and does not say that it is about inotify.
+pub const TOO_MANY_OPEN_FILES: Cause = cause(
+    Mends::Node,
+    &["too many open files"],
+    "raise fs.inotify.max_user_instances on the node, which runs out first, or its limits of open files (fs.file-max, LimitNOFILE)",
+);
+
 impl Cause {
-    /// Finds the cause that a message tells.
+    /// Says what else there is to do or to show.
+    pub const fn and(self, also: Also) -> Self {
+        Cause { also: Some(also), ..self }
+    }
+
+    /// Finds the cause that a message of a node tells.
     pub fn of(causes: &'static [Cause], message: &str) -> Option<&'static Cause> {
+        Cause::among(OF_NODES, message).or_else(|| Cause::among(causes, message))
+    }
+
+    /// Finds the cause that a message of anything else tells.
+    pub fn among(causes: &'static [Cause], message: &str) -> Option<&'static Cause> {
         let message = message.to_lowercase();
-        OF_NODES.iter().chain(causes).find(|cause| cause.says.iter().any(|says| occurs(says, &message)))
+        causes.iter().find(|cause| cause.says.iter().any(|says| occurs(says, &message)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::cause::{Cause, Mends, cause};
+use super::cause::{Cause, INOTIFY, Mends, TOO_MANY_OPEN_FILES, cause};
 use super::creation_errors::{creation_failed, start_failed, start_has_failed};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_node, describe_pod, edit, logs};
@@ -21,8 +21,15 @@ const RECENT_END: i64 = 600;
 /// How many characters of a termination message are shown; `--node` shows all.
 const LONGEST_MESSAGE: usize = 160;
 
-/// What programs say at their end that is not about themselves: errors of Go's network and of client-go.
+/// What programs say last that is not about themselves: errors of Go's network and of client-go, and of the node.
 const LAST_WORDS: &[Cause] = &[
+    INOTIFY,
+    TOO_MANY_OPEN_FILES,
+    cause(
+        Mends::Node,
+        &["no space left on device"],
+        "free space where the container writes: in the volume, or on the disk of the node",
+    ),
     cause(
         Mends::Node,
         &["address already in use"],
@@ -130,6 +137,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         let Some(end) = crash(pod, now, this) else { continue };
         findings.push(
             out_of_memory(subject, node, pod, this, end)
+                .or_else(|| probes::hook_failed(subject, pod, this, end, events))
                 .or_else(|| probes::killed(subject, pod, this, end, events))
                 .unwrap_or_else(|| crash_looping(subject, pod, this, end)),
         );
@@ -301,7 +309,8 @@ fn crash_looping(
     if restarts_all {
         message = message.words(", for which its rule is to restart all containers of the pod");
     }
-    if let Some(text) = end.and_then(last_words) {
+    let last_words = end.and_then(last_words);
+    if let Some(text) = &last_words {
         message = message.words(", ").example(format!("{text:?}"));
     }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
@@ -310,14 +319,12 @@ fn crash_looping(
     // With all containers, the kubelet removes their logs.
     let is_last = status.state.terminated.is_some() || restarts_all;
     let command = if is_last { logs } else { logs.switch("--previous") };
-    let told = end.and_then(|end| Cause::of(LAST_WORDS, &end.message)).map(|cause| cause.advice.to_owned());
+    // Nothing before its last line need be why it ended.
+    let told = || last_words.as_deref().and_then(|said| Cause::among(LAST_WORDS, said)).map(|cause| cause.advice);
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
-        false => match told {
-            Some(told) => (told, None),
-            None => ("read the log".to_owned(), Some(command)),
-        },
+        false => (told().unwrap_or("read the log").to_owned(), Some(command)),
     };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
     match command {

@@ -1,6 +1,6 @@
 //! Why a container cannot be created or started, by what the kubelet and the container runtime say.
 
-use super::cause::{Cause, Mends, cause};
+use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
 use super::containers::Role;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, edit};
@@ -10,9 +10,7 @@ use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::snapshot::PodsComplete;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
-
-/// What a mount that is not shared needs.
-const SHARE_MOUNT: &str = "make it a shared mount on the node";
+use crate::scheduling::daemon_pods;
 
 /// What the kubelet and container runtimes say of containers that they cannot create or start.
 ///
@@ -20,12 +18,8 @@ const SHARE_MOUNT: &str = "make it a shared mount on the node";
 /// `verifyRunAsNonRoot`, security_context_others.go, and `makeMounts`, pkg/kubelet/kubelet_pods.go, release 1.37.2; the others are
 /// those of containerd 1.7 and 2, CRI-O and runc.
 const CAUSES: &[Cause] = &[
-    cause(Mends::Host, &["not a shared mount", "not a shared or slave mount"], SHARE_MOUNT),
-    cause(
-        Mends::Placement,
-        &["exec format error", "does not match the host operating system", "cannot be used on this platform"],
-        "",
-    ),
+    cause(Mends::Host, &["not a shared mount", "not a shared or slave mount"], "").and(Also::ShareMount),
+    platform(&["exec format error", "does not match the host operating system", "cannot be used on this platform"]),
     cause(
         Mends::Template,
         &["runasnonroot", "verify user is non-root", "image will run as root"],
@@ -103,7 +97,7 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Host,
-        &["gathering device information", "no such device", "not a device node", "lstat /dev/", "stat /dev/"],
+        &["gathering device information", "no such device", "not a device node", "stat /dev/"],
         "check why the node does not have the device, or exclude these nodes with a nodeSelector",
     ),
     cause(
@@ -209,7 +203,7 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
     match cause.mends {
         Mends::Placement => (other_platform(subject, pod), edit()),
         Mends::Template | Mends::Object => (cause.advice.to_owned(), edit()),
-        Mends::Node | Mends::Host | Mends::Cluster if cause.advice == SHARE_MOUNT => (shared_mount(said), None),
+        _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
         Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), None),
     }
 }
@@ -227,7 +221,8 @@ fn host_path_source(subject: &Subject, pod: &Pod, said: &str) -> Option<(String,
     ];
     let path = words.into_iter().find_map(|words| {
         let (_, rest) = said.split_once(words)?;
-        rest.split(['"', '\'', ':', ' ']).next().filter(|path| path.starts_with('/'))
+        let path = rest.split(['"', '\'', ':', ' ']).next().filter(|path| path.starts_with('/'))?;
+        Some(path.trim_end_matches('/'))
     })?;
     let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array()?;
     let of_volume = |volume: &&serde_json::Value| {
@@ -244,17 +239,22 @@ fn host_path_source(subject: &Subject, pod: &Pod, said: &str) -> Option<(String,
     ];
     let why =
         why.into_iter().find(|(words, _)| said.contains(words)).map_or("cannot be used on these nodes", |(_, why)| why);
-    let advice =
-        format!("use another path in the hostPath volume, or exclude these nodes with a nodeSelector: {source} {why}");
-    Some((volume["name"].as_str()?.to_owned(), advice))
+    let advice = match same_elsewhere(subject, pod).count() {
+        0 => "use another path in the hostPath volume, or exclude these nodes with a nodeSelector".to_owned(),
+        nodes => format!(
+            "make {source} usable on these nodes, or exclude them with a nodeSelector: the same pod runs on {}",
+            other_nodes(nodes)
+        ),
+    };
+    Some((volume["name"].as_str()?.to_owned(), format!("{advice}; {source} {why}")))
 }
 
 /// Returns what a mount with `mountPropagation` needs on the node (`ensureShared`, containerd pkg/cri/opts, and CRI-O,
 /// server/container_create_linux.go): that the file system that the path is on is a shared mount.
 fn shared_mount(said: &str) -> String {
-    let quoted = |words: &str| super::cause::quoted_after(said, words);
     let is_plain = |path: &&str| path.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'));
-    let mount = quoted("is mounted on").filter(|path| path.starts_with('/')).filter(is_plain).unwrap_or("/");
+    let mount =
+        quoted_after(said, "is mounted on").filter(|path| path.starts_with('/')).filter(is_plain).unwrap_or("/");
     format!(
         "on these nodes, run `mount --make-rshared {mount}`, or set MountFlags=shared in the systemd unit of the container runtime"
     )
@@ -262,7 +262,9 @@ fn shared_mount(said: &str) -> String {
 
 /// Returns the ready pods of other nodes that have the same containers, as far as pods were read.
 pub fn same_elsewhere<'s, 'a>(subject: &'s Subject<'_, 'a>, pod: &'s Pod) -> impl Iterator<Item = &'a Pod> + 's {
-    subject.pods().filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers)
+    let is_own = |other: &&Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
+    let peers = subject.index.snapshot.peers.iter().filter(is_own);
+    subject.pods().chain(peers).filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers)
 }
 
 /// Writes a number of other nodes.

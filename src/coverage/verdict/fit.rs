@@ -134,7 +134,7 @@ impl<'a> NodeRoom<'a> {
             .words(" has ")
             .amount(resource, held)
             .words(" of it until the surge pod is available");
-        let advice = match held.saturating_add(*requested) > *allocatable {
+        let advice = match shortage.never_fits_beside(held) {
             true => NEVER_BESIDE_OLD.into(),
             false => Sentence::from("use maxUnavailable instead of maxSurge, or ").then(finding.advice.clone()),
         };

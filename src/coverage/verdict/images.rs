@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cause::{Cause, Mends, cause};
+use super::cause::{Also, Cause, Mends, cause, platform};
 use super::containers::Role;
 use super::creation_errors::{other_nodes, same_elsewhere};
 use super::daemon_set_context::Subject;
@@ -15,9 +15,6 @@ use crate::report::reason::ReasonCode;
 
 /// The advice for a registry that asks for credentials.
 const ADD_CREDENTIALS: &str = "add imagePullSecrets with credentials for the registry";
-
-/// The advice for a registry that does not tell whether it has the image.
-const NAME_OR_CREDENTIALS: &str = "correct the name of the image; if its repository is private, add imagePullSecrets with credentials for the registry";
 
 /// What failed pulls say.
 ///
@@ -56,20 +53,16 @@ const CAUSES: &[Cause] = &[
         &["read-only file system", "input/output error", "structure needs cleaning"],
         "check the disk of the node: the container runtime cannot write to it",
     ),
-    cause(
-        Mends::Placement,
-        &[
-            "no match for platform",
-            "no matching manifest for",
-            "no image found in image index for",
-            "no image found in manifest list for",
-            "no supported platform found in manifest list",
-            "does not match the specified platform",
-            "cannot be used on this platform",
-            "does not match the host operating system",
-        ],
-        "",
-    ),
+    platform(&[
+        "no match for platform",
+        "no matching manifest for",
+        "no image found in image index for",
+        "no image found in manifest list for",
+        "no supported platform found in manifest list",
+        "does not match the specified platform",
+        "cannot be used on this platform",
+        "does not match the host operating system",
+    ]),
     cause(
         Mends::Node,
         &["dial unix", "containerd.sock", "crio.sock", "imageinspecterror"],
@@ -138,7 +131,12 @@ const CAUSES: &[Cause] = &[
         ],
         "check that the registry is up, and that the node reaches it: routes, firewall, proxy",
     ),
-    cause(Mends::Template, &["repository does not exist or may require"], NAME_OR_CREDENTIALS),
+    cause(
+        Mends::Template,
+        &["repository does not exist or may require"],
+        "correct the name of the image; if its repository is private, add imagePullSecrets with credentials for the registry",
+    )
+    .and(Also::Credentials),
     cause(
         Mends::Template,
         &[
@@ -157,7 +155,8 @@ const CAUSES: &[Cause] = &[
             "permission … denied",
         ],
         ADD_CREDENTIALS,
-    ),
+    )
+    .and(Also::Credentials),
     cause(
         Mends::Template,
         &["name unknown", "name_unknown", "repository name not known", "repository does not exist"],
@@ -213,16 +212,8 @@ pub fn image_pull_failed(
     let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
     let advice = match cause {
         Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
-        Some(cause) if [ADD_CREDENTIALS, NAME_OR_CREDENTIALS].contains(&cause.advice) => {
-            let nodes = same_elsewhere(subject, pod).count();
-            missing_pull_secrets(events).unwrap_or_else(|| match nodes {
-                0 => cause.advice.to_owned(),
-                _ => format!(
-                    "check the credentials of this node, such as those of its instance role or credential provider: the same image \
-                     runs on {}; or {ADD_CREDENTIALS}",
-                    other_nodes(nodes)
-                ),
-            })
+        Some(cause) if cause.also == Some(Also::Credentials) => {
+            missing_pull_secrets(events).unwrap_or_else(|| credentials(subject, pod, cause.advice))
         }
         Some(cause) => cause.advice.to_owned(),
         None if said.is_empty() => "look at the events of the pod".to_owned(),
@@ -339,6 +330,31 @@ pub fn other_platform(subject: &Subject, pod: &Pod) -> String {
         _ => format!(
             "the image is not for {platform}: exclude these nodes by {of_os} or {of_arch}, or build it for {platform}"
         ),
+    }
+}
+
+/// Returns what to do if a registry does not accept the credentials for an image, or there are none; `otherwise` if the template names
+/// none, and the image runs nowhere.
+fn credentials(subject: &Subject, pod: &Pod, otherwise: &str) -> String {
+    let secrets = template_of(subject, pod).value()["spec"]["imagePullSecrets"].as_array();
+    let names: Vec<&str> = secrets.into_iter().flatten().filter_map(|secret| secret["name"].as_str()).collect();
+    match (same_elsewhere(subject, pod).count(), names.as_slice()) {
+        (0, []) => otherwise.to_owned(),
+        (0, names) => format!(
+            "check the name of the image, and that the credentials in Secret {} (imagePullSecrets) are for this registry and still valid",
+            names.join(", ")
+        ),
+        (nodes, names) => {
+            let or = match names {
+                [] => ADD_CREDENTIALS.to_owned(),
+                names => format!("renew those of Secret {}, which may have expired since", names.join(", ")),
+            };
+            format!(
+                "check the credentials of this node, such as those of its instance role or credential provider: the same image runs \
+                 on {}; or {or}",
+                other_nodes(nodes)
+            )
+        }
     }
 }
 

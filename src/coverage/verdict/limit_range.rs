@@ -1,6 +1,5 @@
 //! Refusals because of a LimitRange: what it demands, and what it has set by default.
 
-#[cfg(feature = "live")]
 use std::collections::BTreeSet;
 
 use super::create_failure::{Refused, rejected};
@@ -69,7 +68,10 @@ pub(super) fn violated(refused: Refused<'_>) -> Option<Finding> {
         Some(range) => format!("limitrange {namespace}/{}", range.metadata.name),
         None => format!("a LimitRange of namespace {namespace}"),
     };
-    let advice: Vec<String> = demands.iter().map(|(demand, violation)| demand.advice(refused, violation)).collect();
+    let mut advice: Vec<String> = demands.iter().map(|(demand, violation)| demand.advice(refused, violation)).collect();
+    // Several containers may violate the same bound.
+    let mut seen = BTreeSet::new();
+    advice.retain(|advice| seen.insert(advice.clone()));
     let advice = format!("{}; or change the LimitRange", advice.join("; "));
     let finding = Finding::new(ReasonCode::LimitRangeViolation, format!("{who} denied the pod: {violations}"), advice);
     let finding = finding.with_command(describe(refused, range));

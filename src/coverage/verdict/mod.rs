@@ -43,6 +43,7 @@ pub mod workload;
 use crate::facts::Current;
 use crate::facts::revisions::Doubt;
 use crate::model::daemon_set::UpdateStrategy;
+use crate::model::int_or_percent::IntOrPercent;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
@@ -54,7 +55,7 @@ use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
 use daemon_set_context::Subject;
-use finding::{Finding, Origin, Passing};
+use finding::{Finding, Origin, Passing, TemplatePart};
 use sentence::Sentence;
 
 /// The state of a node as one DaemonSet sees it.
@@ -257,8 +258,23 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
 fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     let revision = subject.revisions.of_pod(pod).filter(|revision| !revision.is_current);
     let Some(revision) = revision.filter(|_| subject.is_updated(pod) == Some(false)) else { return };
+    let is_held = match &subject.daemon_set.spec.update_strategy {
+        UpdateStrategy::RollingUpdate(rolling) => {
+            rolling.paused
+                || rolling.selector.is_some()
+                || rolling.partition.is_some_and(|it| it != IntOrPercent::Int(0))
+        }
+        _ => false,
+    };
     let is_by_hand = subject.daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
-    for finding in findings.iter_mut().filter(|finding| matches!(finding.origin, Origin::Template(_))) {
+    // The new pod does not start without it either.
+    let lacks_the_same = |finding: &Finding| {
+        matches!(&finding.origin, Origin::Template(TemplatePart::Object { kind, name, key })
+            if subject.revisions.live.needs(kind, name, key.as_deref()))
+    };
+    let is_about_template =
+        |finding: &&mut Finding| matches!(finding.origin, Origin::Template(_)) && !lacks_the_same(finding);
+    for finding in findings.iter_mut().filter(is_about_template) {
         let rolled_back = match subject.revisions.doubt(revision) {
             Some(Doubt::RolledBack) => ", which was rolled back",
             _ => "",
@@ -266,6 +282,10 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
         let still = format!("; the pod is still of revision {}{rolled_back}", revision.number());
         finding.message = std::mem::take(&mut finding.message).words(still);
         (finding.advice, finding.command) = match is_by_hand {
+            _ if is_held => (
+                "it is replaced only once the partition, selector or pause of the update strategy lets it".into(),
+                None,
+            ),
             true => ("it is replaced only when it is deleted".into(), Some(finding::delete_pod(pod))),
             // As long as the controller fails to create pods, it does not get to the rolling update.
             false if subject.still_refuses_pods() => {

@@ -100,6 +100,7 @@ pub(super) fn constraint_denied(refused: Refused<'_>) -> Option<Finding> {
     };
     let allows = |(name, words): &&(&str, &[&str])| {
         (unusable.is_empty() || unusable.contains(name))
+            && !(unusable.is_empty() && forbidden.is_empty())
             && forbidden.iter().all(|why| words.iter().any(|words| why.contains(words)))
     };
     let advice = "the template may be right; an administrator has to grant the account a constraint that allows this";

@@ -147,9 +147,9 @@ impl<'a> Simulation<'a> {
         } else {
             let give = match self.outcome {
                 Preemption::Never => {
-                    "; or give the DaemonSet a class without preemptionPolicy Never and a priority above "
+                    "; or give the DaemonSet a PriorityClass without preemptionPolicy Never and with a value above "
                 }
-                _ => "; or give the DaemonSet a priority above ",
+                _ => "; or give the DaemonSet a PriorityClass with a value above ",
             };
             let class = class_above(classes, above).map(|class| format!(" (priorityClassName {class})"));
             let advice = finding.advice.words(give).greatest(i64::from(above), class.unwrap_or_default());
@@ -327,14 +327,14 @@ mod tests {
                 "low",
                 &[("web", "3", 1000)],
                 "no pod on the node has a lower priority",
-                "give the DaemonSet a priority above 1000",
+                "give the DaemonSet a PriorityClass with a value above 1000",
             ),
             ("low", &[("a", "1", 0), ("b", "2500m", 500)], "would not make room", "above 500 (priorityClassName high)"),
             (
                 "polite",
                 &[("web", "3", 0)],
                 "its preemptionPolicy is Never",
-                "without preemptionPolicy Never and a priority above 99 (priorityClassName high)",
+                "without preemptionPolicy Never and with a value above 99 (priorityClassName high)",
             ),
             (
                 "low",

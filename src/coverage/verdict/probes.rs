@@ -1,4 +1,4 @@
-//! Containers that the kubelet kills because a probe fails.
+//! Containers that the kubelet kills because a probe or a hook fails.
 
 use jiff::Timestamp;
 
@@ -35,14 +35,8 @@ pub fn killed(
     events: &[&Event],
 ) -> Option<Finding> {
     let end = end?;
-    let grace = pod.spec.termination_grace_period_seconds.unwrap_or(GRACE_PERIOD) + SLACK;
-    let ended = end.finished_at.get();
-    let is_then = |at: Timestamp| ended.is_none_or(|ended| seconds_between(at, ended) <= grace);
-    let own = format!("{{{}}}", container.name);
-    let is_own =
-        |event: &&&Event| event.involved_object.field_path.ends_with(&own) && event.last_seen().is_none_or(is_then);
     let find = |reason: &str, says: &dyn Fn(&str) -> bool| {
-        events.iter().filter(is_own).find(|event| event.reason == reason && says(&event.message)).copied()
+        own_events(pod, container, end, events).find(|event| event.reason == reason && says(&event.message))
     };
     let (kind, failure) = PROBES.into_iter().find_map(|(kind, begins)| {
         let is_killed = find("Killing", &|said| said.contains(&format!("failed {kind} probe"))).is_some();
@@ -78,6 +72,42 @@ pub fn killed(
         (false, _) => finding(format!("correct the {kind} probe, or find out why the container does not pass it"))
             .with_command(logs(pod, &container.name).switch("--previous")),
     })
+}
+
+/// Finds that the kubelet has killed a container because its postStart hook failed.
+///
+/// The event is that of `startContainer`, pkg/kubelet/kuberuntime/kuberuntime_container.go, release 1.37.2, which does not tell why.
+pub fn hook_failed(
+    subject: &Subject,
+    pod: &Pod,
+    (role, container, status): Observed,
+    end: Option<&ContainerStateTerminated>,
+    events: &[&Event],
+) -> Option<Finding> {
+    let failed = own_events(pod, container, end?, events).find(|event| event.reason == "FailedPostStartHook")?;
+    let killed =
+        format!("{} {} is killed by the kubelet because its postStart hook fails: ", role.noun(), container.name);
+    let message = Sentence::from(killed).event(failed, subject.index.now());
+    let message = message.words("; restarts: ").number(i64::from(status.restart_count));
+    let advice = "correct the postStart hook in the template: its command has to end with exit code 0, or its request to succeed; \
+                  the log of the container does not show why";
+    Some(Finding::new(ReasonCode::ContainerConfigError, message, advice).with_command(edit(subject.daemon_set)))
+}
+
+/// Returns the events about a container that may be about its last end.
+fn own_events<'e>(
+    pod: &Pod,
+    container: &Container,
+    end: &ContainerStateTerminated,
+    events: &[&'e Event],
+) -> impl Iterator<Item = &'e Event> {
+    let grace = pod.spec.termination_grace_period_seconds.unwrap_or(GRACE_PERIOD) + SLACK;
+    let ended = end.finished_at.get();
+    let is_then = move |at: Timestamp| ended.is_none_or(|ended| seconds_between(at, ended) <= grace);
+    let own = format!("{{{}}}", container.name);
+    let is_own =
+        move |event: &&Event| event.involved_object.field_path.ends_with(&own) && event.last_seen().is_none_or(is_then);
+    events.iter().copied().filter(is_own)
 }
 
 /// Returns the probe of a container that restarts it.

@@ -1,6 +1,6 @@
 //! Why the sandbox of a pod cannot be created, by the events of the kubelet.
 
-use super::cause::{Cause, Mends, cause};
+use super::cause::{Also, Cause, Mends, cause, platform};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, TemplatePart, edit};
 use super::images::other_platform;
@@ -33,7 +33,8 @@ const CAUSES: &[Cause] = &[
             "ippools exhausted",
         ],
         "free IP addresses, or enlarge the address range of the network plugin: the node has none left for pods",
-    ),
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
         Mends::Host,
         &[
@@ -43,7 +44,8 @@ const CAUSES: &[Cause] = &[
             "cni config uninitialized",
         ],
         "check the pod of the network plugin on the node: it has not configured the node yet",
-    ),
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
         Mends::Host,
         &["failed to find plugin"],
@@ -51,10 +53,16 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Host,
-        &["seccomp", "apparmor"],
+        &["seccomp profile", "seccomp … no such file", "apparmor"],
         "install the profile on the node, or correct it in the securityContext",
     ),
-    cause(Mends::Placement, &["network host not found"], ""),
+    platform(&["network host not found"]),
+    cause(
+        Mends::Node,
+        &["failed to get sandbox image", "sandbox image", "pause image", "pulling image", "pull image", "pull and unpack"],
+        "set a sandbox image that the node can pull in the configuration of its container runtime, and compare with a node that \
+         works: imagePullSecrets of a pod are not used for it",
+    ),
     cause(
         Mends::Node,
         &[
@@ -65,21 +73,19 @@ const CAUSES: &[Cause] = &[
             "/apis/… dial tcp",
         ],
         "check kube-proxy and the routes of the node: its network plugin does not reach the service address of the API server",
-    ),
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
-        Mends::Cluster,
+        Mends::Node,
         &["connection is unauthorized", "unauthorized"],
-        "restart the pod of the network plugin on the node: the API server does not accept its token",
-    ),
+        "restart the pod of the network plugin on the node: the API server does not accept its token; if it has no pod there any \
+         more, remove its file from /etc/cni/net.d",
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
         Mends::Host,
         &["already has an ip address different from"],
         "delete the bridge that another network plugin has left on the node, or restart the node",
-    ),
-    cause(
-        Mends::Host,
-        &["failed to get sandbox image", "sandbox image", "pause image"],
-        "check that the node can pull the sandbox image, or set another one in the container runtime",
     ),
     cause(
         Mends::Template,
@@ -95,7 +101,8 @@ const CAUSES: &[Cause] = &[
         Mends::Host,
         &["plugin type=", "networkplugin cni", "cni", "failed to setup network", "set up sandbox container"],
         "check the pod of the network plugin on the node, and its log",
-    ),
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
         Mends::Host,
         &["failed to reserve sandbox name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
@@ -119,15 +126,14 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
         _ => TemplatePart::Sandbox,
     };
     let origin = cause.map_or(Mends::Template, |cause| cause.mends).origin(part);
-    let is_about_network = advice.contains("network plugin");
     let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
     let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());
-    Some(match (cause.map(|cause| cause.mends), class) {
-        (Some(Mends::Object), Some(class)) => {
+    Some(match (cause.map(|cause| (cause.mends, cause.also)), class) {
+        (Some((Mends::Object, _)), Some(class)) => {
             finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
         }
-        (Some(Mends::Template | Mends::Placement), _) => finding.with_command(edit(subject.daemon_set)),
-        _ if is_about_network => finding.with_command(
+        (Some((Mends::Template | Mends::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
+        (Some((_, Some(Also::ShowPodsOfNode))), _) => finding.with_command(
             Command::kubectl(&["get", "pods", "-A"])
                 .flag("--field-selector", format!("spec.nodeName={}", pod.spec.node_name)),
         ),

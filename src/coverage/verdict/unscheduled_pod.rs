@@ -26,7 +26,7 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
-use crate::scheduling::resources::{amount, pod_requests};
+use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::tolerates;
 
@@ -290,8 +290,14 @@ fn selector_of_namespace(snapshot: &Snapshot, namespace: &str, pairs: &[String])
             "annotation {of_plugin} of namespace {namespace} has it: {IN_TEMPLATE}; if the DaemonSet is to run anywhere, move it \
              to a namespace without it"
         ),
+        // Both are read when a pod is created, and OpenShift's own one replaces its default.
+        None if found.metadata.annotations.contains_key(of_openshift) => format!(
+            "no annotation of namespace {namespace} has it now: delete the pending pod, which may be older than the annotation; if the \
+             new one has it, too, a mutating webhook or the configuration of the API server adds it"
+        ),
         None => format!(
-            "no annotation of namespace {namespace} has it, so it is the default of the cluster: {IN_TEMPLATE}; on OpenShift, {anywhere}"
+            "no annotation of namespace {namespace} has it, so the default of the cluster or a mutating webhook adds it: \
+             {IN_TEMPLATE}; on OpenShift, {anywhere}"
         ),
     }
 }
@@ -354,11 +360,11 @@ fn not_recomputed_here(
 /// whatever else runs there.
 fn never_beside_old<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod, reason: &str) -> Option<&'a Pod> {
     let resource = reason.strip_prefix("Insufficient ").filter(|_| allows_surge(subject.daemon_set))?;
-    let requests = |pod: &Pod| pod_requests(pod).get(resource).copied().unwrap_or(0);
-    let allocatable = amount(resource, node.status.allocatable.get(resource)?);
+    let requests = pod_requests(pod);
     let is_old = |other: &&Pod| {
         let is_own = other.metadata.controller().is_some_and(|owner| owner.uid == subject.daemon_set.metadata.uid);
-        is_own && requests(other) > 0 && requests(other).saturating_add(requests(pod)) > allocatable
+        let short = || fits(&requests, node, &NodeUsage::of(std::iter::once(*other))).into_iter();
+        is_own && short().any(|it| it.resource == resource && it.never_fits_beside(it.used))
     };
     subject.index.bound_to(&node.metadata.name).into_iter().find(is_old)
 }

@@ -1,6 +1,6 @@
 //! Why a volume of a bound pod cannot be mounted or attached, by the events of the kubelet and of the attach-detach controller.
 
-use super::cause::{Cause, Mends, cause, quoted_after};
+use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
 use super::creation_errors::Missing;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, delete_pod, describe_pod, edit};
@@ -34,12 +34,18 @@ const CAUSES: &[Cause] = &[
         &["failed to sync configmap cache", "failed to sync secret cache", "object … not registered"],
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),
-    cause(Mends::Object, &["serviceaccounts … not found"], "create the service account: the token of the pod is its"),
+    cause(
+        Mends::Object,
+        &["serviceaccounts … not found"],
+        "create the service account of the pod: the kubelet gets no token without it",
+    )
+    .and(Also::List("serviceaccounts")),
     cause(
         Mends::Node,
         &["does not match the uid in record"],
         "delete the pod: the kubelet asks for the token of one that was deleted and created again",
-    ),
+    )
+    .and(Also::DeletePod),
     cause(
         Mends::Cluster,
         &[
@@ -54,7 +60,7 @@ const CAUSES: &[Cause] = &[
         &["failed to fetch token"],
         "check why the API server issues no token to the kubelet: the message tells",
     ),
-    cause(Mends::Placement, &["the system cannot find the path specified"], ""),
+    platform(&["the system cannot find the path specified"]),
     cause(
         Mends::Cluster,
         &["provider not found: provider"],
@@ -64,7 +70,8 @@ const CAUSES: &[Cause] = &[
         Mends::Object,
         &["persistentvolumeclaim … not found", "persistentvolumeclaim is not bound", "can only mount bound"],
         "create the claim, or correct its name in the template",
-    ),
+    )
+    .and(Also::List("pvc")),
     cause(
         Mends::Host,
         &["bad option", "need a /sbin/mount", "unknown filesystem type", "no such device", "program not found"],
@@ -152,8 +159,10 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     if let Some(advice) = host_path(said) {
         return Some(finding(advice).with_origin(Origin::Template(part())).with_command(edit(subject.daemon_set)));
     }
-    let list = |resource: &str| Command::kubectl(&["get", resource]).namespace(&subject.daemon_set.metadata.namespace);
-    let Some(cause) = Cause::of(CAUSES, said) else {
+    // A template for Windows means a path of Windows.
+    let is_for_windows = pod.spec.node_selector.get("kubernetes.io/os").is_some_and(|os| os == "windows");
+    let cause = Cause::of(CAUSES, said).filter(|cause| cause.mends != Mends::Placement || !is_for_windows);
+    let Some(cause) = cause else {
         let finding = finding("check the volume, and what provides it".to_owned());
         return Some(finding.with_origin(Origin::Template(part())).with_command(describe_pod(pod)));
     };
@@ -162,13 +171,15 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
         _ => finding(cause.advice.to_owned()),
     };
     let finding = finding.with_origin(cause.mends.origin(part()));
-    Some(match cause.mends {
-        Mends::Template | Mends::Placement => finding.with_command(edit(subject.daemon_set)),
-        Mends::Object if said.contains("serviceaccount") => finding.with_command(list("serviceaccounts")),
-        Mends::Object if said.contains("laim") => finding.with_command(list("pvc")),
-        Mends::Node => finding.with_command(delete_pod(pod)),
-        Mends::Host => finding,
-        Mends::Object | Mends::Cluster => finding.with_command(describe_pod(pod)),
+    Some(match (cause.also, cause.mends) {
+        (Some(Also::DeletePod), _) => finding.with_command(delete_pod(pod)),
+        (Some(Also::List(resource)), _) => {
+            let namespace = &subject.daemon_set.metadata.namespace;
+            finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
+        }
+        (_, Mends::Template | Mends::Placement) => finding.with_command(edit(subject.daemon_set)),
+        (_, Mends::Node | Mends::Host) => finding,
+        (_, Mends::Object | Mends::Cluster) => finding.with_command(describe_pod(pod)),
     })
 }
 
@@ -194,8 +205,8 @@ fn host_path(said: &str) -> Option<String> {
         ),
         // Nobody makes these by hand.
         None if kind.contains("socket") => format!(
-            "mount the socket that these nodes have, such as that of their container runtime, or exclude them with a nodeSelector: \
-             nothing there listens on {path}"
+            "these nodes have no socket {path}: mount the one that they have, such as that of their container runtime, or exclude \
+             them with a nodeSelector"
         ),
         None if kind.contains("device") => {
             format!(

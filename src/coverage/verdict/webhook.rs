@@ -23,7 +23,7 @@ const CALLS: [(&[&str], &str); 11] = [
     ),
     (
         &["has expired or is not yet valid"],
-        "its certificate has expired, or is not valid yet: renew it, and see why nothing did, such as cert-manager",
+        "its certificate has expired, or is not valid yet: renew it, and find out why what renews it (such as cert-manager) has not",
     ),
     (&["x509:"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
     (&["certificate"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
@@ -135,7 +135,7 @@ pub(super) fn denied(refused: Refused<'_>) -> Option<Finding> {
     let (webhook, why) = rest.split_once('"')?;
     let Some(why) = why.strip_prefix(" denied the request") else {
         let message = format!("admission webhook {webhook}{why}");
-        let advice = "the webhook is at fault, not the template: update it, or correct its configuration";
+        let advice = "the webhook fails, not the template: update it, or correct its configuration";
         let finding = Finding::new(ReasonCode::WebhookUnavailable, message, advice).with_command(list());
         return Some(finding.refused_by(Refuser::UnavailableWebhook(webhook.to_owned())));
     };

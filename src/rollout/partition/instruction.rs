@@ -45,8 +45,8 @@ pub(crate) enum Instruction {
     Stop(Vec<GateFailure>),
     /// Stop: the DaemonSet is no longer held by this client.
     Lost(Loss),
-    /// The stage is complete.
-    Done,
+    /// The stage is complete. These gates do not hold although a rollback finds no pod left to replace.
+    Done(Vec<GateFailure>),
 }
 
 /// What is waited for.
@@ -168,7 +168,7 @@ pub(crate) fn broken_nodes(snapshot: &Snapshot, failures: &[GateFailure]) -> BTr
 
 /// Returns whether all nodes of a stage that another run has left have passed its gates; `false` if that is not in the cluster.
 pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> bool {
-    next_of_other_run(situation, keep, flags) == Some(Instruction::Done)
+    next_of_other_run(situation, keep, flags) == Some(Instruction::Done(Vec::new()))
 }
 
 /// Returns whether another run has stopped at its gates if it still looks; `false` if that is not in the cluster.
@@ -298,7 +298,8 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
     }
 
-    /// Returns whether a rollback finds no pod to replace: its gates guard nothing then, and would keep the strategy suspended for ever.
+    /// Returns whether a rollback finds no pod to replace: its gates guard nothing then, and would keep the strategy suspended for
+    /// ever. What an earlier run has replaced may still fail.
     fn has_nothing_to_roll_back(&self, desired: usize) -> bool {
         let goes_back = self.stage.old_unready.is_none() && !self.stage.run.is_empty();
         let is_left = |node: &RolloutNode<'_>| node.old.is_some_and(|old| !old.metadata.is_terminating());
@@ -309,13 +310,17 @@ impl<'v, 'a> StageView<'v, 'a> {
     }
 
     fn next(&self) -> Instruction {
+        let desired = self.situation.eligible().count();
+        match self.next_by_gates(desired) {
+            Instruction::Stop(failures) if self.has_nothing_to_roll_back(desired) => Instruction::Done(failures),
+            step => step,
+        }
+    }
+
+    fn next_by_gates(&self, desired: usize) -> Instruction {
         let (stage, now) = (self.stage, self.situation.now());
         let judged = self.situation.nodes.iter().filter(|node| node.eligible || self.is_excluded_since(node));
         let failures: Vec<GateFailure> = judged.filter_map(|node| self.failure(node)).collect();
-        let desired = self.situation.eligible().count();
-        if self.has_nothing_to_roll_back(desired) {
-            return Instruction::Done;
-        }
         let allowed = allowed(stage.max_unavailable, desired);
         if !failures.is_empty() {
             return Instruction::Stop(failures);
@@ -384,7 +389,7 @@ impl<'v, 'a> StageView<'v, 'a> {
         let soaked = self.situation.eligible().filter_map(|node| self.available_since(node)).max();
         match soaked.and_then(|since| since.checked_add(stage.gates.soak).ok()).filter(|end| *end > now) {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
-            None => Instruction::Done,
+            None => Instruction::Done(Vec::new()),
         }
     }
 

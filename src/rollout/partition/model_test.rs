@@ -334,7 +334,7 @@ impl Client {
         self.stage.forget_found(&snapshot);
         let Look { step, .. } = next_instruction(&snapshot, &self.stage);
         let (node, pod) = match step {
-            Instruction::Done => return Ok((Some(End::Done), false)),
+            Instruction::Done(_) => return Ok((Some(End::Done), false)),
             Instruction::Stop(failures) => {
                 prop_assert!(!failures.is_empty());
                 return Ok((Some(End::Stopped(failures)), false));

@@ -34,7 +34,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
     let changes = || difference(template, &situation.revisions.live);
     match part {
         TemplatePart::Image(image) => has_image(spec, image) && !changes().iter().any(|it| has_field(it, &PULL)),
-        TemplatePart::Object { kind, name, key } => refers(spec, kind, name, key.as_deref()),
+        TemplatePart::Object { kind, name, key } => template.needs(kind, name, key.as_deref()),
         TemplatePart::Volume(name) => {
             let is_of_volume = |change: &Change| {
                 let [_, PathStep::Field(list), PathStep::Entry(entry), ..] = change.path.0.as_slice() else {
@@ -65,32 +65,6 @@ fn has_image(spec: &Value, image: &str) -> bool {
 
 fn has_volume(template: &Template, name: &str) -> bool {
     entries(&template.value()["spec"], "volumes").any(|volume| volume["name"] == name)
-}
-
-/// Returns whether something in a template does not work without an object, or without a key of it.
-fn refers(value: &Value, kind: &str, name: &str, key: Option<&str>) -> bool {
-    let is_it = |field: &str, value: &Value| {
-        let is_name = |field: &str| value[field] == name;
-        match (kind, field) {
-            ("ConfigMap", "configMap" | "configMapRef" | "configMapKeyRef") => is_name("name"),
-            ("Secret", "secret" | "secretRef" | "secretKeyRef") => is_name("name") || is_name("secretName"),
-            ("PersistentVolumeClaim", "persistentVolumeClaim") => is_name("claimName"),
-            ("ServiceAccount", "serviceAccountName")
-            | ("PriorityClass", "priorityClassName")
-            | ("RuntimeClass", "runtimeClassName") => value == name,
-            _ => false,
-        }
-    };
-    let has_key = |value: &Value| {
-        key.is_none_or(|key| value["key"] == key || entries(value, "items").any(|item| item["key"] == key))
-    };
-    match value {
-        Value::Object(fields) => fields.iter().any(|(field, value)| {
-            (is_it(field, value) && value["optional"] != true && has_key(value)) || refers(value, kind, name, key)
-        }),
-        Value::Array(items) => items.iter().any(|item| refers(item, kind, name, key)),
-        _ => false,
-    }
 }
 
 fn has_field(change: &Change, names: &[&str]) -> bool {

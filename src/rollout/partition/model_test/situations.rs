@@ -330,7 +330,7 @@ fn a_node_of_the_stage_with_two_pods_is_waited_for() {
     // Another node was updated meanwhile, so that this one need not be.
     let pod = model.pod(NEW, Some(0));
     model.nodes.iter_mut().find(|node| node.name != *name).unwrap().pods = vec![pod];
-    assert_eq!(step(&model), Instruction::Done);
+    assert_eq!(step(&model), Instruction::Done(Vec::new()));
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_stage_is_complete_once_all_new_pods_have_been_available_for_long_enough() {
     model.now = end - 1;
     assert_eq!(step(&model), Instruction::Wait(Waiting::Soak(timestamp(end))));
     model.now = end;
-    assert_eq!(step(&model), Instruction::Done);
+    assert_eq!(step(&model), Instruction::Done(Vec::new()));
 }
 
 /// Some states pass within seconds, such as a port that the old pod has just used.

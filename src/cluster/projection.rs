@@ -18,6 +18,10 @@ pub(super) fn keep_node(mut node: Node, whole: bool) -> Node {
     if !whole {
         node.status.conditions.retain(|condition| condition.type_ == "Ready" || condition.status != "False");
     }
+    // Others fail because they do not reach one that is down.
+    if node.condition("Ready").is_none_or(|ready| ready.status == "True") {
+        node.status.addresses = Vec::new();
+    }
     node.status.conditions.shrink_to_fit();
     node.spec.taints.shrink_to_fit();
     node.status.declared_features.shrink_to_fit();

@@ -5,6 +5,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 
@@ -52,6 +53,8 @@ pub struct Index<'a> {
     budgets: Budgets<'a>,
     /// What device classes may provide.
     pub devices: Devices,
+    /// The numbers of the nodes that are not ready, by their addresses.
+    down: OnceCell<HashMap<IpAddr, usize>>,
     /// The positions of the DaemonSets that remove a taint, by its key.
     removers: RefCell<HashMap<String, Vec<usize>>>,
 }
@@ -121,8 +124,27 @@ impl<'a> Index<'a> {
             events,
             budgets,
             devices,
+            down: OnceCell::new(),
             removers: RefCell::default(),
         }
+    }
+
+    /// Returns the node that is not ready and whose IP address a message names, with that address.
+    pub fn down_in(&self, message: &str) -> Option<(IpAddr, &'a Node)> {
+        let down = self.down.get_or_init(|| {
+            let is_down = |node: &Node| node.condition("Ready").is_some_and(|ready| ready.status != "True");
+            let nodes = self.nodes.iter().enumerate().filter(|(_, node)| is_down(node));
+            let addresses = nodes.flat_map(|(number, node)| node.status.addresses.iter().map(move |it| (it, number)));
+            addresses.filter_map(|(it, number)| Some((it.address.parse().ok()?, number))).collect()
+        });
+        let words = message.split(|c: char| !(c.is_ascii_hexdigit() || matches!(c, '.' | ':')));
+        let addresses = words.map(|word| word.trim_matches(['.', ':'])).map(|word| match word.split_once(':') {
+            // A port may follow.
+            Some((address, _)) if address.contains('.') => address,
+            _ => word,
+        });
+        let mut addresses = addresses.filter_map(|word| word.parse().ok());
+        addresses.find_map(|address| Some((address, self.nodes[*down.get(&address)?])))
     }
 
     /// Returns the DaemonSets that remove a taint with this key once they run on a node.

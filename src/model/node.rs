@@ -44,10 +44,18 @@ wire! {
         allocatable: BTreeMap<String, Quantity> = 2,
         /// The conditions; the kubelet's heartbeat is in `Ready`.
         conditions: Vec<NodeCondition> = 4,
+        /// Its addresses, as far as it is not ready.
+        addresses: Vec<NodeAddress> = 5,
         /// The kubelet's version and platform.
         node_info: NodeSystemInfo = 7,
         /// Features that the kubelet declares, sorted (since 1.35).
         declared_features: Vec<String> = 14,
+    }
+
+    /// An address of a node.
+    pub struct NodeAddress {
+        /// An IP address, or a name.
+        address: String = 2,
     }
 
     /// One condition of a node.

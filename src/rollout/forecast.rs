@@ -495,7 +495,7 @@ mod tests {
         let port = || container(json!({}), json!([{"containerPort": 80, "hostPort": 9100, "protocol": "TCP"}]));
         // Each node has 4 cpus.
         for (rolling, template, part) in [
-            (surge(), cpu("3"), Some("requests 3 cpu, and beside the old one 1 of 4 are free")),
+            (surge(), cpu("3"), Some("the new one requests 3 cpu, the old one has 3, and the node has 4")),
             (surge(), cpu("2001m"), Some("such as n0")),
             (surge(), port(), Some("both have host port 9100")),
             (surge(), cpu("2"), None),
@@ -517,7 +517,11 @@ mod tests {
             let found = surge_without_room(&situation, &after, "");
             assert_eq!(found.is_some(), part.is_some(), "{rolling} {template}");
             let Some((found, part)) = found.zip(part) else { continue };
-            assert!(found.message.contains(part) && found.message.contains("stops at 3 nodes"), "{}", found.message);
+            assert!(
+                found.message.contains(part) && found.message.contains("stops at 3 nodes without room for both"),
+                "{}",
+                found.message
+            );
             let command = found.fix.unwrap().command.unwrap().to_string();
             assert_eq!(command, "kubectl ds set --max-unavailable 1 -n default agent");
         }

@@ -394,6 +394,12 @@ mod tests {
         // A pod that is deleted gives back its share, unless the quota was lowered since, or the new pod takes more.
         let one = || world().node("n", json!({})).pod("a", "n", json!({}));
         assert_eq!(codes(&with(one())), []);
+        // Something else refuses it, too.
+        let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        assert_eq!(codes(&with(asked(one(), CURRENT, Some(denied)))), [WarningCode::CreationRefused]);
+        assert_eq!(codes(&with(asked(one(), CURRENT, Some(refusal)))), []);
+        let of_a_class = json!({"priorityClassName": "high"});
+        assert_eq!(codes(&with(one().template(of_a_class))), [WarningCode::CreationRefused]);
         let asks_more = json!({"containers": [{"name": "agent", "resources": {"requests": {"cpu": "1"}}}]});
         let overdrawn = refusal.replace("limited: pods=2", "limited: pods=1");
         for plan in [with(one().template(asks_more)), restarted(one().refusal(&overdrawn))] {

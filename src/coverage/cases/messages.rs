@@ -282,6 +282,89 @@ fn a_path_of_the_node_that_cannot_be_used_is_that_of_the_hostpath_volume() {
     }
 }
 
+/// What runs elsewhere, with the same path, does not have to change.
+#[test]
+fn a_path_that_other_nodes_have_is_to_be_made_usable() {
+    let said = "failed to mkdir \"/opt/agent/\": mkdir /opt/agent: read-only file system";
+    let status = json!({"state": {"waiting": {"reason": "CreateContainerError", "message": said}}});
+    let volumes = json!({"volumes": [{"name": "host", "hostPath": {"path": "/opt/agent"}}]});
+    let here = || {
+        world().template(volumes.clone()).node("n", json!({})).unready_pod("agent-n", "n", status.clone(), json!({}))
+    };
+    assert!(first(here()).fix.advice.starts_with("use another path in the hostPath volume"));
+    // For one node, the pods of others are only there to compare.
+    let mut world = here();
+    let other = here().node("m", json!({})).pod("agent-m", "m", json!({})).finish().pods.remove(1);
+    world.snapshot.peers.push(other);
+    let advice = first(world).fix.advice;
+    assert!(advice.starts_with("make /opt/agent usable on these nodes") && advice.contains("another node"), "{advice}");
+}
+
+/// `localhost` is the node.
+#[test]
+fn a_registry_on_the_node_itself_is_told_by_its_host_port() {
+    let said = "failed to do request: Head \"http://localhost:30500/v2/\": dial tcp 127.0.0.1:30500: connect: connection refused";
+    let status = json!({"state": {"waiting": {"reason": "ErrImagePull", "message": said}}});
+    let image = |image: &str| json!({"spec": {"containers": [{"name": "agent", "image": image}]}});
+    let proxy = |port: i64, ready: &str| {
+        json!({"metadata": {"namespace": "registry"}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+            "spec": {"containers": [{"name": "proxy", "ports": [{"containerPort": 5000, "hostPort": port, "protocol": "TCP"}]}]}})
+    };
+    for (name, pod, part) in [
+        (
+            "localhost:30500/agent:2",
+            Some(proxy(30500, "False")),
+            "host port of pod registry/proxy-x, which is not ready",
+        ),
+        ("127.0.0.1:30500/agent:2", Some(proxy(30500, "True")), "which is ready"),
+        (
+            "localhost:30500/agent:2",
+            Some(proxy(30501, "False")),
+            "check the pod or service that the registry has there",
+        ),
+        ("localhost:30500/agent:2", None, "nothing listens on localhost:30500 of the node"),
+        ("registry.example.com:30500/agent:2", Some(proxy(30500, "False")), "routes, firewall, proxy"),
+    ] {
+        let mut world = plain().unready_pod("agent-x", "n", status.clone(), image(name));
+        if let Some(pod) = pod {
+            world = world.other_pod("proxy-x", "n", pod);
+        }
+        let reason = first(world);
+        assert!(reason.code == R::ImagePullFailed && reason.fix.advice.contains(part), "{name}: {}", reason.fix.advice);
+    }
+}
+
+/// Credentials that are there may have expired.
+#[test]
+fn secrets_with_credentials_are_to_be_checked_where_the_template_has_them() {
+    let secrets = || json!({"imagePullSecrets": [{"name": "pull-a"}, {"name": "pull-b"}]});
+    for (said, part) in [
+        ("failed to authorize: 401 Unauthorized", "Secret pull-a, pull-b"),
+        ("pull access denied, repository does not exist or may require authorization", "check the name of the image"),
+    ] {
+        let reason = first(waiting("ErrImagePull", said).template(secrets()));
+        assert!(
+            reason.fix.advice.contains(part) && !reason.fix.advice.contains("add imagePullSecrets"),
+            "{}",
+            reason.fix.advice
+        );
+    }
+}
+
+/// Where admission demands it, there is nothing to remove from the template.
+#[test]
+fn what_demands_that_containers_do_not_run_as_root_is_told() {
+    let said = "container has runAsNonRoot and image will run as root (pod: \"a\", container: agent)";
+    let of_pod = json!({"securityContext": {"runAsNonRoot": true}});
+    let of_container =
+        json!({"containers": [{"name": "agent", "image": "agent:2", "securityContext": {"runAsNonRoot": true}}]});
+    for (template, is_added) in [(json!({}), true), (of_pod, false), (of_container, false)] {
+        let advice = first(waiting("CreateContainerConfigError", said).template(template)).fix.advice;
+        assert!(advice.starts_with("set securityContext.runAsUser"), "{advice}");
+        assert_eq!(advice.contains("a mutating webhook or policy adds it"), is_added, "{advice}");
+    }
+}
+
 /// That it works elsewhere shows that it is neither the name of the image nor the template.
 #[test]
 fn what_works_on_other_nodes_is_not_the_templates() {
@@ -456,6 +539,19 @@ fn a_sandbox_gets_advice_by_what_is_said() {
         ),
         ("failed to reserve sandbox name \"agent-x\": name is reserved for \"1\"", "does not answer in time"),
         ("mkdir /run/containerd/io: no space left on device", "free disk space"),
+        (
+            "failed pulling image \"r.example.com/pause-amd64:3.1\": Error response from daemon: pull access denied for r.example.com/pause-amd64, repository does not exist or may require 'docker login'",
+            "set a sandbox image",
+        ),
+        (
+            "failed to get sandbox image \"10.0.0.5:5000/pause:3.9\": failed to do request: Head \"https://10.0.0.5:5000/v2/\": dial tcp 10.0.0.5:5000: connect: connection refused",
+            "set a sandbox image",
+        ),
+        ("Multus: [a/b/c]: error getting pod: Unauthorized", "remove its file from /etc/cni/net.d"),
+        (
+            "runc create failed: error adding seccomp filter rule for syscall clone3: requested action",
+            "check the container runtime",
+        ),
         ("something new", "check the container runtime"),
     ];
     for reason in ["FailedCreatePodSandBox", "NetworkNotReady"] {
@@ -490,11 +586,11 @@ fn a_volume_gets_advice_by_what_is_said() {
         ),
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed, /run/a.sock is not a socket file, unable to determine its type: no such file",
-            "mount the socket that these nodes have",
+            "these nodes have no socket /run/a.sock",
         ),
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /run/containerd/containerd.sock is not a socket file",
-            "container runtime",
+            "mount the one that they have",
         ),
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /dev/sdb is not a block device",
@@ -742,6 +838,58 @@ fn a_probe_that_kills_is_named_with_its_timeout() {
 }
 
 #[test]
+fn a_hook_that_fails_is_not_told_as_a_crash_of_the_program() {
+    let with = |time: &str, field: &str| {
+        let mut world = plain().unready_pod("agent-x", "n", ended("Error", 143, ""), json!({})).event(
+            "Pod",
+            "agent-x",
+            "FailedPostStartHook",
+            "PostStartHook failed",
+            time,
+        );
+        world.snapshot.events[0].involved_object.field_path = field.to_owned();
+        first(world)
+    };
+    let reason = with("11:57:30", "spec.containers{agent}");
+    assert!(reason.message.contains("its postStart hook fails"), "{}", reason.message);
+    assert!(reason.fix.advice.starts_with("correct the postStart hook"), "{}", reason.fix.advice);
+    // That was long before, or is about another container.
+    assert_eq!(with("11:30:00", "spec.containers{agent}").code, R::CrashLooping);
+    assert_eq!(with("11:57:30", "spec.containers{other}").code, R::CrashLooping);
+}
+
+/// As where a mesh of peers waits for one that is gone.
+#[test]
+fn a_probe_that_names_a_node_that_is_down_waits_for_it() {
+    let addresses = json!([{"type": "Hostname", "address": "m"}, {"type": "InternalIP", "address": "10.0.1.3"},
+        {"type": "InternalIP", "address": "fd00::3"}]);
+    let m = |ready: &str| {
+        json!({"status": {"addresses": addresses,
+        "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("10:00:00")}]}})
+    };
+    let status = json!({"state": {"running": {"startedAt": at("11:00:00")}}, "started": true, "ready": false});
+    for (said, ready, address) in [
+        ("BIRD is not ready: BGP not established with 10.0.1.3", "Unknown", Some("10.0.1.3")),
+        ("not established with 10.0.1.9,10.0.1.3.", "False", Some("10.0.1.3")),
+        ("dial tcp 10.0.1.3:2380: i/o timeout", "Unknown", Some("10.0.1.3")),
+        ("peer fd00::3 is missing", "Unknown", Some("fd00::3")),
+        ("BGP not established with 10.0.1.3", "True", None),
+        ("BGP not established with 10.0.1.30", "Unknown", None),
+        ("HTTP probe failed with statuscode: 503", "Unknown", None),
+    ] {
+        let world = plain().node("m", m(ready)).unready_pod("agent-x", "n", status.clone(), json!({}));
+        let world = world.event("Pod", "agent-x", "Unhealthy", &format!("Readiness probe failed: {said}"), "11:59:30");
+        let coverage = world.coverage();
+        let reason = &coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0];
+        assert_eq!(reason.code, R::ReadinessFailing, "{said}");
+        let expected = address.map(|address| format!("{address} is node m, which is not ready"));
+        assert_eq!(reason.message.contains("which is not ready"), expected.is_some(), "{}", reason.message);
+        assert!(reason.message.contains(&expected.unwrap_or_default()), "{}", reason.message);
+        assert_eq!(reason.fix.advice.contains("repair node m"), address.is_some(), "{}", reason.fix.advice);
+    }
+}
+
+#[test]
 fn a_node_without_memory_is_told_from_a_limit_that_is_reached() {
     let container = |limit: Value| json!({"spec": {"containers": [{"name": "agent", "image": "agent:2", "resources": {"limits": limit}}]}});
     let pressure = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "MemoryPressure", "status": "True"}]}});
@@ -794,12 +942,19 @@ fn what_never_ran_has_no_log() {
         ("ContainerCannotRun", "exec: \"/app\": permission denied", "executable in the image", "edit"),
         ("Error", "exec /usr/bin/agent: exec format error", "or build it for", "edit"),
         ("Error", "panic: nil", "read the log", "logs"),
-        ("Error", "listen tcp 0.0.0.0:9100: bind: address already in use", "free the port", ""),
+        ("Error", "listen tcp 0.0.0.0:9100: bind: address already in use", "free the port", "logs"),
+        ("Error", "failed to create fsnotify watcher: too many open files", "fs.inotify.max_user_instances", "logs"),
+        ("Error", "inotify_add_watch /etc/x: no space left on device", "fs.inotify.max_user_watches", "logs"),
+        ("Error", "open /dev/x: too many open files", "LimitNOFILE", "logs"),
+        ("Error", "write /data/wal/1: no space left on device", "in the volume", "logs"),
+        // What it said before is not why it ended.
+        ("Error", "warn: cache: no space left on device\nfatal: line 3: unknown key", "read the log", "logs"),
+        ("Error", "bind: address already in use, trying the next one\npanic: nil", "read the log", "logs"),
         (
             "Error",
             "nodes is forbidden: User \"system:serviceaccount:a:b\" cannot list resource \"nodes\"",
             "give the service account a role",
-            "",
+            "logs",
         ),
         ("Error", "exec: \"git\": executable file not found in $PATH", "read the log", "logs"),
     ] {

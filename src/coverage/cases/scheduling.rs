@@ -390,8 +390,10 @@ fn what_adds_a_node_selector_is_named_by_the_annotations_of_the_namespace() {
             vec!["annotation scheduler.alpha.kubernetes.io/node-selector of namespace default has it"],
             openshift,
         ),
-        (Some(json!({openshift: "team=red"})), vec!["the default of the cluster", "on OpenShift, if"], "has it: set"),
-        (Some(json!({"other": "team=blue"})), vec!["the default of the cluster"], plugin),
+        // The annotation replaces the default of the cluster.
+        (Some(json!({openshift: "team=red"})), vec!["delete the pending pod", "a mutating webhook"], "the default of"),
+        (Some(json!({openshift: ""})), vec!["delete the pending pod", "a mutating webhook"], "the default of"),
+        (Some(json!({"other": "team=blue"})), vec!["the default of the cluster or a mutating webhook"], plugin),
     ] {
         let mut world = pending(injected, json!({"spec": {"nodeSelector": {"team": "blue"}}}));
         let namespace = |annotations: Value| json!({"metadata": {"name": "default", "annotations": annotations}});
@@ -401,6 +403,6 @@ fn what_adds_a_node_selector_is_named_by_the_annotations_of_the_namespace() {
             parts.iter().all(|part| advice.contains(part)) && !advice.contains(no_part),
             "{annotations:?}: {advice}"
         );
-        assert!(advice.contains("put the selector into the template"), "{advice}");
+        assert_eq!(advice.contains("put the selector into the template"), !advice.contains("has it now"), "{advice}");
     }
 }

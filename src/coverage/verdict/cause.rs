@@ -23,6 +23,8 @@ pub struct Cause {
 pub enum Also {
     /// The pod is deleted, so that the controller creates another one in its place.
     DeletePod,
+    /// Tell whether the template demands that containers do not run as root.
+    DemandNonRoot,
     /// A path in the message is to become a shared mount.
     ShareMount,
     /// The credentials for a registry are missing or not valid.

@@ -464,11 +464,20 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     if let Some(since) = since {
         message = message.words(" for ").age(seconds_between(since, subject.index.now()));
     }
-    let of_container = events.iter().find(|event| {
-        event.reason == "Unhealthy" && event.involved_object.field_path.contains(&format!("{{{}}}", container.name))
-    });
-    if let Some(event) = of_container.or_else(|| events.iter().find(|event| event.reason == "Unhealthy")) {
+    let own = format!("{{{}}}", container.name);
+    let unhealthy = || events.iter().copied().filter(|event| event.reason == "Unhealthy");
+    let failed =
+        unhealthy().find(|event| event.involved_object.field_path.contains(&own)).or_else(|| unhealthy().next());
+    if let Some(event) = failed {
         message = message.words(": ").event(event, subject.index.now());
+    }
+    if let Some((address, down)) = failed.and_then(|event| subject.index.down_in(&event.message)) {
+        let name = &down.metadata.name;
+        let message = message.words(format!("; {address} is node {name}, which is not ready"));
+        let advice = format!(
+            "repair node {name}, or delete its Node object if its machine no longer exists: the container works, and waits for it"
+        );
+        return Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(describe_node(down)));
     }
     let advice = "fix the probe, or what keeps it from succeeding";
     Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(logs(pod, &container.name)))

@@ -24,7 +24,8 @@ const CAUSES: &[Cause] = &[
         Mends::Template,
         &["runasnonroot", "verify user is non-root", "image will run as root"],
         "set securityContext.runAsUser to a user ID other than 0, or use an image whose user is not root",
-    ),
+    )
+    .and(Also::DemandNonRoot),
     cause(
         Mends::Template,
         &["unable to find user", "unable to find group", "no matching entries in passwd file"],
@@ -202,10 +203,21 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
     };
     match cause.mends {
         Mends::Placement => (other_platform(subject, pod), edit()),
+        Mends::Template if cause.also == Some(Also::DemandNonRoot) && !demands_non_root(subject, pod) => (
+            format!("{}; runAsNonRoot is not in the template: a mutating webhook or policy adds it", cause.advice),
+            edit(),
+        ),
         Mends::Template | Mends::Object => (cause.advice.to_owned(), edit()),
         _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
         Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), None),
     }
+}
+
+/// Returns whether the template itself demands that its containers do not run as root.
+fn demands_non_root(subject: &Subject, pod: &Pod) -> bool {
+    let spec = &template_of(subject, pod).value()["spec"];
+    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array()).flatten();
+    containers.chain([spec]).any(|part| part["securityContext"]["runAsNonRoot"] == true)
 }
 
 /// Returns the hostPath volume whose path on the node a runtime cannot use, and what to do about it. containerd and CRI-O look whether

@@ -492,15 +492,15 @@ fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCo
         Startup::Unread(remover) => {
             let message = format!("{} when it starts there", begin(remover));
             let advice = "see whether its pod is ready there: if so, the taint was put back since, and restarting that pod or \
-                          removing the taint helps; a toleration here would not: the taint still keeps all other pods off the node";
+                          removing the taint helps: it keeps all other pods off the node";
             Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(on_node(remover)) }
         }
         Startup::PutBack { remover, pod, ready_for } => {
             let message = Sentence::from(begin(remover)).words(" when it starts, and its pod ");
             let message = message.name(&pod.metadata.name, "there").words(" has been ready for ").age(ready_for);
             let message = message.words(": the taint was put back since");
-            let advice = "restart the pod of that DaemonSet on the node, or remove the taint; a toleration here would not \
-                          help the other pods, which the taint keeps off the node";
+            let advice = "restart the pod of that DaemonSet on the node, or remove the taint: it keeps all other pods \
+                          off the node";
             Finding { likely_mistake: true, ..Finding::new(code, message, advice) }
         }
         Startup::Starting(remover) => {

@@ -9,9 +9,11 @@ use super::daemon_set_context::Subject;
 use super::finding::{Finding, TemplatePart, describe_pod, edit};
 use super::sentence::Sentence;
 use crate::model::event::Event;
+use crate::model::metadata::ObjectMeta;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::template::Template;
 use crate::report::reason::ReasonCode;
+use crate::scheduling::ports::host_ports;
 
 /// The advice for a registry that asks for credentials.
 const ADD_CREDENTIALS: &str = "add imagePullSecrets with credentials for the registry";
@@ -215,7 +217,7 @@ pub fn image_pull_failed(
         Some(cause) if cause.also == Some(Also::Credentials) => {
             missing_pull_secrets(events).unwrap_or_else(|| credentials(subject, pod, cause.advice))
         }
-        Some(cause) => cause.advice.to_owned(),
+        Some(cause) => local_registry(subject, pod, image, said).unwrap_or_else(|| cause.advice.to_owned()),
         None if said.is_empty() => "look at the events of the pod".to_owned(),
         None => {
             "read the message of the container runtime; on the node, `crictl pull` shows whether it persists".to_owned()
@@ -331,6 +333,29 @@ pub fn other_platform(subject: &Subject, pod: &Pod) -> String {
             "the image is not for {platform}: exclude these nodes by {of_os} or {of_arch}, or build it for {platform}"
         ),
     }
+}
+
+/// Returns what to do if nothing listens on the port of the node that an image is pulled from: `localhost` in the name of an image is
+/// the node, and a pod there may be what listens.
+fn local_registry(subject: &Subject, pod: &Pod, image: &str, said: &str) -> Option<String> {
+    let (host, _) = image.split_once('/')?;
+    let (name, port) = host.split_once(':')?;
+    if !matches!(name, "localhost" | "127.0.0.1") || !said.contains("connection refused") {
+        return None;
+    }
+    let port: i32 = port.parse().ok()?;
+    let listens = |other: &&Pod| host_ports(&other.spec).any(|it| it.host_port == port);
+    let node = &pod.spec.node_name;
+    Some(match subject.index.bound_to(node).into_iter().find(listens) {
+        Some(registry) => {
+            let ObjectMeta { namespace, name, .. } = &registry.metadata;
+            let state = if registry.is_ready() { "is ready" } else { "is not ready" };
+            format!(
+                "nothing listens on {host} of the node: it is a host port of pod {namespace}/{name}, which {state}; see why"
+            )
+        }
+        None => format!("nothing listens on {host} of the node: check the pod or service that the registry has there"),
+    })
 }
 
 /// Returns what to do if a registry does not accept the credentials for an image, or there are none; `otherwise` if the template names

@@ -375,6 +375,36 @@ mod tests {
         assert!(advice.contains("finalizer example.com/hold") && !advice.contains("wait"), "{advice}");
     }
 
+    /// What is wrong with it is not in the present template, unless that needs the same object.
+    #[test]
+    fn a_pod_of_a_former_template_waits_for_what_replaces_it() {
+        let strategy = |strategy: Value| json!({"spec": {"updateStrategy": strategy}});
+        let waiting =
+            |message: &str| json!({"state": {"waiting": {"reason": "CreateContainerConfigError", "message": message}}});
+        let missing = "configmap \"settings\" not found";
+        let uses = json!({"containers": [{"name": "agent", "image": "agent:2",
+            "envFrom": [{"configMapRef": {"name": "settings"}}]}]});
+        let advanced = |rolling: Value| json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}});
+        for (template, daemon_set, message, expected) in [
+            (json!({}), json!({}), "something new", "wait: the controller replaces it"),
+            (json!({}), strategy(json!({"type": "OnDelete"})), "something new", "replaced only when it is deleted"),
+            (json!({}), advanced(json!({"partition": 1})), "something new", "partition, selector or pause"),
+            (json!({}), advanced(json!({"paused": true})), "something new", "partition, selector or pause"),
+            (json!({}), advanced(json!({"partition": 0})), "something new", "wait: the controller replaces it"),
+            (json!({}), json!({}), missing, "wait: the controller replaces it"),
+            (uses, json!({}), missing, "create configmap settings"),
+        ] {
+            let old =
+                json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+            let world =
+                world().template(template).daemon_set(daemon_set.clone()).revision_of_image("hash1", 1, "agent:1");
+            let world = world.node("n", json!({})).unready_pod("agent-x", "n", waiting(message), old);
+            let coverage = world.coverage();
+            let reason = &coverage.nodes[0].reasons[0];
+            assert!(reason.fix.advice.contains(expected), "{daemon_set} {message}: {}", reason.fix.advice);
+        }
+    }
+
     fn codes(world: World) -> Vec<ReasonCode> {
         world.only_node().reasons.iter().map(|reason| reason.code).collect()
     }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::cause::{Cause, Mends, cause};
 use super::finding::{Finding, describe_node};
 use super::node_removal;
 use super::sentence::Sentence;
@@ -12,6 +13,27 @@ use crate::report::reason::ReasonCode;
 
 /// For how many seconds a node must have been not ready before deleting it is mentioned: reboots and upgrades take less.
 const MAY_BE_GONE: i64 = 3600;
+
+/// What a kubelet says of its node that it reports as not ready: `runtimeState` of pkg/kubelet/runtime.go, `updateRuntimeUp` of
+/// pkg/kubelet/kubelet.go, `ShutdownStatus` of pkg/kubelet/nodeshutdown and pkg/volume/csi/csi_plugin.go, release 1.37.2.
+const REPORTED: &[Cause] = &[
+    cause(
+        Mends::Node,
+        &["network not ready", "cni plugin not initialized", "network plugin is not ready"],
+        "check the pod of the network plugin on the node: it has not configured the node yet",
+    ),
+    cause(
+        Mends::Node,
+        &["container runtime", "pleg is not healthy", "containerd", "crio", "docker"],
+        "check the container runtime of the node, and restart it: its kubelet works, and gets no answers from it",
+    ),
+    cause(Mends::Node, &["node is shutting down"], "wait until the node is up again"),
+    cause(
+        Mends::Cluster,
+        &["csinode is not yet initialized"],
+        "wait; if it persists, check that the kubelet of the node reaches the API server",
+    ),
+];
 
 /// What to do about a Node object whose deletion takes too long.
 pub const CHECK_FINALIZERS: &str = "the Node object is being deleted: check the controllers of its finalizers";
@@ -56,7 +78,14 @@ pub fn repair(now: Timestamp, node: &Node) -> &'static str {
     if stuck_deletion(node, now).is_some() {
         return CHECK_FINALIZERS;
     }
-    let since = node.condition("Ready").and_then(|ready| ready.last_transition_time.get());
+    let ready = node.condition("Ready");
+    if let Some(reported) = ready.filter(|ready| ready.status == "False") {
+        let told = Cause::among(REPORTED, &reported.message).map(|cause| cause.advice);
+        return told.unwrap_or(
+            "see what the kubelet of the node reports, and its log there: it works, and calls the node not ready",
+        );
+    }
+    let since = ready.and_then(|ready| ready.last_transition_time.get());
     if since.is_some_and(|since| seconds_between(since, now) >= MAY_BE_GONE) {
         "check the kubelet and the network of the node; if its machine no longer exists, delete the Node object"
     } else {
@@ -79,6 +108,32 @@ mod tests {
             repair(at("12:00:00").parse().unwrap(), &node).contains("delete")
         };
         assert_eq!((may_delete("11:00:01"), may_delete("11:00:00")), (false, true));
+    }
+
+    #[test]
+    fn a_kubelet_that_reports_its_node_is_not_looked_for() {
+        for (message, expected) in [
+            (
+                "container runtime is down, PLEG is not healthy: pleg was last seen active 41m12s ago",
+                "container runtime",
+            ),
+            ("PLEG is not healthy: pleg was last seen active 4m12s ago; threshold is 3m0s", "container runtime"),
+            (
+                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns \
+                 error: cni plugin not initialized",
+                "network plugin",
+            ),
+            ("container runtime not ready: RuntimeReady=false reason:KubeletNotReady message:rpc error", "restart it"),
+            ("node is shutting down", "up again"),
+            ("CSINode is not yet initialized", "API server"),
+            ("something new", "its log there"),
+        ] {
+            let ready =
+                json!({"type": "Ready", "status": "False", "lastTransitionTime": at("10:00:00"), "message": message});
+            let node = from_value(json!({"status": {"conditions": [ready]}})).unwrap();
+            let advice = repair(at("12:00:00").parse().unwrap(), &node);
+            assert!(advice.contains(expected) && !advice.contains("delete"), "{message}: {advice}");
+        }
     }
 
     #[test]

@@ -126,7 +126,17 @@ pub(super) fn policy_denied(refused: Refused<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::without_asides;
+    use crate::coverage::test_support::world;
+
+    #[test]
+    fn no_constraint_is_granted_that_nothing_shows_to_be_enough() {
+        let says = "pods \"a\" is forbidden: unable to validate against any security context constraint: []";
+        let fix = world().node("n", json!({})).refusal(says).only_node().reasons.remove(0).fix;
+        assert_eq!(fix.command.unwrap().to_string(), "kubectl get securitycontextconstraints");
+    }
 
     #[test]
     fn violations_are_told_without_the_containers_that_have_them() {

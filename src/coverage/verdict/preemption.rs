@@ -424,7 +424,7 @@ mod tests {
         ] {
             let advice = advice(kind, more, allowed, labels.clone());
             assert!(advice.contains(says), "{kind} {allowed:?} {labels}: {advice}");
-            let is_given = advice.contains("give the DaemonSet a priority");
+            let is_given = advice.contains("give the DaemonSet a PriorityClass");
             assert_eq!(
                 is_given,
                 says.contains("which preempts")

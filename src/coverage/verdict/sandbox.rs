@@ -60,8 +60,8 @@ const CAUSES: &[Cause] = &[
     cause(
         Mends::Node,
         &["failed to get sandbox image", "sandbox image", "pause image", "pulling image", "pull image", "pull and unpack"],
-        "set a sandbox image that the node can pull in the configuration of its container runtime, and compare with a node that \
-         works: imagePullSecrets of a pod are not used for it",
+        "set a sandbox image that the node can pull in the configuration of its container runtime: imagePullSecrets \
+         of a pod are not used for it",
     ),
     cause(
         Mends::Node,

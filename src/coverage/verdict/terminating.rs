@@ -72,18 +72,33 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         let message = message.words(format!("; finalizer {finalizers}"));
         return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(get);
     }
-    let not_ready = node.and_then(|node| Some((node, node_health::not_ready(subject.index.now(), node)?)));
+    let now = subject.index.now();
+    let not_ready = node.and_then(|node| Some((node, node_health::not_ready(now, node)?)));
+    // The kubelet lives.
+    let events = subject.index.events_about("Pod", metadata);
+    if let Some(failed) = events.into_iter().find(|event| event.reason == "FailedKillPod") {
+        let message = message.words(", and its kubelet cannot end it: ").event(failed, now);
+        let advice =
+            "check the container runtime of the node, and restart it: the kubelet asks it in vain to end the pod";
+        let finding = Finding::new(ReasonCode::StuckTerminating, message, advice);
+        return finding.with_command(describe_pod(pod));
+    }
+    let is_reported = |node: &Node| node.condition("Ready").is_some_and(|ready| ready.status == "False");
     if let Some((node, not_ready)) = not_ready {
-        let advice = "check the kubelet and the network of the node; only if the machine is shut down for certain, taint \
-                      it node.kubernetes.io/out-of-service";
+        let repair = node_health::repair(now, node);
+        let advice = match is_reported(node) {
+            true => repair.to_owned(),
+            false => format!(
+                "{repair}; only if the machine is shut down for certain, taint it node.kubernetes.io/out-of-service"
+            ),
+        };
         return Finding::new(ReasonCode::StuckTerminating, message.words("; ").then(not_ready), advice)
             .with_command(describe_node(node));
     }
     // The node counts as ready until its lease expires.
     let posted = node.and_then(|node| node.condition("Ready")?.last_heartbeat_time.get());
-    let posted = posted.map_or_else(Sentence::new, |at| {
-        Sentence::from(", last posted ").age(seconds_between(at, subject.index.now())).words(" ago")
-    });
+    let posted = posted
+        .map_or_else(Sentence::new, |at| Sentence::from(", last posted ").age(seconds_between(at, now)).words(" ago"));
     let message = message
         .words(", and its kubelet has not terminated it: it may be down already, although the node is still Ready")
         .then(posted);
@@ -164,6 +179,25 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::disruption;
+
+    /// The event is that of `killPod`, pkg/kubelet/kubelet_pods.go, release 1.37.2.
+    #[test]
+    fn a_kubelet_that_cannot_end_a_pod_lives() {
+        use crate::coverage::test_support::{at, world};
+        for ready in ["True", "False"] {
+            let conditions = json!([{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]);
+            let overdue = json!({"metadata": {"deletionTimestamp": at("11:20:00")}});
+            let world = world().node("a", json!({"status": {"conditions": conditions}})).pod("agent-a", "a", overdue);
+            let failed =
+                "error killing pod: dial unix /run/containerd/containerd.sock: connect: no such file or directory";
+            let node = world.event("Pod", "agent-a", "FailedKillPod", failed, "11:59:00").only_node();
+            let reason =
+                node.reasons.into_iter().find(|it| it.code == crate::report::reason::ReasonCode::StuckTerminating);
+            let reason = reason.unwrap();
+            assert!(reason.message.contains("its kubelet cannot end it: error killing pod"), "{}", reason.message);
+            assert!(reason.fix.advice.starts_with("check the container runtime"), "{}", reason.fix.advice);
+        }
+    }
 
     #[test]
     fn a_disruption_is_told_in_words_while_it_lasts() {

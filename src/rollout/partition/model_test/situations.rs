@@ -518,3 +518,22 @@ fn a_deletion_that_was_not_carried_out_is_taken_back() {
     assert_eq!(client.stage.take_back_deletions(&snapshot), [node]);
     assert_eq!(client.stage.deleted, [uids[0].clone(), gone].into());
 }
+
+/// The client that has replaced the last pod was killed, and what it left fails.
+#[test]
+fn a_rollback_without_pods_to_replace_ends_and_tells_what_fails() {
+    let mut model = Model::new(5, 2, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start_back(&mut model);
+    client.stage.run = "back".to_owned();
+    let step = |model: &Model, client: &Client| next_instruction(&model.snapshot(), &client.stage).step;
+    model.now += client.stage.gates.soak.as_secs();
+    assert_eq!(step(&model, &client), Instruction::Done(Vec::new()));
+    let name = model.nodes[0].name.clone();
+    model.nodes[0].pods[0].ready_since = None;
+    // It may still become available.
+    assert_eq!(step(&model, &client), Instruction::Wait(Waiting::Pods(vec![name.clone()])));
+    model.now += 1_000;
+    let Instruction::Done(failures) = step(&model, &client) else { panic!("the strategy stays suspended") };
+    assert_eq!(failures[0].node, Some(name));
+}

@@ -2,10 +2,10 @@
 //!
 //! Each index is built in one pass, so that an analysis stays linear in the size of the snapshot.
 
+use core::net::IpAddr;
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
 
 use jiff::Timestamp;
 

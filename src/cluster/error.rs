@@ -178,11 +178,8 @@ impl ClusterError {
             ClusterError::NotFound { elsewhere, .. } if !elsewhere.is_empty() => match elsewhere.as_slice() {
                 [one] => vec![Fix::new("found in another namespace; add", Command::choice("-n", [one]))],
                 several => {
-                    let more = match several.len().saturating_sub(OFFERED) {
-                        0 => String::new(),
-                        more => format!(" and {more} more"),
-                    };
-                    let advice = format!("found in {} namespaces{more}; add one of", several.len().min(OFFERED));
+                    let one = if several.len() > OFFERED { "one of them, such as" } else { "one of" };
+                    let advice = format!("found in {} namespaces; add {one}", several.len());
                     vec![Fix::new(advice, Command::choice("-n", several.iter().take(OFFERED)))]
                 }
             },

@@ -55,6 +55,7 @@ mod watch;
 mod what_if;
 mod words;
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::pin::pin;
@@ -71,6 +72,7 @@ use crate::render;
 use crate::render::view::View;
 use list::{ListArgs, ListNamedArgs};
 use session::GlobalArgs;
+use words::UnknownCommand;
 
 /// Find out why a node has no DaemonSet pod, what changed, and how to roll back.
 ///
@@ -171,10 +173,12 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<Cli, clap::Error> {
+/// Parses a command line. A word that is no command, and may be the name of a DaemonSet, comes with what was meant otherwise.
+fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<UnknownCommand>), clap::Error> {
     let attempt = |arguments: &[OsString]| {
         let command = help::command(program, words::subcommand(arguments).as_deref());
-        command.try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found))
+        let parsed = command.try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
+        parsed.map_err(|error| words::unknown_flag(&error, arguments, program).unwrap_or(error))
     };
     if arguments.iter().any(|argument| argument.to_str().is_some_and(shell::is_unread)) {
         let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";
@@ -198,35 +202,21 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<Cli, clap::Error
     }
     words::join_type_and_names(&mut arguments);
     match attempt(&arguments) {
-        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => match words::command_of_kubectl(&arguments) {
-            Some((given, meant)) => {
-                let hint = match meant {
-                    Some(meant) => format!("did you mean `{program} {meant}`?"),
-                    None => format!("see `{program} --help`"),
-                };
-                let message = format!("unknown command \"{given}\": {hint}\n");
-                Err(clap::Error::raw(ErrorKind::InvalidSubcommand, message))
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
+            let unknown = words::unknown(&arguments, program);
+            let is_name = words::places(&arguments).len() == 1 || unknown.is_none();
+            // What is no subcommand names a DaemonSet.
+            arguments.insert(1, "coverage".into());
+            words::join_type_and_names(&mut arguments);
+            match (attempt(&arguments), unknown) {
+                (Ok(cli), unknown) if is_name => Ok((cli, unknown)),
+                (_, Some(unknown)) => {
+                    Err(clap::Error::raw(ErrorKind::InvalidSubcommand, format!("{}\n", unknown.error(false))))
+                }
+                (parsed, None) => parsed.map(|cli| (cli, None)),
             }
-            // What is no subcommand, nor looks like one that is mistyped, names a DaemonSet.
-            None if !words::begin_with_typo(&arguments) || words::begin_with_type(&arguments) => {
-                arguments.insert(1, "coverage".into());
-                words::join_type_and_names(&mut arguments);
-                attempt(&arguments)
-            }
-            None => {
-                let first = arguments[words::places(&arguments)[0]].to_string_lossy();
-                let hint =
-                    format!("\n  tip: if it is a DaemonSet: `{program} coverage {}`\n", shell::quote(&first, false));
-                let text = error.render().to_string();
-                let (message, usage) = text.split_once("\n\nUsage:").unwrap_or((&text, ""));
-                let usage = if usage.is_empty() { String::new() } else { format!("\nUsage:{usage}") };
-                Err(clap::Error::raw(
-                    ErrorKind::InvalidSubcommand,
-                    message.trim_start_matches("error: ").to_owned() + &hint + &usage,
-                ))
-            }
-        },
-        parsed => parsed,
+        }
+        parsed => parsed.map(|cli| (cli, None)),
     }
 }
 
@@ -236,8 +226,8 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     if let Some(shell) = io.variable(complete::VARIABLE).and_then(complete::shell) {
         return complete::run_for_shell(shell, arguments, io, out).await;
     }
-    let cli = match parse(arguments, io.program) {
-        Ok(cli) => cli,
+    let (cli, unknown) = match parse(arguments, io.program) {
+        Ok(parsed) => parsed,
         Err(error) => return print_clap_error(&error, io, out),
     };
     // Where the hints of an error have to lead.
@@ -252,9 +242,28 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
         Err(Failure::Error(error)) => {
             // What was printed before it went wrong comes first.
             let _ = out.flush();
+            let error = match unknown {
+                Some(unknown) if is_not_found(&error) => {
+                    CommandError { hints: error.hints, ..CommandError::usage(unknown.error(true)) }
+                }
+                _ => error,
+            };
             print_error(&error, &view, io)
         }
     }
+}
+
+/// Returns whether a command has failed because there is nothing of a name.
+fn is_not_found(error: &CommandError) -> bool {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(ClusterError::NotFound { .. } | ClusterError::File { is_absence: true, .. }) = error.downcast_ref()
+        {
+            return true;
+        }
+        source = error.source();
+    }
+    false
 }
 
 /// Runs a command until it ends or a signal asks it to.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 use super::parse::flavor_of_type;
@@ -40,45 +41,113 @@ pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
     }
 }
 
-/// Returns whether the first of several words is a resource type of DaemonSets.
-pub(super) fn begin_with_type(arguments: &[OsString]) -> bool {
-    let places = places(arguments);
-    places.len() > 1 && arguments[places[0]].to_str().is_some_and(|word| flavor_of_type(word).is_some())
+/// What people type who know kubectl or another tool, and what does it; `{}` stands for this program.
+const OF_OTHERS: &[(&[&str], &str)] = &[
+    (&["ls", "get"], "did you mean `{} list`?"),
+    (&["describe", "why"], "did you mean `{} coverage`?"),
+    (&["watch"], "did you mean `{} status -w`? `{} list` and `{} coverage` take -w, too"),
+    (&["wait"], "did you mean `{} status -w`?"),
+    (&["rollback"], "did you mean `{} undo`?"),
+    (&["diff"], "did you mean `{} history --diff`?"),
+    (
+        &["events"],
+        "did you mean `{} changes`? `kubectl events --for daemonset/NAME` has the events of a DaemonSet itself",
+    ),
+    (&["top"], "did you mean `{} overhead`? What pods use is in `kubectl top pods`"),
+    (&["drain", "cordon", "uncordon"], "use kubectl; `{} coverage --node NODE` shows which DaemonSets have pods there"),
+    (
+        &["scale", "autoscale"],
+        "a DaemonSet has no replicas; it runs one pod on each eligible node, which `{} coverage NAME` shows; nodeSelector and \
+         tolerations of its template decide which those are",
+    ),
+    (&["delete"], "use `kubectl delete daemonset`; to have its pods replaced, `{} restart`"),
+    (&["edit", "patch", "replace"], "use kubectl; for the update strategy, `{} set`"),
+    (&["apply", "create"], "use kubectl; `{} coverage -f FILE` shows before what a manifest changes"),
+    (
+        &["exec", "attach", "debug", "port-forward", "cp"],
+        "use kubectl; `{} pod NAME --node NODE` has the name of the pod",
+    ),
+    (&["annotate", "label", "taint"], "use kubectl; `{} coverage --if` shows before what a label or a taint changes"),
+];
+
+/// A word in the place of a command that is none.
+pub(super) struct UnknownCommand {
+    given: String,
+    hint: String,
 }
 
-/// Returns whether the first word is a mistyped subcommand: one letter of it differs, or two of a long one. Many names of DaemonSets begin
-/// or end as a subcommand does, such as `node-agent` and `logstash`.
-pub(super) fn begin_with_typo(arguments: &[OsString]) -> bool {
-    let word = places(arguments).first().map(|place| arguments[*place].to_string_lossy().into_owned());
-    let Some(word) = word.filter(|word| !word.contains(['-', '.', '/'])) else { return false };
-    let command = super::command();
-    let names: Vec<&str> = command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
-    let near = similar_names(&word, names);
-    near.iter().any(|name| !name.contains(word.as_str()) && !word.contains(name.as_str()))
+impl UnknownCommand {
+    /// Writes the error; `is_no_name` if it was looked for as a DaemonSet, too.
+    pub(super) fn error(&self, is_no_name: bool) -> String {
+        let UnknownCommand { given, hint } = self;
+        let nor = if is_no_name { ", and no DaemonSet here has that name" } else { "" };
+        format!("unknown command \"{given}\"{nor}: {hint}")
+    }
 }
 
-/// Returns a command of kubectl that was given instead of one of these, and the one that was meant, if there is one.
-pub(super) fn command_of_kubectl(arguments: &[OsString]) -> Option<(String, Option<&'static str>)> {
-    const OTHERS: [&str; 13] = [
-        "annotate", "apply", "cordon", "create", "debug", "delete", "drain", "edit", "exec", "label", "patch", "top",
-        "wait",
-    ];
+/// Finds a word of kubectl or another tool, or a mistyped command, in the place of a command; `None` if the words name DaemonSets.
+pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCommand> {
     let places = places(arguments);
     let word = |index: usize| places.get(index).and_then(|place| arguments[*place].to_str()).unwrap_or_default();
-    let meant = match (word(0), word(1)) {
-        ("rollback", _) => "undo",
-        ("rollout", verb) => {
+    let (first, second) = (word(0), word(1));
+    let is_type = !second.is_empty() && flavor_of_type(first).is_some();
+    let meant = |command: &str| format!("did you mean `{program} {command}`?");
+    let (given, hint) = match OF_OTHERS.iter().find(|(words, _)| words.contains(&first)) {
+        _ if first == "rollout" => {
             let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
-            let verb = verbs.into_iter().find(|known| *known == verb)?;
-            return Some((format!("rollout {verb}"), Some(verb)));
+            let verb = verbs.into_iter().find(|known| *known == second)?;
+            (format!("rollout {verb}"), meant(verb))
         }
-        ("get", _) => "list",
-        ("describe", _) => "coverage",
-        ("diff", _) => "history --diff",
-        (other, _) if OTHERS.contains(&other) => return Some((other.to_owned(), None)),
-        _ => return None,
+        Some((_, hint)) => (first.to_owned(), hint.replace("{}", program)),
+        None if is_type => return None,
+        None => (first.to_owned(), meant(&near_command(first)?)),
     };
-    Some((word(0).to_owned(), Some(meant)))
+    Some(UnknownCommand { given, hint })
+}
+
+/// Returns the command that a word is a mistyped form of: one letter of it differs, or two of a long one. Many names of DaemonSets begin
+/// or end as a command does, such as `node-agent` and `logstash`.
+fn near_command(word: &str) -> Option<String> {
+    let command = super::command();
+    let names: Vec<&str> = command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
+    let near = similar_names(word, names).into_iter().filter(|_| !word.contains(['-', '.', '/']));
+    near.map(|name| name.to_string()).find(|name| !name.contains(word) && !word.contains(name.as_str()))
+}
+
+/// Says of a flag that a command does not have which ones do, or which flag was meant.
+pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || !given.starts_with('-') {
+        return None;
+    }
+    let root = super::command();
+    let name = subcommand(arguments);
+    let of = name.as_deref().and_then(|name| root.find_subcommand(name));
+    let long = given.trim_start_matches('-');
+    let has = |command: &&Command| {
+        let is_it = |flag: &Arg| {
+            !flag.is_hide_set()
+                && (flag.get_long() == Some(long) || flag.get_short().is_some_and(|it| long == it.to_string()))
+        };
+        !command.is_hide_set() && command.get_arguments().any(is_it)
+    };
+    let others: Vec<String> =
+        root.get_subcommands().filter(has).map(|it| format!("`{program} {}`", it.get_name())).collect();
+    let own = || {
+        let flags = of.into_iter().chain([&root]).flat_map(Command::get_arguments);
+        let flags = flags.filter(|flag| of.is_none() || !flag.is_hide_set()).filter_map(Arg::get_long);
+        similar_names(long, flags).into_iter().next()
+    };
+    let hint = match (others.as_slice(), given.starts_with("--").then(own).flatten()) {
+        ([one], _) => format!("{one} has it"),
+        ([first @ .., last], _) => format!("{} and {last} have it", first.join(", ")),
+        ([], Some(near)) => format!("did you mean `--{near}`?"),
+        ([], None) => {
+            let command = name.map_or_else(String::new, |name| format!(" {name}"));
+            format!("see `{program}{command} --help`")
+        }
+    };
+    Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("unknown flag {given}: {hint}\n")))
 }
 
 /// Returns where the words are, and the subcommand that takes those after the first.

@@ -246,7 +246,8 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
                 Some(unknown) if is_not_found(&error) => {
                     CommandError { hints: error.hints, ..CommandError::usage(unknown.error(true)) }
                 }
-                _ => error,
+                Some(unknown) => error.hint(unknown.error(false)),
+                None => error,
             };
             print_error(&error, &view, io)
         }

@@ -96,7 +96,9 @@ fn a_signal_ends_the_wait_for_a_server() {
 /// Whatever is on its way: objects, their compression, what a redactor looks at first, and a file of that name that exists.
 #[test]
 fn a_signal_leaves_no_part_of_a_file() {
-    let mut dump = br#"{"apiVersion": "v1", "kind": "List", "items": [{}"#.to_vec();
+    let mut dump = br#"{"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default"}}"#
+        .to_vec();
     for number in 0..30_000 {
         let labels: Vec<String> = (0..30).map(|label| format!(r#""label-{label}": "value-{number}""#)).collect();
         let labels = labels.join(",");
@@ -120,10 +122,11 @@ fn a_signal_leaves_no_part_of_a_file() {
         let written = tempfile::tempdir().unwrap();
         let path = written.path().join(file);
         std::fs::write(&path, "old").unwrap();
-        let arguments = ["snapshot", "-A", "--from", from.to_str().unwrap(), "-f", path.to_str().unwrap()];
-        let child = start(&[&arguments[..], flags].concat());
+        let arguments = ["snapshot", "-A", "--from", from.to_str().unwrap(), "--force", path.to_str().unwrap()];
+        let mut child = start(&[&arguments[..], flags].concat());
         let parts = || std::fs::read_dir(written.path()).unwrap().count() > 1;
         while !parts() {
+            assert_eq!(child.try_wait().unwrap(), None);
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(Duration::from_millis(milliseconds));

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
+use serde_json::Value;
 
 use super::session::GlobalArgs;
 use super::{Failure, RunCommand, interrupted};
@@ -14,6 +15,7 @@ use crate::cluster::{Query, Wanted};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 
 /// What `-o` takes here.
@@ -33,7 +35,7 @@ enum DumpOutput {
 /// image registries, and of messages what Kubernetes and its components do not write.
 #[derive(Debug, Args)]
 #[command(before_help = "# Write a dump to send to somebody, without secrets
-kubectl ds snapshot -A --redact --file cluster.json.gz
+kubectl ds snapshot -A --redact cluster.json.gz
 
 # Look at it later
 kubectl ds list --from cluster.json.gz")]
@@ -42,8 +44,14 @@ pub struct SnapshotArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<DumpOutput>,
     /// The file to write, gzipped if its name ends in .gz; by default standard output
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "file")]
+    path: Option<PathBuf>,
+    /// The file to write, as FILE
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    force: bool,
     /// Hide all but names, amounts, times and what Kubernetes' components write
     #[arg(long)]
     redact: bool,
@@ -57,8 +65,12 @@ fn format_of_name(file: &Path) -> Format {
 
 impl RunCommand for SnapshotArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let SnapshotArgs { output, file, redact } = self;
-        let file = file.filter(|file| file != Path::new("-"));
+        let SnapshotArgs { output, path, file, force, redact } = self;
+        let file = path.or(file).filter(|file| file != Path::new("-"));
+        if let Some(file) = file.as_deref().filter(|file| !force && file.is_file()) {
+            let exists = CommandError::new(format!("{} exists already", sanitize(&file.display().to_string())));
+            return Err(exists.hint("to overwrite it, add --force").into());
+        }
         let format = match output {
             Some(DumpOutput::Json) => Format::Json,
             Some(DumpOutput::Yaml) => Format::Yaml,
@@ -67,18 +79,22 @@ impl RunCommand for SnapshotArgs {
         let session = target.resolve(io)?.open(io).await?;
         let query = Query { wanted: Wanted::Everything, ..Query::default() };
         let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+        if snapshot.daemon_sets_of_any_flavor().next().is_none() {
+            let problem = format!("no DaemonSets found{}, so there is nothing to write", session.place());
+            return Err(CommandError::new(problem).into());
+        }
         let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
         match &file {
             None => write_dump(&snapshot, &options, out)?,
             Some(file) => write_file(&snapshot, &options, file, io)?,
         }
-        if snapshot.daemon_sets.is_empty() {
-            session.say_none_found(io)?;
-        }
         say_what_is_missing(&snapshot, io)?;
         if let Some(file) = file {
             let file = sanitize(&file.display().to_string());
             writeln!(io.err, "{file}: {}", contents(&snapshot))?;
+            if let Some(private) = private(&snapshot).filter(|_| !redact) {
+                writeln!(io.err, "hint: {private} are in it; --redact leaves out what may be secret")?;
+            }
         }
         Ok(Exit::Success)
     }
@@ -122,6 +138,21 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
         writeln!(io.err, "{}", sanitize(&text))?;
     }
     Ok(())
+}
+
+/// Returns what may hold secrets: what people write into templates, and what programs say.
+fn private(snapshot: &Snapshot) -> Option<String> {
+    let has_value = |variable: &Value| variable["value"].as_str().is_some_and(|value| !value.is_empty());
+    let lists = |template: &Value| ["containers", "initContainers"].map(|list| template["spec"][list].clone());
+    let mut templates = snapshot.daemon_sets_of_any_flavor().map(DaemonSet::template);
+    let variables = templates.any(|template| {
+        let containers =
+            lists(template.value()).into_iter().flat_map(|list| list.as_array().cloned().unwrap_or_default());
+        containers.into_iter().any(|container| container["env"].as_array().into_iter().flatten().any(has_value))
+    });
+    let found = [(variables, "environment variables"), (!snapshot.events.is_empty(), "messages of events")];
+    let found: Vec<&str> = found.into_iter().filter_map(|(has, what)| has.then_some(what)).collect();
+    (!found.is_empty()).then(|| found.join(" and "))
 }
 
 fn contents(snapshot: &Snapshot) -> String {

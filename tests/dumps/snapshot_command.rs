@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -57,7 +58,8 @@ fn the_faulty_cluster_reports_the_same_after_a_snapshot_of_it() {
         assert_eq!((exit, out.as_str()), (Exit::Success, ""), "{err}");
         let original = open(FAULTY_CLUSTER, &mut io::empty(), None).unwrap().snapshot;
         let counts = format!(
-            "{file}: {} daemonsets, {} controllerrevisions, {} nodes, {} pods, {} events\n",
+            "{file}: {} daemonsets, {} controllerrevisions, {} nodes, {} pods, {} events\n\
+             hint: environment variables and messages of events are in it; --redact leaves out what may be secret\n",
             original.daemon_sets.len(),
             original.controller_revisions.len(),
             original.nodes.len(),
@@ -199,6 +201,36 @@ fn standard_output_gets_a_list_with_a_line_for_each_object() {
 
     let (_, yaml, _) = run(&["snapshot", "--from", "-", "-o", "yaml"], &dump);
     assert!(yaml.starts_with("apiVersion: v1\nkind: List\nsnapshot:\n"), "{yaml}");
+}
+
+#[test]
+fn no_file_is_overwritten_unless_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(folder.path(), "dump.json");
+    let snapshot = |flags: &[&str]| run(&[&["snapshot", "--from", "demo"], flags].concat(), "");
+    assert_eq!(snapshot(&[&file]).0, Exit::Success);
+    let first = fs::read(&file).unwrap();
+    fs::write(&file, "mine").unwrap();
+    for flags in [&[file.as_str()][..], &["-f", &file]] {
+        let (exit, _, err) = snapshot(flags);
+        assert_eq!(exit, Exit::Error);
+        assert_eq!(err, format!("error: {file} exists already\nhint: to overwrite it, add --force\n"));
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+    }
+    let (exit, _, err) = snapshot(&["--redact", "--force", &file]);
+    assert!(exit == Exit::Success && !err.contains("hint:"), "{err}");
+    assert!(fs::read(&file).unwrap().len() < first.len());
+    // What is no file is not replaced.
+    assert_eq!(snapshot(&["-f", "/dev/null"]).0, Exit::Success);
+}
+
+#[test]
+fn a_snapshot_of_nothing_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(folder.path(), "dump.json");
+    let (exit, _, err) = run(&["snapshot", "--from", "-", "-n", "x", &file], &list(&[node("a")]).to_string());
+    assert_eq!((exit, fs::exists(&file).unwrap()), (Exit::Error, false));
+    assert!(err.contains("no DaemonSets found in x namespace, so there is nothing to write"), "{err}");
 }
 
 #[test]

@@ -46,6 +46,16 @@ fn an_image_that_cannot_be_pulled_gets_advice_by_what_the_runtime_says() {
             "free disk space",
         ),
         ("mkdir /var/lib/containers/storage: read-only file system", "check the disk"),
+        ("failed to get reader from content store: content digest sha256:1: not found", "image store is damaged"),
+        (
+            "failed to prepare extraction snapshot: parent snapshot sha256:2 does not exist: not found",
+            "image store is damaged",
+        ),
+        ("unexpected media type text/html for sha256:3: not found", "answers with a page"),
+        (
+            "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2019-01-01T00:00:00Z is before 2026-01-01T00:00:00Z",
+            "correct the clock",
+        ),
         (
             "failed to do request: Head \"https://r.example.com/v2/\": tls: failed to verify certificate: x509: certificate signed by unknown authority",
             "add the CA",
@@ -386,6 +396,18 @@ fn what_works_on_other_nodes_is_not_the_templates() {
             "credentials of this node",
             "correct the name",
         ),
+        (
+            "ErrImagePull",
+            "docker.io/agent:2: not found",
+            "check which registry or mirror this node asks",
+            "correct the tag or digest",
+        ),
+        (
+            "CreateContainerError",
+            "error mounting \"/etc/a\" to rootfs: not a directory: Are you trying to mount a directory onto a file",
+            "compare the node with others",
+            "correct the mount",
+        ),
         ("CreateContainerError", "something new", "compare the node with others", "read the message"),
         ("RunContainerError", "something else", "compare the node with others", "read the message"),
     ] {
@@ -552,9 +574,22 @@ fn a_sandbox_gets_advice_by_what_is_said() {
             "runc create failed: error adding seccomp filter rule for syscall clone3: requested action",
             "check the container runtime",
         ),
+        (
+            "runc create failed: container init was OOM-killed (memory limit too low?): unknown",
+            "raise the memory limit",
+        ),
+        (
+            "failed to write 4: write /sys/fs/cgroup/memory/kubepods/1/memory.limit_in_bytes: device or resource busy",
+            "raise the memory limit",
+        ),
+        (
+            "unable to ensure pod container exists: failed to create container for [kubepods burstable 1]: mkdir /sys/fs/cgroup/memory/kubepods/1: cannot allocate memory",
+            "no memory cgroups left",
+        ),
+        ("mkdir /sys/fs/cgroup/memory/kubepods/2: no space left on device", "no memory cgroups left"),
         ("something new", "check the container runtime"),
     ];
-    for reason in ["FailedCreatePodSandBox", "NetworkNotReady"] {
+    for reason in ["FailedCreatePodSandBox", "NetworkNotReady", "FailedCreatePodContainer"] {
         hold(
             &rows,
             |said| {
@@ -675,6 +710,18 @@ fn a_volume_gets_advice_by_what_is_said() {
         (
             "AttachVolume.Attach failed for volume \"pvc-1\" : CSINode n does not contain driver ebs.csi.aws.com",
             "find the DaemonSet of CSI driver ebs.csi.aws.com",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /var/lib/kubelet/plugins_registry is not a directory",
+            "value kubeletDir of the chart",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : failed to fetch token: pod \"agent-x\" is forbidden: node \"n\" can only create tokens: no relationship found between node 'n' and this object",
+            "identity of the kubelet",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : mkdir /var/lib/kubelet/pods/1/volumes: read-only file system",
+            "check the disk of the node",
         ),
         ("something new", "check the volume"),
     ];
@@ -942,6 +989,19 @@ fn what_never_ran_has_no_log() {
         ("ContainerCannotRun", "exec: \"/app\": permission denied", "executable in the image", "edit"),
         ("Error", "exec /usr/bin/agent: exec format error", "or build it for", "edit"),
         ("Error", "panic: nil", "read the log", "logs"),
+        ("Error", "Fatal glibc error: CPU does not support x86-64-v2", "image for older CPUs", "logs"),
+        (
+            "Error",
+            "This program can only be run on AMD64 processors with v3 microarchitecture support.",
+            "older CPUs",
+            "logs",
+        ),
+        (
+            "Error",
+            "agent: error while loading shared libraries: libssl.so.1.1: cannot open shared object file",
+            "needs a library",
+            "logs",
+        ),
         ("Error", "listen tcp 0.0.0.0:9100: bind: address already in use", "free the port", "logs"),
         ("Error", "failed to create fsnotify watcher: too many open files", "fs.inotify.max_user_instances", "logs"),
         ("Error", "inotify_add_watch /etc/x: no space left on device", "fs.inotify.max_user_watches", "logs"),

@@ -209,7 +209,8 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
              as static pods"
         }
         "NodeAffinity" | "TaintToleration" => {
-            "no action needed: labels or taints changed after the pod was bound, and a new pod is judged by them"
+            "no action needed if it happens once: the labels or taints that the kubelet knows are not those of the scheduler, because they \
+             changed or the kubelet has just started, and a new pod is judged anew; if it repeats, restart the kubelet"
         }
         "NodeShutdown" => "wait until the node is up again",
         "UnexpectedAdmissionError" if cause.contains("not enough cpus available") => {

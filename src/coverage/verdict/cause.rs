@@ -75,6 +75,12 @@ pub const fn platform(says: &'static [&'static str]) -> Cause {
 
 /// What keeps a node from anything, whatever has failed there.
 const OF_NODES: &[Cause] = &[
+    // Before Linux 4.19, memory cgroups that were deleted took one of 65,535 numbers until the node was restarted.
+    cause(
+        Mends::Node,
+        &["/sys/fs/cgroup… cannot allocate memory", "/sys/fs/cgroup… no space left on device"],
+        "restart the node, and upgrade its kernel: it has no memory cgroups left, which old kernels leak",
+    ),
     cause(
         Mends::Node,
         &["no space left on device", "disk quota exceeded"],

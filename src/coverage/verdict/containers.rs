@@ -36,6 +36,16 @@ const LAST_WORDS: &[Cause] = &[
         "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
     ),
     cause(
+        Mends::Node,
+        &["cpu does not support x86-64", "does not support x86-64-v", "can only be run on amd64 processors with v"],
+        "use an image for older CPUs, or exclude these nodes with a nodeSelector: their CPU lacks instructions that the program needs",
+    ),
+    cause(
+        Mends::Template,
+        &["error while loading shared libraries", "glibc_… not found"],
+        "correct the image: its program needs a library that is not in it, or another version",
+    ),
+    cause(
         Mends::Cluster,
         &["is forbidden: user \"system:serviceaccount:"],
         "give the service account a role that allows what the message says",
@@ -393,7 +403,10 @@ pub fn end_text(end: &ContainerStateTerminated) -> String {
     let hint = match (end.reason.as_str(), end.exit_code) {
         ("OOMKilled", _) => "OOMKilled",
         ("" | "Error", 126) => "cannot be executed",
-        ("" | "Error", 127) => "command not found",
+        ("" | "Error", 127) => "command or shared library not found",
+        ("" | "Error", 132) => "illegal instruction",
+        ("" | "Error", 134) => "aborted",
+        ("" | "Error", 135) => "bus error",
         ("" | "Error", 137) => "killed",
         ("" | "Error", 139) => "segmentation fault",
         ("" | "Error", 143) => "SIGTERM",

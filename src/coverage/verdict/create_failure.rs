@@ -51,7 +51,7 @@ const fn refusal_of(says: &'static [&'static str], read: fn(Refused<'_>) -> Opti
 }
 
 /// Everything that is known to refuse pods. What is configured in a cluster comes first: its messages may quote any others.
-const REFUSALS: [Refusal; 25] = [
+const REFUSALS: [Refusal; 26] = [
     // k8s.io/apiserver: pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors/statuserror.go and …/mutating/dispatcher.go.
     refusal_of(&["failed calling webhook "], webhook::unavailable),
     refusal_of(&["admission webhook \""], webhook::denied),
@@ -81,6 +81,10 @@ const REFUSALS: [Refusal; 25] = [
     }),
     // plugin/pkg/admission/priority/admission.go.
     refusal_of(&["no PriorityClass with name "], priority_class_missing),
+    refusal_of(&["the integer value of priority ("], |refused| {
+        let advice = "remove priority from the template: priorityClassName alone decides it";
+        Some(rejected(refused, advice).with_command(edit(refused.daemon_set)))
+    }),
     // plugin/pkg/admission/runtimeclass/admission.go.
     refusal_of(&["RuntimeClass \""], runtime_class_missing),
     refusal_of(&["conflict: runtimeClass.scheduling"], |refused| {
@@ -433,6 +437,8 @@ mod tests {
             ("pods \"a\" is forbidden: pod node label selector conflicts with its namespace node label selector".into(), R::PodSpecRejected, "annotations of the namespace", "kubectl get namespace -o yaml default"),
             ("pods \"a\" is forbidden: pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist".into(), R::PodSpecRejected, "tolerationsWhitelist", "kubectl get namespace -o yaml default"),
             ("pods is forbidden: User \"system:serviceaccount:kube-system:daemon-set-controller\" cannot create resource \"pods\" in API group \"\" in the namespace \"default\"".into(), R::ApiServerFailing, "lacks a permission", "kubectl describe 'clusterrole,clusterrolebinding' system:controller:daemon-set-controller"),
+            ("pods \"a\" is forbidden: the integer value of priority (0) must not be provided in pod spec; priority admission controller computed 1000 from the given PriorityClass name".into(), R::PodSpecRejected, "remove priority from the template", "kubectl edit ds -n default agent"),
+            ("admission webhook \"policycontrollerv2.common-webhooks.networking.gke.io\" denied the request: hostNetwork is disallowed in Autopilot".into(), R::WebhookDenied, "no exceptions", ""),
             ("etcdserver: mvcc: database space exceeded".into(), R::ApiServerFailing, "etcdctl alarm disarm", ""),
             ("etcdserver: request is too large".into(), R::PodSpecRejected, "too large", "kubectl edit ds -n default agent"),
             ("Request entity too large: limit is 3145728".into(), R::PodSpecRejected, "too large", "kubectl edit ds -n default agent"),

@@ -12,6 +12,22 @@ use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 
+/// What a mount needs whose target is in a read-only file system of the container.
+const IN_READ_ONLY: &str =
+    "mount at a path that exists or can be created: the file system that the container has there is read-only";
+
+/// What a disk needs that Linux has made read-only after an error.
+pub const READ_ONLY_DISK: &str = "check the disk of the node: its file system has become read-only";
+
+/// What runc says if even its own start needs more memory than the limit allows.
+pub const MEMORY_TOO_LOW: &[&str] = &[
+    "memory limit too low",
+    "oom-killed (memory limit",
+    "container init was oom-killed",
+    "memory.limit_in_bytes… device or resource busy",
+    "memory.max… device or resource busy",
+];
+
 /// What the kubelet and container runtimes say of containers that they cannot create or start.
 ///
 /// The kubelet's own words are those of `generateContainerConfig` and its callers, pkg/kubelet/kuberuntime/kuberuntime_container.go,
@@ -35,6 +51,11 @@ const CAUSES: &[Cause] = &[
         Mends::Template,
         &["no command specified", "no command or entrypoint"],
         "set command in the template: the image has none",
+    ),
+    cause(
+        Mends::Host,
+        &["apparmor_parser", "containerd-shim", "failed to start shim", "exec: \"runc\"", "exec: \"crun\""],
+        "install on the node the program that the message names: its container runtime does not find it",
     ),
     cause(
         Mends::Template,
@@ -71,11 +92,19 @@ const CAUSES: &[Cause] = &[
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
     ),
+    cause(Mends::Template, &["rootfs… read-only file system", "/merged/… read-only file system"], IN_READ_ONLY),
     cause(
-        Mends::Template,
-        &["read-only file system"],
-        "mount at a path that exists or can be created: the file system that the container has there is read-only",
+        Mends::Node,
+        &[
+            "/var/lib/containerd… read-only file system",
+            "/var/lib/docker… read-only file system",
+            "/var/lib/containers… read-only file system",
+            "/run/containerd… read-only file system",
+            "/var/lib/kubelet… read-only file system",
+        ],
+        READ_ONLY_DISK,
     ),
+    cause(Mends::Template, &["read-only file system"], IN_READ_ONLY),
     cause(
         Mends::Template,
         &["empty localhost apparmor profile"],
@@ -86,11 +115,7 @@ const CAUSES: &[Cause] = &[
         &["apparmor", "seccomp"],
         "install the profile on the node, or correct it in the securityContext",
     ),
-    cause(
-        Mends::Template,
-        &["memory limit too low", "oom-killed (memory limit", "container init was oom-killed"],
-        "raise the memory limit: the container does not start with so little",
-    ),
+    cause(Mends::Template, MEMORY_TOO_LOW, "raise the memory limit: the container does not start with so little"),
     cause(
         Mends::Host,
         &["nvidia-container-cli", "nvidia-container-runtime", "cdi device", "nvml"],
@@ -155,7 +180,7 @@ pub fn creation_failed(
         let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
         let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
             // The same template runs on other nodes.
-            Mends::Host if same_elsewhere(subject, pod).next().is_some() => Origin::Node,
+            Mends::Host | Mends::Template if same_elsewhere(subject, pod).next().is_some() => Origin::Node,
             mends => mends.origin(TemplatePart::Anything),
         };
         let (advice, command) = remedy(subject, pod, said, cause);
@@ -203,6 +228,15 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
     };
     match cause.mends {
         Mends::Placement => (other_platform(subject, pod), edit()),
+        // What the template or its image lacks would be missing everywhere.
+        Mends::Template if same_elsewhere(subject, pod).next().is_some() => {
+            let others = other_nodes(same_elsewhere(subject, pod).count());
+            let describe_node = Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
+            (
+                format!("compare the node with others, since the same pod runs on {others}; else {}", cause.advice),
+                Some(describe_node),
+            )
+        }
         Mends::Template if cause.also == Some(Also::DemandNonRoot) && !demands_non_root(subject, pod) => (
             format!("{}; runAsNonRoot is not in the template: a mutating webhook or policy adds it", cause.advice),
             edit(),
@@ -272,11 +306,15 @@ fn shared_mount(said: &str) -> String {
     )
 }
 
-/// Returns the ready pods of other nodes that have the same containers, as far as pods were read.
+/// Returns the ready pods of the same revision on other nodes that have the same containers, as far as pods were read. Those of an
+/// older one may have started when things were different.
 pub fn same_elsewhere<'s, 'a>(subject: &'s Subject<'_, 'a>, pod: &'s Pod) -> impl Iterator<Item = &'a Pod> + 's {
     let is_own = |other: &&Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
     let peers = subject.index.snapshot.peers.iter().filter(is_own);
-    subject.pods().chain(peers).filter(|other| other.is_ready() && other.spec.containers == pod.spec.containers)
+    let is_same = |other: &&Pod| {
+        other.is_ready() && other.revision_hash() == pod.revision_hash() && other.spec.containers == pod.spec.containers
+    };
+    subject.pods().chain(peers).filter(is_same)
 }
 
 /// Writes a number of other nodes.

@@ -6,7 +6,7 @@ use super::cause::{Also, Cause, Mends, cause, platform};
 use super::containers::Role;
 use super::creation_errors::{other_nodes, same_elsewhere};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, TemplatePart, describe_pod, edit};
+use super::finding::{Finding, Origin, TemplatePart, describe_pod, edit};
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
@@ -67,8 +67,24 @@ const CAUSES: &[Cause] = &[
     ]),
     cause(
         Mends::Node,
-        &["dial unix", "containerd.sock", "crio.sock", "imageinspecterror"],
+        &["dial unix", "containerd.sock", "crio.sock"],
         "check the container runtime of the node: the kubelet does not reach it",
+    ),
+    cause(
+        Mends::Node,
+        &[
+            "content digest … not found",
+            "parent snapshot … does not exist",
+            "layer does not exist",
+            "failed to register layer",
+            "imageinspecterror",
+        ],
+        "remove the image from the node (`crictl rmi` there), so that it is pulled again: its image store is damaged",
+    ),
+    cause(
+        Mends::Cluster,
+        &["text/html"],
+        "check the proxy or the mirror of the registry: it answers with a page for people instead of the image",
     ),
     cause(
         Mends::Cluster,
@@ -79,6 +95,11 @@ const CAUSES: &[Cause] = &[
         Mends::Cluster,
         &["no such host", "dial tcp: lookup", "server misbehaving", "name resolution", "name or service not known"],
         "check the DNS servers of the node, and the host name of the registry",
+    ),
+    cause(
+        Mends::Cluster,
+        &["not yet valid: current time … is before"],
+        "correct the clock of the node, which is behind: by it, the certificate of the registry is not valid yet",
     ),
     cause(
         Mends::Cluster,
@@ -217,13 +238,22 @@ pub fn image_pull_failed(
         Some(cause) if cause.also == Some(Also::Credentials) => {
             missing_pull_secrets(events).unwrap_or_else(|| credentials(subject, pod, cause.advice))
         }
+        Some(cause) if cause.mends == Mends::Template && runs_elsewhere(subject, pod) => format!(
+            "check which registry or mirror this node asks: the same image runs on {}; else {}",
+            other_nodes(same_elsewhere(subject, pod).count()),
+            cause.advice
+        ),
         Some(cause) => local_registry(subject, pod, image, said).unwrap_or_else(|| cause.advice.to_owned()),
         None if said.is_empty() => "look at the events of the pod".to_owned(),
         None => {
             "read the message of the container runtime; on the node, `crictl pull` shows whether it persists".to_owned()
         }
     };
-    let origin = cause.map_or(Mends::Template, |cause| cause.mends).origin(TemplatePart::Image(image.to_owned()));
+    let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
+        // The image is there, and may be pulled.
+        Mends::Template | Mends::Host | Mends::Cluster if runs_elsewhere(subject, pod) => Origin::Node,
+        mends => mends.origin(TemplatePart::Image(image.to_owned())),
+    };
     let finding = |message: Sentence, advice: String| {
         Finding::new(ReasonCode::ImagePullFailed, message.apart(&advice), advice).with_origin(origin.clone())
     };
@@ -238,6 +268,11 @@ pub fn image_pull_failed(
             finding(message, advice).with_command(command)
         }
     })
+}
+
+/// Returns whether the same image runs on other nodes.
+fn runs_elsewhere(subject: &Subject, pod: &Pod) -> bool {
+    same_elsewhere(subject, pod).next().is_some()
 }
 
 /// Returns why a pull failed, in the words of the container runtime: what follows the image in the message of the back-off, or else

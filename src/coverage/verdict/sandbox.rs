@@ -1,6 +1,7 @@
 //! Why the sandbox of a pod cannot be created, by the events of the kubelet.
 
 use super::cause::{Also, Cause, Mends, cause, platform};
+use super::creation_errors::MEMORY_TOO_LOW;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, TemplatePart, edit};
 use super::images::other_platform;
@@ -92,6 +93,7 @@ const CAUSES: &[Cause] = &[
         &["sysctl"],
         "correct securityContext.sysctls, or load the kernel module that has them on the node",
     ),
+    cause(Mends::Template, MEMORY_TOO_LOW, "raise the memory limit: the pod does not start with so little"),
     cause(
         Mends::Host,
         &["cgroupspath", "cgroup"],
@@ -110,9 +112,21 @@ const CAUSES: &[Cause] = &[
     ),
 ];
 
+/// Returns what is to be done about the network plugin of a node by what it said when it was to remove a pod; `None` if it said nothing.
+pub fn of_network(message: &str) -> Option<&'static str> {
+    Cause::of(CAUSES, message).filter(|cause| cause.also == Some(Also::ShowPodsOfNode)).map(|cause| cause.advice)
+}
+
+/// Returns the command that shows the pods of the node that a pod is on.
+pub fn pods_of_node(pod: &Pod) -> Command {
+    Command::kubectl(&["get", "pods", "-A"]).flag("--field-selector", format!("spec.nodeName={}", pod.spec.node_name))
+}
+
 /// Finds that the pod's sandbox cannot be created, or waits for the network.
 pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
-    let is_about = |event: &&&Event| matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady");
+    let is_about = |event: &&&Event| {
+        matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady" | "FailedCreatePodContainer")
+    };
     let event = events.iter().find(is_about)?;
     let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.index.now());
     let cause = Cause::of(CAUSES, &event.message);
@@ -133,10 +147,7 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
             finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
         }
         (Some((Mends::Template | Mends::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
-        (Some((_, Some(Also::ShowPodsOfNode))), _) => finding.with_command(
-            Command::kubectl(&["get", "pods", "-A"])
-                .flag("--field-selector", format!("spec.nodeName={}", pod.spec.node_name)),
-        ),
+        (Some((_, Some(Also::ShowPodsOfNode))), _) => finding.with_command(pods_of_node(pod)),
         _ => finding,
     })
 }

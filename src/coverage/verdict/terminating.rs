@@ -3,6 +3,7 @@
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, Passing, describe_node, describe_pod};
 use super::node_health;
+use super::sandbox::{of_network, pods_of_node};
 use super::sentence::Sentence;
 use crate::facts::controller::Controller;
 use crate::model::node::Node;
@@ -78,10 +79,20 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     let events = subject.index.events_about("Pod", metadata);
     if let Some(failed) = events.into_iter().find(|event| event.reason == "FailedKillPod") {
         let message = message.words(", and its kubelet cannot end it: ").event(failed, now);
+        let finding = |advice: &str| Finding::new(ReasonCode::StuckTerminating, message, advice.to_owned());
+        return match of_network(&failed.message) {
+            Some(advice) => finding(advice).with_command(pods_of_node(pod)),
+            None => finding("check the container runtime of the node, and restart it: it does not end the pod")
+                .with_command(describe_pod(pod)),
+        };
+    }
+    let mut statuses = pod.status.container_statuses.iter();
+    if not_ready.is_none() && statuses.len() > 0 && statuses.all(|status| status.state.terminated.is_some()) {
+        let message = message
+            .words(", although its containers have ended: its kubelet has not cleaned up its volumes or its sandbox");
         let advice =
-            "check the container runtime of the node, and restart it: the kubelet asks it in vain to end the pod";
-        let finding = Finding::new(ReasonCode::StuckTerminating, message, advice);
-        return finding.with_command(describe_pod(pod));
+            "see the log of the kubelet for what it cannot clean up, often a volume that is busy; restart the kubelet";
+        return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(describe_pod(pod));
     }
     let is_reported = |node: &Node| node.condition("Ready").is_some_and(|ready| ready.status == "False");
     if let Some((node, not_ready)) = not_ready {

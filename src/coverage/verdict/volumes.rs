@@ -1,7 +1,7 @@
 //! Why a volume of a bound pod cannot be mounted or attached, by the events of the kubelet and of the attach-detach controller.
 
 use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
-use super::creation_errors::Missing;
+use super::creation_errors::{Missing, READ_ONLY_DISK, same_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, delete_pod, describe_pod, edit};
 use super::images::{other_platform, template_of};
@@ -48,6 +48,12 @@ const CAUSES: &[Cause] = &[
     .and(Also::DeletePod),
     cause(
         Mends::Cluster,
+        &["failed to fetch token… no relationship found", "failed to fetch token… forbidden"],
+        "check the identity of the kubelet: the API server gives tokens only to the node that the pod is bound to, so its client \
+         certificate may be that of another node",
+    ),
+    cause(
+        Mends::Cluster,
         &[
             "failed to fetch token… dial tcp",
             "failed to fetch token… deadline exceeded",
@@ -58,7 +64,7 @@ const CAUSES: &[Cause] = &[
     cause(
         Mends::Cluster,
         &["failed to fetch token"],
-        "check why the API server issues no token to the kubelet: the message tells",
+        "check why the API server gives the kubelet no token for the pod: the reason is in the message",
     ),
     platform(&["the system cannot find the path specified"]),
     cause(
@@ -82,6 +88,7 @@ const CAUSES: &[Cause] = &[
         &["access denied by server", "permission denied by server", "nt_status", "mount error(13)"],
         "allow the node on the file server: it refuses the mount",
     ),
+    cause(Mends::Node, &["/var/lib/kubelet… read-only file system"], READ_ONLY_DISK),
     cause(
         Mends::Template,
         &["read-only file system"],
@@ -156,7 +163,7 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
         let finding = node_plugin::not_registered(subject, node, pod, driver, message);
         return Some(finding.with_origin(Origin::ControlPlane));
     }
-    if let Some(advice) = host_path(said) {
+    if let Some(advice) = kubelet_root(subject, node, pod, said).or_else(|| host_path(said)) {
         return Some(finding(advice).with_origin(Origin::Template(part())).with_command(edit(subject.daemon_set)));
     }
     // A template for Windows means a path of Windows.
@@ -190,6 +197,24 @@ fn unregistered_driver(said: &str) -> Option<&str> {
         |before: &str, after: &str| said.split_once(before)?.1.split_once(after).map(|(driver, _)| driver.trim());
     let csi_node = || said.split_once("does not contain driver ")?.1.split_whitespace().next();
     between("driver name ", " not found in the list of registered CSI drivers").or_else(csi_node)
+}
+
+/// Returns what to do about a path below the usual root of kubelets that is not there: theirs may be another one.
+fn kubelet_root(subject: &Subject, node: Option<&Node>, pod: &Pod, said: &str) -> Option<String> {
+    if !said.contains("hostPath type check failed: /var/lib/kubelet/") || same_elsewhere(subject, pod).next().is_some()
+    {
+        return None;
+    }
+    let version = node.map_or("", |node| node.status.node_info.kubelet_version.as_str());
+    Some(match version.contains("+k0s") {
+        true => "correct the paths in the template (often a value kubeletDir of the chart): the kubelet of k0s has its root at \
+                 /var/lib/k0s/kubelet"
+            .to_owned(),
+        false => "correct the paths in the template (often a value kubeletDir of the chart) if the kubelet has another root, such as \
+                  /var/lib/k0s/kubelet on k0s or /var/snap/microk8s/common/var/lib/kubelet on MicroK8s; create the directory only if \
+                  its root is /var/lib/kubelet"
+            .to_owned(),
+    })
 }
 
 /// Returns what to do about a path on the host that is not of the type that the template demands (`typeMatchedOrError`,

@@ -153,7 +153,7 @@ pub(super) fn denied(refused: Refused<'_>) -> Option<Finding> {
             format!("change the template to what {kind} {name}{others} {verb}, or exempt it there")
         }
         // Nobody but Google configures it.
-        None if why.contains("GKE Warden") => {
+        None if ["GKE Warden", "Autopilot", "autogke-"].iter().any(|words| why.contains(words)) => {
             "change the template to what GKE Autopilot allows: its rules have no exceptions for workloads of one's own"
                 .to_owned()
         }

@@ -194,12 +194,13 @@ impl Order<'_> {
                 (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
             }
         }
-        if asks && request.template != NewTemplate::Live {
+        if asks {
             // Pods are created of what admission has made of the template.
             let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
             let daemon_set = only_one(&snapshot, &named.name)?;
             let of_template = trial_of(&snapshot, daemon_set, hash, template);
-            let trials = of_template.into_iter().chain(trial_of_current(&snapshot, daemon_set));
+            let of_current = trial_of_current(&snapshot, daemon_set).filter(|_| request.template != NewTemplate::Live);
+            let trials = of_template.into_iter().chain(of_current);
             let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
             if !asked.is_empty() {
                 snapshot.admissions.extend(asked);

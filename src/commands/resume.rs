@@ -32,6 +32,10 @@ impl Verb for ResumeArgs {
         &self.change
     }
 
+    fn creates_pods(&self) -> bool {
+        true
+    }
+
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         Ok(resume(before))
     }

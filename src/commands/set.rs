@@ -91,6 +91,10 @@ impl Verb for SetArgs {
         &self.change
     }
 
+    fn creates_pods(&self) -> bool {
+        matches!(self.strategy_type, Some(Type::RollingUpdate))
+    }
+
     fn check(&self) -> Result<(), CommandError> {
         if self.fields() == SpecFields::default() {
             return Err(CommandError::usage("no field to set").hint(

@@ -48,5 +48,5 @@ pub(crate) use verdict::fit::{excess, fits_without_terminating};
 #[cfg(feature = "live")]
 pub(crate) use verdict::limit_range::refused_namespaces;
 pub(crate) use verdict::node_plugin::NodePlugin;
-pub(crate) use verdict::quota::exceeds_quota;
+pub(crate) use verdict::quota::{exceeds_quota, is_overdrawn};
 pub(crate) use verdict::terminating::COLLECTION;

@@ -137,12 +137,9 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     }
     report.warnings.extend(proposal.replacement_warnings().unwrap_or_default());
     report.incomplete.extend(proposal.unread_events().filter(|_| resumes));
-    let name = &report.daemon_set;
-    // To pause would forget the target and the gates.
-    let stage = Hold::of(daemon_set).filter(|_| resumes);
-    let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
+    // To continue a stage would go on with it. To pause forgets its target and its gates, and holds what is left.
     let back = if resumes { Subcommand::Pause } else { Subcommand::Resume };
-    report.revert = Some(Fix::new("to undo", continued.unwrap_or_else(|| name.command(back))));
+    report.revert = Some(Fix::new("to undo", report.daemon_set.command(back)));
     proposal.planned(report)
 }
 

@@ -7,7 +7,7 @@ use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
 use crate::coverage::{
-    Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal, exceeds_quota, have_same_cause,
+    Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal, exceeds_quota, have_same_cause, is_overdrawn,
     is_refused_like_controller, is_refused_within_quota, refusal_reason,
 };
 use crate::facts::Facts;
@@ -85,13 +85,13 @@ impl<'a> Replacement<'a> {
                 matches!(asked.code, ReasonCode::WebhookDenied | ReasonCode::SecurityConstraintDenied);
             // A webhook that is down may be about people, too, by its matchConditions.
             let may_be_about_people = depends_on_user || asked.code == ReasonCode::WebhookUnavailable;
-            let may_differ = exceeds_quota(message) || (may_be_about_people && is_about_people(situation, message));
-            let is_certain = !may_differ;
-            let tells = !self.is_same_template || (is_certain && !depends_on_user);
+            let is_about_people = may_be_about_people && is_about_people(situation, message);
+            let is_certain = !gives_back(message) && !is_about_people && !(self.is_same_template && depends_on_user);
+            let tells = !self.is_same_template || is_certain || (depends_on_user && !is_about_people);
             return tells.then_some((asked, is_certain));
         };
         // Users may be refused what the controller is not, and the pods that are replaced give back their quota.
-        let is_certain = is_refused_like_controller(situation, message) && !exceeds_quota(message);
+        let is_certain = is_refused_like_controller(situation, message) && !gives_back(message);
         let is_gone = !situation.still_refuses_pods();
         Some((if is_certain || is_gone { asked } else { of_controller }, is_certain))
     }
@@ -119,6 +119,11 @@ impl Replacement<'_> {
             && situation.is_known
             && replaced(situation, self).iter().all(|(_, pod)| takes_no_more(&pod.spec))
     }
+}
+
+/// Returns whether a refusal may end once a pod is deleted, which gives back its share of a quota.
+fn gives_back(message: &str) -> bool {
+    exceeds_quota(message) && !is_overdrawn(message)
 }
 
 /// Returns whether the API server refuses people a pod with a message, and not the controller: it has just created pods of the
@@ -260,7 +265,13 @@ fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (R
         (false, true) => ("new pods, including those of the new template", "until it accepts them"),
         (false, false) => ("new pods", "unless it accepts those of the new template"),
     };
-    let message = format!("the API server refuses {which} ({code}: {message}): {so} {until}");
+    let depends_on_user = !is_certain && replacement.is_same_template && !situation.creation_is_refused();
+    let message = match depends_on_user {
+        true => format!(
+            "the API server refuses you such a pod ({code}: {message}): if it refuses the controller one, too, {so} {until}"
+        ),
+        false => format!("the API server refuses {which} ({code}: {message}): {so} {until}"),
+    };
     Warning { fix: Some(fix), is_certain, ..Warning::new(WarningCode::CreationRefused, message) }
 }
 
@@ -482,8 +493,10 @@ mod tests {
             assert_eq!(refused(asked(of(event), CURRENT, Some(same))), is_refused, "{same}");
             assert_eq!(refused(asked(of(event), CURRENT, Some(other))), None, "{other}");
         }
-        // The pods that are replaced give back their quota.
+        // The pods that are replaced give back their quota, unless it was lowered since.
         assert_eq!(refused(asked(of(quota), CURRENT, Some(quota))), None);
+        let overdrawn = quota.replace("limited: pods=2", "limited: pods=1");
+        assert_eq!(refused(asked(of(&overdrawn), CURRENT, Some(&overdrawn))), is_refused);
         // Until the missing pod is created, the controller deletes none.
         assert_eq!(refused(asked(of(denied), CURRENT, Some(denied)).node("m", json!({}))), None);
     }
@@ -502,12 +515,19 @@ mod tests {
             ("error looking up service account default/agent: serviceaccount \"agent\" not found", &is_refused),
             ("no PriorityClass with name high was found", &is_refused),
             ("exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2", &None),
+            ("exceeded quota: few, requested: pods=1, used: pods=8, limited: pods=7", &is_refused),
             ("ValidatingAdmissionPolicy 'people' with binding 'b' denied request: no bare pods", &None),
             ("unable to validate against any security context constraint: []", &None),
         ] {
             assert_eq!(&with(&forbidden(words)), expected, "{words}");
         }
-        assert_eq!(with("admission webhook \"people.example.com\" denied the request: no bare pods"), None);
+        let policy = "admission webhook \"people.example.com\" denied the request: no bare pods";
+        assert_eq!(with(policy), None);
+        // It may refuse the controller, too, which has not asked for long.
+        let world = world().node("n", json!({})).pod("a", "n", json!({}));
+        let plan = restarted(asked(world, CURRENT, Some(policy)));
+        assert_eq!(codes(&plan), [WarningCode::CreationRefused]);
+        assert!(plan.warnings[0].message.contains("refuses you such a pod"), "{}", plan.warnings[0].message);
     }
 
     /// The controller has not tried again, and nobody has asked about the target.

@@ -19,6 +19,16 @@ pub fn exceeds_quota(message: &str) -> bool {
 
 /// Returns whether a quota that refused a pod was not overdrawn: a pod that is deleted gives back as much as one like it takes.
 pub fn is_within_quota(message: &str) -> bool {
+    is_within(message) == Some(true)
+}
+
+/// Returns whether a quota that refused a pod was overdrawn, so that it refuses one like it although another one is deleted for it.
+pub fn is_overdrawn(message: &str) -> bool {
+    is_within(message) == Some(false)
+}
+
+/// Returns whether no more of a quota is used than it allows; `None` if the message does not tell.
+fn is_within(message: &str) -> Option<bool> {
     let numbers = || {
         let (used, limited) = message.split_once(", used: ")?.1.split_once(", limited: ")?;
         let limits: BTreeMap<String, Quantity> = amounts(limited).into_iter().collect();
@@ -27,7 +37,7 @@ pub fn is_within_quota(message: &str) -> bool {
         };
         Some(amounts(used).iter().all(is_within))
     };
-    exceeds_quota(message) && numbers().unwrap_or(false)
+    numbers().filter(|_| exceeds_quota(message))
 }
 
 /// Reads a list such as `pods=1,requests.cpu=3`.

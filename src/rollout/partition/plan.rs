@@ -306,7 +306,9 @@ pub(crate) fn plan(
         false => BTreeSet::new(),
     };
     let is_lost = |node: &&RolloutNode<'_>| !node.updated_is_available && !node.old_is_available && !node.is_ready();
-    let lost: BTreeSet<String> = situation.eligible().filter(|_| is_way_back).filter(is_lost).map(name).collect();
+    // A node that went down may not be eligible because of that, and what went before says nothing about the way back.
+    let is_down = |node: &&RolloutNode<'_>| is_lost(node) || (!node.eligible && node.is_of_node() && !node.is_ready());
+    let lost: BTreeSet<String> = situation.nodes.iter().filter(|_| is_way_back).filter(is_down).map(name).collect();
     let is_excused = |node: &&RolloutNode<'_>| {
         lost.contains(node.name) || outage(node).is_some_and(|outage| excused.contains(&outage))
     };

@@ -86,7 +86,8 @@ impl<'a> Replacement<'a> {
             // A webhook that is down may be about people, too, by its matchConditions.
             let may_be_about_people = depends_on_user || asked.code == ReasonCode::WebhookUnavailable;
             let is_about_people = may_be_about_people && is_about_people(situation, message);
-            let is_certain = !gives_back(message) && !is_about_people && !(self.is_same_template && depends_on_user);
+            let may_differ = is_about_people || (self.is_same_template && depends_on_user);
+            let is_certain = !gives_back(message) && !may_differ;
             let tells = !self.is_same_template || is_certain || (depends_on_user && !is_about_people);
             return tells.then_some((asked, is_certain));
         };

@@ -9,9 +9,10 @@ use super::refusal::worse;
 use crate::error::CommandError;
 use crate::facts::controller::Controller;
 use crate::facts::revisions::{Revisions, name_of};
+use crate::report::fix::Fix;
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
-use crate::rollout::undo::{NoTarget, undo, undo_safely};
+use crate::rollout::undo::{NoTarget, undo, undo_safely, unfinished_rollback};
 
 /// Roll back to the template of a revision
 ///
@@ -53,9 +54,19 @@ impl UndoArgs {
     ) -> Result<Planned, CommandError> {
         plan(before, Some(self.to_revision).filter(|number| *number > 0)).map_err(|none| {
             revisions_unknown(&before.revisions, before.index.snapshot)
+                .or_else(|| unfinished(before, &none))
                 .unwrap_or_else(|| no_target(&before.revisions, none))
         })
     }
+}
+
+/// Builds the error of an undo that is repeated under a hold before all nodes have followed: the template is that of its target already.
+fn unfinished(before: &Situation<'_>, none: &NoTarget) -> Option<CommandError> {
+    let is_repeated = matches!(none, NoTarget::OnlyLeft(_) | NoTarget::NoSuchRevision(..));
+    let current = unfinished_rollback(before).filter(|_| is_repeated)?;
+    let name = name_of(before.daemon_set);
+    let problem = format!("the rollback of {} to revision {current} is not finished", name.title());
+    Some(CommandError::new(problem).hint(Fix::new("to finish it", name.undo(current))))
 }
 
 impl Verb for UndoArgs {

@@ -106,6 +106,13 @@ pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
     Hold::of(before.daemon_set).is_some_and(is_undo) || revisions.all.iter().any(is_left)
 }
 
+/// Returns the revision that a DaemonSet was rolled back to under a hold, if some nodes have not followed yet.
+pub(crate) fn unfinished_rollback(before: &Situation<'_>) -> Option<i64> {
+    let is_left = before.eligible().any(|node| node.old.is_some());
+    let is_held = Hold::of(before.daemon_set).is_some() && is_rolled_back(before);
+    Some(before.current.known().filter(|_| is_held && is_left)?.revision)
+}
+
 /// Explains the choice of a revision.
 fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
@@ -146,8 +153,8 @@ fn describe(doubt: Doubt) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{NoTarget, undo};
-    use crate::coverage::test_support::{CURRENT, World, world};
+    use super::{NoTarget, undo, unfinished_rollback};
+    use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
@@ -206,6 +213,25 @@ mod tests {
             newest.metadata.creation_timestamp = serde_json::from_value(created).unwrap();
         }
         world
+    }
+
+    /// The client was killed, or did not wait: the template is that of the target, and a node has a pod of the revision that was left.
+    #[test]
+    fn a_rollback_under_a_hold_is_finished_once_all_nodes_have_followed() {
+        let left = [(2, "agent:2", 10), (3, "agent:1", 0)];
+        let held = json!({"metadata": {"annotations": {"kubectl-ds/held-since": at("11:50:00"),
+            "kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}"}},
+            "spec": {"updateStrategy": {"type": "OnDelete"}}});
+        for (is_held, hash, expected) in [(true, "agent-2", Some(3)), (true, "agent-1", None), (false, "agent-2", None)]
+        {
+            let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+            let world =
+                history(&left, "agent:1").node("n", json!({})).pod("a", "n", json!({"metadata": {"labels": labels}}));
+            let snapshot = if is_held { world.daemon_set(held.clone()) } else { world }.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            assert_eq!(unfinished_rollback(&situation), expected, "{is_held} {hash}");
+        }
     }
 
     #[test]

@@ -690,6 +690,10 @@ impl<'a> Run<'a> {
                     format!("{node}: the new pod is available after {}s", after.as_secs())
                 }
                 Happening::Gone(node) => format!("{node}: no longer eligible, or deleted"),
+                Happening::Excluded(node) => format!(
+                    "{node}: no longer eligible, so its pod is not replaced; the controller may delete that pod for good once the update \
+                     strategy is restored"
+                ),
                 Happening::Leaked(node) => {
                     let text = format!("{node}: has a pod of the new revision that this run did not create");
                     self.report.outcome.leaked.push(node);

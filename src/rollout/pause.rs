@@ -137,9 +137,13 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     }
     report.warnings.extend(proposal.replacement_warnings().unwrap_or_default());
     report.incomplete.extend(proposal.unread_events().filter(|_| resumes));
-    // To continue a stage would go on with it. To pause forgets its target and its gates, and holds what is left.
+    let name = &report.daemon_set;
+    // To pause would forget the target and the gates, but a stage that leaves no node out would go on.
+    let leaves_some_out = |hold: &Hold| hold.partition.is_some_and(|keep| keep.value() != 0);
+    let stage = Hold::of(daemon_set).filter(|hold| resumes && leaves_some_out(hold));
+    let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
     let back = if resumes { Subcommand::Pause } else { Subcommand::Resume };
-    report.revert = Some(Fix::new("to undo", report.daemon_set.command(back)));
+    report.revert = Some(Fix::new("to undo", continued.unwrap_or_else(|| name.command(back))));
     proposal.planned(report)
 }
 

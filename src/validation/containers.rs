@@ -22,7 +22,7 @@ impl<'a> Validation<'a> {
     pub(super) fn containers(&mut self, pod: &At<'a>) {
         let mut names = BTreeSet::new();
         for container in pod.list("containers") {
-            self.container(&container);
+            self.container(&container, pod.text("restartPolicy"));
             if !names.insert(container.text("name")) {
                 self.duplicate(container.child("name"), container.text("name"));
             }
@@ -31,7 +31,7 @@ impl<'a> Validation<'a> {
         }
         self.unique_host_ports(pod.list("containers"));
         for (index, container) in pod.list("initContainers").enumerate() {
-            self.container(&container);
+            self.container(&container, pod.text("restartPolicy"));
             let name = container.text("name");
             if names.contains(name) || !(name.is_empty() || names.insert(name)) {
                 self.duplicate(container.child("name"), name);
@@ -68,7 +68,7 @@ impl<'a> Validation<'a> {
     }
 
     /// `validateContainerCommon`.
-    fn container(&mut self, at: &At<'a>) {
+    fn container(&mut self, at: &At<'a>, restart_policy_of_pod: &str) {
         self.fields("Container", at);
         let ports = at.field("ports");
         let mut names = BTreeSet::new();
@@ -115,6 +115,10 @@ impl<'a> Validation<'a> {
             }
             self.one_of(&*policies.path, policy.text("resourceName"), &["cpu", "memory"]);
             self.one_of(&*policies.path, policy.text("restartPolicy"), &["NotRequired", "RestartContainer"]);
+            if restart_policy_of_pod == "Never" && policy.text("restartPolicy") != "NotRequired" {
+                let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+                self.invalid(&*policies.path, policy.text("restartPolicy"), why);
+            }
         }
         if at.has("securityContext") {
             self.object(&types::SecurityContext, &at.field("securityContext"));

@@ -25,6 +25,8 @@ pub enum Also {
     DeletePod,
     /// Tell whether the template demands that containers do not run as root.
     DemandNonRoot,
+    /// What it is about may lie on the node: where the same pod runs on others, the node differs from them.
+    MayBeNode,
     /// A path in the message is to become a shared mount.
     ShareMount,
     /// The credentials for a registry are missing or not valid.

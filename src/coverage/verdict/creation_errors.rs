@@ -86,12 +86,14 @@ const CAUSES: &[Cause] = &[
         Mends::Template,
         &["mount a directory onto a file", "mounting … not a directory", "mounting … is a directory"],
         "correct the mount: one of the paths is a directory, and the other is a file",
-    ),
+    )
+    .and(Also::MayBeNode),
     cause(
         Mends::Template,
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
-    ),
+    )
+    .and(Also::MayBeNode),
     cause(Mends::Template, &["rootfs… read-only file system", "/merged/… read-only file system"], IN_READ_ONLY),
     cause(
         Mends::Node,
@@ -178,10 +180,9 @@ pub fn creation_failed(
     };
     let (origin, advice, command) = missing().or_else(host_path).unwrap_or_else(|| {
         let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
-        let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
-            // The same template runs on other nodes.
-            Mends::Host | Mends::Template if same_elsewhere(subject, pod).next().is_some() => Origin::Node,
-            mends => mends.origin(TemplatePart::Anything),
+        let origin = match cause {
+            Some(cause) if is_of_node(cause, subject, pod) => Origin::Node,
+            cause => cause.map_or(Mends::Template, |cause| cause.mends).origin(TemplatePart::Anything),
         };
         let (advice, command) = remedy(subject, pod, said, cause);
         (origin, advice, command)
@@ -228,12 +229,11 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
     };
     match cause.mends {
         Mends::Placement => (other_platform(subject, pod), edit()),
-        // What the template or its image lacks would be missing everywhere.
-        Mends::Template if same_elsewhere(subject, pod).next().is_some() => {
+        Mends::Template if is_of_node(cause, subject, pod) => {
             let others = other_nodes(same_elsewhere(subject, pod).count());
             let describe_node = Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
             (
-                format!("compare the node with others, since the same pod runs on {others}; else {}", cause.advice),
+                format!("compare the node with others: the same pod runs on {others}; else {}", cause.advice),
                 Some(describe_node),
             )
         }
@@ -245,6 +245,12 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
         _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
         Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), None),
     }
+}
+
+/// Returns whether the node is the cause: what depends on it works for the same pod on other nodes.
+fn is_of_node(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
+    let may_be = cause.mends == Mends::Host || cause.also == Some(Also::MayBeNode);
+    may_be && same_elsewhere(subject, pod).next().is_some()
 }
 
 /// Returns whether the template itself demands that its containers do not run as root.

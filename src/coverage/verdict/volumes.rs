@@ -31,6 +31,12 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Cluster,
+        &["failed to fetch token… no relationship found"],
+        "check the identity of the kubelet: the API server gives tokens only to the node that the pod is bound to, so its client \
+         certificate may be that of another node",
+    ),
+    cause(
+        Mends::Cluster,
         &["failed to sync configmap cache", "failed to sync secret cache", "object … not registered"],
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),
@@ -46,12 +52,6 @@ const CAUSES: &[Cause] = &[
         "delete the pod: the kubelet asks for the token of one that was deleted and created again",
     )
     .and(Also::DeletePod),
-    cause(
-        Mends::Cluster,
-        &["failed to fetch token… no relationship found", "failed to fetch token… forbidden"],
-        "check the identity of the kubelet: the API server gives tokens only to the node that the pod is bound to, so its client \
-         certificate may be that of another node",
-    ),
     cause(
         Mends::Cluster,
         &[

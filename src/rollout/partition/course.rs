@@ -15,6 +15,8 @@ pub(crate) struct Course {
     known: Option<BTreeSet<String>>,
     /// The nodes whose new pod is awaited, and since when.
     starting: Vec<(String, Timestamp)>,
+    /// The nodes of the stage that are no longer eligible.
+    excluded: BTreeSet<String>,
 }
 
 /// What has happened to a node.
@@ -26,6 +28,8 @@ pub(crate) enum Happening {
     Available(String, SignedDuration),
     /// It is no longer eligible, or was deleted.
     Gone(String),
+    /// It is no longer eligible, and has a pod of an older revision.
+    Excluded(String),
 }
 
 impl Course {
@@ -60,6 +64,8 @@ impl Course {
                 false => Happening::Gone(node),
             });
         }
+        let excluded = counts.excluded.iter().filter(|node| self.excluded.insert((*node).clone()));
+        happenings.extend(excluded.cloned().map(Happening::Excluded));
         happenings
     }
 }
@@ -101,6 +107,14 @@ mod tests {
         course.replaced("a", at(0));
         assert_eq!(course.happenings(&counts(&[], &["a"]), at(1)), []);
         assert_eq!(course.happenings(&counts(&[], &[]), at(2)), [Happening::Gone("a".to_owned())]);
+    }
+
+    #[test]
+    fn a_node_that_is_no_longer_eligible_is_reported_once() {
+        let mut course = Course::default();
+        let counts = StageCounts { excluded: vec!["a".to_owned()], ..StageCounts::default() };
+        assert_eq!(course.happenings(&counts, at(0)), [Happening::Excluded("a".to_owned())]);
+        assert_eq!(course.happenings(&counts, at(1)), []);
     }
 
     #[test]

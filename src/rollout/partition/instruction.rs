@@ -125,6 +125,8 @@ pub(crate) struct StageCounts {
     pub(crate) held: usize,
     /// The nodes with a pod of an older revision that are skipped.
     pub(crate) skipped: Vec<String>,
+    /// The nodes of the stage that are no longer eligible and have a pod of an older revision.
+    pub(crate) excluded: Vec<String>,
     /// The nodes whose new pod is not available yet.
     pub(crate) in_flight: Vec<String>,
     /// How many nodes should have a pod.
@@ -282,6 +284,8 @@ impl<'v, 'a> StageView<'v, 'a> {
         let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(node);
         let skipped = self.situation.eligible().filter(|node| is_skipped(node));
         let updated = self.situation.eligible().filter(|node| node.updated.is_some());
+        let of_stage = self.stage.nodes.iter().filter_map(|name| self.situation.node(name));
+        let excluded = of_stage.filter(|node| !node.eligible && node.object.is_some() && self.is_old(node));
         // A pod that this client has deleted may not be seen to end yet.
         let ending = |node: &RolloutNode<'_>| !self.is_old(node) && node.old.is_some_and(Pod::is_ready);
         let Counts { eligible, ready, .. } = self.situation.coverage.counts;
@@ -294,6 +298,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             old: count(&|node| self.is_old(node)),
             held: count(&|node| self.is_old(node) && (node.is_ready() || is_skipped(node))),
             skipped: skipped.map(|node| node.name.to_owned()).collect(),
+            excluded: excluded.map(|node| node.name.to_owned()).collect(),
             in_flight: in_flight.map(|node| node.name.to_owned()).collect(),
         }
     }

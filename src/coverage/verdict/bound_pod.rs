@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use super::containers;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_pod, edit};
+use super::finding::{
+    Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_bound_node, describe_pod, edit,
+};
 use super::fit::single_pod_node;
 use super::node_health;
 use super::sandbox::sandbox_failed;
@@ -15,7 +17,6 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::quantity::Quantity;
 use crate::report::age::{format_age, seconds_between};
-use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
 /// The kubelet's reasons for rejecting a pod that was bound to its node for what its template has, which this kubelet does not allow
@@ -157,11 +158,6 @@ fn is_of_disk(says: &str) -> bool {
     disk.iter().any(|resource| low.starts_with(resource)) && lacking.is_some_and(|lacking| used.sum::<i128>() < lacking)
 }
 
-/// Returns the command that describes the node of a pod.
-fn describe_bound_node(pod: &Pod) -> Command {
-    Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name)
-}
-
 /// Finds that the kubelet ended the pod because the node was shutting down: a pod whose containers end with 0 has succeeded then.
 fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
     let of_kubelet = pod.condition("DisruptionTarget").is_some_and(|it| it.message == SHUTDOWN);
@@ -209,8 +205,8 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
              as static pods"
         }
         "NodeAffinity" | "TaintToleration" => {
-            "no action needed if it happens once: the labels or taints that the kubelet knows are not those of the scheduler, because they \
-             changed or the kubelet has just started, and a new pod is judged anew; if it repeats, restart the kubelet"
+            "no action needed if it happens once: labels or taints changed, or the kubelet had just started and did not know them yet; if it \
+             happens again and again, restart the kubelet"
         }
         "NodeShutdown" => "wait until the node is up again",
         "UnexpectedAdmissionError" if cause.contains("not enough cpus available") => {

@@ -3,7 +3,7 @@
 use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
 use super::containers::Role;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, TemplatePart, edit};
+use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, edit};
 use super::images::{other_platform, template_of};
 use super::sentence::Sentence;
 use crate::model::pod::{Container, ContainerStatus, Pod};
@@ -215,7 +215,6 @@ pub fn start_has_failed(reason: &str) -> bool {
 fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (String, Option<Command>) {
     let edit = || Some(edit(subject.daemon_set));
     let Some(cause) = cause else {
-        let describe_node = Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
         let nodes = match same_elsewhere(subject, pod).count() {
             0 if subject.index.snapshot.pods_complete == PodsComplete::Everywhere => None,
             // The pods of other nodes were not read.
@@ -224,17 +223,16 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
         };
         return match nodes {
             None => ("read the message, and correct in the template what it names".to_owned(), edit()),
-            Some(nodes) => (format!("compare the node with {nodes}"), Some(describe_node)),
+            Some(nodes) => (format!("compare the node with {nodes}"), Some(describe_bound_node(pod))),
         };
     };
     match cause.mends {
         Mends::Placement => (other_platform(subject, pod), edit()),
         Mends::Template if is_of_node(cause, subject, pod) => {
             let others = other_nodes(same_elsewhere(subject, pod).count());
-            let describe_node = Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name);
             (
                 format!("compare the node with others: the same pod runs on {others}; else {}", cause.advice),
-                Some(describe_node),
+                Some(describe_bound_node(pod)),
             )
         }
         Mends::Template if cause.also == Some(Also::DemandNonRoot) && !demands_non_root(subject, pod) => (
@@ -250,7 +248,7 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
 /// Returns whether the node is the cause: what depends on it works for the same pod on other nodes.
 fn is_of_node(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
     let may_be = cause.mends == Mends::Host || cause.also == Some(Also::MayBeNode);
-    may_be && same_elsewhere(subject, pod).next().is_some()
+    may_be && runs_elsewhere(subject, pod)
 }
 
 /// Returns whether the template itself demands that its containers do not run as root.
@@ -321,6 +319,11 @@ pub fn same_elsewhere<'s, 'a>(subject: &'s Subject<'_, 'a>, pod: &'s Pod) -> imp
         other.is_ready() && other.revision_hash() == pod.revision_hash() && other.spec.containers == pod.spec.containers
     };
     subject.pods().chain(peers).filter(is_same)
+}
+
+/// Returns whether the same pod runs on other nodes.
+pub fn runs_elsewhere(subject: &Subject, pod: &Pod) -> bool {
+    same_elsewhere(subject, pod).next().is_some()
 }
 
 /// Writes a number of other nodes.

@@ -260,6 +260,11 @@ pub fn describe_node(node: &Node) -> Command {
     Command::kubectl(&["describe", "node"]).name(&node.metadata.name)
 }
 
+/// Returns the command that describes the node of a pod.
+pub fn describe_bound_node(pod: &Pod) -> Command {
+    Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name)
+}
+
 /// Returns the command that deletes a pod: only for one that does not run and that its controller recreates.
 pub fn delete_pod(pod: &Pod) -> Command {
     Command::kubectl(&["delete", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cause::{Also, Cause, Mends, cause, platform};
 use super::containers::Role;
-use super::creation_errors::{other_nodes, same_elsewhere};
+use super::creation_errors::{other_nodes, runs_elsewhere, same_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_pod, edit};
 use super::sentence::Sentence;
@@ -268,11 +268,6 @@ pub fn image_pull_failed(
             finding(message, advice).with_command(command)
         }
     })
-}
-
-/// Returns whether the same image runs on other nodes.
-fn runs_elsewhere(subject: &Subject, pod: &Pod) -> bool {
-    same_elsewhere(subject, pod).next().is_some()
 }
 
 /// Returns why a pull failed, in the words of the container runtime: what follows the image in the message of the back-off, or else

@@ -1,7 +1,7 @@
 //! Why a volume of a bound pod cannot be mounted or attached, by the events of the kubelet and of the attach-detach controller.
 
 use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
-use super::creation_errors::{Missing, READ_ONLY_DISK, same_elsewhere};
+use super::creation_errors::{Missing, READ_ONLY_DISK, runs_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, delete_pod, describe_pod, edit};
 use super::images::{other_platform, template_of};
@@ -201,8 +201,7 @@ fn unregistered_driver(said: &str) -> Option<&str> {
 
 /// Returns what to do about a path below the usual root of kubelets that is not there: theirs may be another one.
 fn kubelet_root(subject: &Subject, node: Option<&Node>, pod: &Pod, said: &str) -> Option<String> {
-    if !said.contains("hostPath type check failed: /var/lib/kubelet/") || same_elsewhere(subject, pod).next().is_some()
-    {
+    if !said.contains("hostPath type check failed: /var/lib/kubelet/") || runs_elsewhere(subject, pod) {
         return None;
     }
     let version = node.map_or("", |node| node.status.node_info.kubelet_version.as_str());

@@ -185,8 +185,9 @@ impl Changes {
                 *object.pointer_mut(place).unwrap() = value;
             }
             70..97 => {
+                let root = String::new();
                 let objects: Vec<(&String, &Type)> =
-                    all.iter().filter_map(|path| Some((path, type_at(path)?))).collect();
+                    [&root].into_iter().chain(&all).filter_map(|path| Some((path, type_at(path)?))).collect();
                 let (path, of) = *self.random.pick(&objects);
                 let field = self.random.pick(of.fields);
                 let value = self.field(field.name, &field.kind, 0);

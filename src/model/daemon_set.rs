@@ -176,6 +176,11 @@ impl DaemonSet {
         paths.map(|path| path.trim_end_matches('/'))
     }
 
+    /// Returns whether its pods install a CNI network plugin on their nodes: they mount its directories.
+    pub fn installs_network(&self) -> bool {
+        self.host_paths().any(|path| path.ends_with("/cni/net.d") || path.ends_with("/cni/bin"))
+    }
+
     /// Returns whether its pods register a plugin with the kubelet, such as a CSI driver: they mount the kubelet's registration
     /// directory, wherever a distribution has its root, or have the container that registers a driver there.
     pub fn registers_with_kubelet(&self) -> bool {

@@ -45,10 +45,12 @@ pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
     ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))
 }
 
-/// Returns whether pods of other DaemonSets depend on those of a DaemonSet: they install a plugin of the kubelet, or remove one of
-/// these taints.
+/// Returns whether pods of other DaemonSets depend on those of a DaemonSet: they install a plugin of the kubelet or of the network, or remove
+/// one of these taints.
 pub fn is_node_agent(daemon_set: &DaemonSet, keys: &BTreeSet<String>) -> bool {
-    daemon_set.registers_with_kubelet() || keys.iter().any(|key| removes(daemon_set, key))
+    daemon_set.registers_with_kubelet()
+        || daemon_set.installs_network()
+        || keys.iter().any(|key| removes(daemon_set, key))
 }
 
 /// Returns whether a string in a value contains a text.

@@ -79,7 +79,7 @@ impl Reader<'_> {
         let keys = startup_keys(&snapshot.nodes);
         let names_some =
             self.query.namespace.is_some() || !self.query.names.is_empty() || !self.query.selector.is_empty();
-        if names_some && (!keys.is_empty() || snapshot.events.iter().any(is_about_unregistered_driver)) {
+        if names_some && (!keys.is_empty() || needs_node_agents(&snapshot)) {
             // Which one is missing is told as far as they may be read.
             let others = |other: DaemonSet| {
                 (is_node_agent(&other, &keys) && !self.query.wants(&other.metadata)).then_some(other)
@@ -236,9 +236,17 @@ impl Reader<'_> {
     }
 }
 
-/// Returns whether the kubelet or the attach-detach controller says that a node does not have a CSI driver.
-fn is_about_unregistered_driver(event: &Event) -> bool {
-    ["list of registered CSI drivers", "does not contain driver"].iter().any(|words| event.message.contains(words))
+/// Returns whether a node lacks a CSI driver, as the kubelet or the attach-detach controller says, or its network.
+fn needs_node_agents(snapshot: &Snapshot) -> bool {
+    let driver = ["list of registered CSI drivers", "does not contain driver"];
+    let is_about = |event: &Event| {
+        matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady")
+            || driver.iter().any(|words| event.message.contains(words))
+    };
+    let lacks_network = |node: &Node| {
+        node.condition("Ready").is_some_and(|ready| ready.status == "False" && ready.message.contains("etwork"))
+    };
+    snapshot.events.iter().any(is_about) || snapshot.nodes.iter().any(lacks_network)
 }
 
 /// Returns the cause of the gap if the server answered, but not with the lease: answers do not depend on it.

@@ -812,6 +812,81 @@ fn the_daemon_set_of_a_driver_is_named_with_what_keeps_it_from_the_node() {
     }
 }
 
+#[test]
+fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
+    let plugin = |name: &str, spec: Value| {
+        let mut spec = json!({"selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}}, "spec": spec}});
+        spec["template"]["spec"]["volumes"] = json!([{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]);
+        spec["template"]["spec"]["hostNetwork"] = json!(true);
+        DaemonSet::from_object(
+            json!({"metadata": {"name": name, "namespace": "kube-system", "uid": name}, "spec": spec}),
+        )
+        .unwrap()
+    };
+    let tolerant = json!({"tolerations": [{"operator": "Exists"}]});
+    let calico = "plugin type=\"calico\" failed (add): stat /var/lib/calico/nodename: no such file or directory";
+    let cilium = "plugin type=\"cilium-cni\" failed (add): unable to connect to Cilium daemon: dial unix /var/run/cilium/cilium.sock";
+    let flannel = "plugin type=\"flannel\" failed (add): failed to load flannel 'subnet.env' file";
+    let missing = "failed to find plugin \"calico\" in path [/opt/cni/bin]";
+    let taint = json!([{"key": "dedicated", "value": "apps", "effect": "NoSchedule"}]);
+    for (plugins, taints, version, said, part) in [
+        (
+            vec![plugin("calico-node", json!({}))],
+            &taint,
+            "v1.37.2",
+            calico,
+            "toleration of dedicated=apps:NoSchedule to DaemonSet kube-system/calico-node",
+        ),
+        (
+            vec![plugin("cilium", json!({"nodeSelector": {"pool": "x"}}))],
+            &json!([]),
+            "v1.37.2",
+            cilium,
+            "eligible for DaemonSet kube-system/cilium",
+        ),
+        (
+            vec![plugin("calico-node", tolerant.clone())],
+            &taint,
+            "v1.37.2",
+            missing,
+            "DaemonSet kube-system/calico-node has no pod",
+        ),
+        // Multus is a network plugin, too: the one that the message names is meant.
+        (
+            vec![plugin("kube-multus-ds", json!({})), plugin("canal-calico", json!({}))],
+            &taint,
+            "v1.37.2",
+            calico,
+            "DaemonSet kube-system/canal-calico",
+        ),
+        (
+            vec![plugin("a", json!({})), plugin("b", json!({}))],
+            &taint,
+            "v1.37.2",
+            calico,
+            "check the pod of the network plugin",
+        ),
+        (Vec::new(), &json!([]), "v1.37.2+k3s1", flannel, "k3s or k3s-agent"),
+        (Vec::new(), &json!([]), "v1.37.2+rke2r1", flannel, "check the pod of the network plugin"),
+    ] {
+        let mut world = world()
+            .template(tolerant.clone())
+            .node("n", json!({"spec": {"taints": taints}, "status": {"nodeInfo": {"kubeletVersion": version}}}))
+            .unready_pod("agent-x", "n", json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), json!({}))
+            .event("Pod", "agent-x", "FailedCreatePodSandBox", said, "11:59:00");
+        world.snapshot.node_agents = plugins.clone();
+        let reason = first(world);
+        assert!(reason.fix.advice.contains(part), "{part}: {}", reason.fix.advice);
+    }
+    let status = json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("10:00:00"),
+        "message": "container runtime network not ready: cni plugin not initialized"}]});
+    let mut world = world().template(tolerant).node("n", json!({"spec": {"taints": taint}, "status": status}));
+    world.snapshot.node_agents = vec![plugin("calico-node", json!({}))];
+    let reasons = world.only_node().reasons;
+    let unready = reasons.iter().find(|reason| reason.code == R::NodeUnreachable).unwrap();
+    assert!(unready.fix.advice.contains("DaemonSet kube-system/calico-node"), "{}", unready.fix.advice);
+}
+
 fn ended(reason: &str, exit_code: i32, message: &str) -> Value {
     json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
         "lastState": {"terminated": {"exitCode": exit_code, "reason": reason, "message": message,

@@ -59,7 +59,7 @@ const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown
 /// Finds why a bound pod is not available, the root cause first.
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(node.and_then(|node| node_health::node_unreachable(subject.index.now(), node)));
+    findings.extend(node.and_then(|node| node_health::node_unreachable(subject, node)));
     if pod.is_terminal() {
         let ended =
             evicted(pod).or_else(|| ended_by_shutdown(subject.controller, pod)).or_else(|| kubelet_rejected(pod));

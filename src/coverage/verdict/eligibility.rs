@@ -4,7 +4,7 @@ use super::checks::{failed, nothing, passed};
 use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
 use super::node_health;
-use super::node_plugin::NodePlugin;
+use super::node_plugin::{NodePlugin, with_network_plugin};
 use super::node_removal;
 use super::sentence::Sentence;
 use crate::coverage::startup_taints::{Startup, startup};
@@ -458,7 +458,7 @@ fn untolerated(
         ("node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable", "NoSchedule") => {
             node_not_ready_taint(index, daemon_set, node, taint)
         }
-        ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(daemon_set),
+        ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(index, daemon_set, node),
         (_, effect) => {
             let (code, does) = match effect {
                 "NoExecute" => (ReasonCode::UntoleratedNoExecute, "evicts pods and excludes the node"),
@@ -572,7 +572,7 @@ fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, 
 }
 
 /// Finds that the node's network is not up.
-fn network_unavailable(daemon_set: &DaemonSet) -> Finding {
+fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -> Finding {
     const MESSAGE: &str = "the node's network is not up (taint node.kubernetes.io/network-unavailable), and the pods do \
                            not use the host network";
     if NodePlugin::of(daemon_set) == Some(NodePlugin::Network) {
@@ -580,7 +580,8 @@ fn network_unavailable(daemon_set: &DaemonSet) -> Finding {
         let advice = "set hostNetwork: true in the template";
         return Finding::mistake(daemon_set, ReasonCode::NetworkUnavailable, message, advice);
     }
-    Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, "check the network plugin on the node")
+    let finding = Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, "check the network plugin on the node");
+    with_network_plugin(index, daemon_set, Some(node), finding)
 }
 
 /// Returns what to do about a taint: wait for whoever set it for the time being, or tolerate it.

@@ -192,7 +192,7 @@ pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Ve
 fn eligible_by_its_pods(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
     let Some(first) = pods.first().copied() else {
         let mut findings = missing_pod::findings(subject, node);
-        findings.extend(node_health::node_unreachable(subject.index.now(), node));
+        findings.extend(node_health::node_unreachable(subject, node));
         return (NodeState::Missing, findings);
     };
     let live: Vec<&Pod> = pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
@@ -302,7 +302,7 @@ pub(crate) const PROGRESS_DEADLINE: i64 = 600;
 
 /// Finds what is wrong with other pods beside one that is available.
 fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[&Pod]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = node_health::pod_is_out_of_date(subject.index.now(), node).into_iter().collect();
+    let mut findings: Vec<Finding> = node_health::pod_is_out_of_date(subject, node).into_iter().collect();
     let others = pods
         .iter()
         .copied()

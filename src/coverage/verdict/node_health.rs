@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::cause::{Cause, Mends, cause};
+use super::cause::{Also, Cause, Mends, cause};
+use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_node};
+use super::node_plugin::with_network_plugin;
 use super::node_removal;
 use super::sentence::Sentence;
 use crate::facts::node_removal::stuck_deletion;
@@ -21,7 +23,8 @@ const REPORTED: &[Cause] = &[
         Mends::Node,
         &["network not ready", "cni plugin not initialized", "network plugin is not ready"],
         "check the pod of the network plugin on the node: it has not configured the node yet",
-    ),
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
         Mends::Node,
         &["container runtime", "pleg is not healthy", "containerd", "crio", "docker"],
@@ -39,14 +42,22 @@ const REPORTED: &[Cause] = &[
 pub const CHECK_FINALIZERS: &str = "the Node object is being deleted: check the controllers of its finalizers";
 
 /// Finds that the kubelet stopped posting status, or reports that the node is not ready.
-pub fn node_unreachable(now: Timestamp, node: &Node) -> Option<Finding> {
+pub fn node_unreachable(subject: &Subject, node: &Node) -> Option<Finding> {
+    let now = subject.index.now();
     let message = not_ready(now, node)?;
-    Some(Finding::new(ReasonCode::NodeUnreachable, message, repair(now, node)).with_command(describe_node(node)))
+    let finding =
+        Finding::new(ReasonCode::NodeUnreachable, message, repair(now, node)).with_command(describe_node(node));
+    match reported(node).and_then(|message| Cause::among(REPORTED, message)) {
+        Some(Cause { also: Some(Also::ShowPodsOfNode), .. }) => {
+            Some(with_network_plugin(subject.index, subject.daemon_set, Some(node), finding))
+        }
+        _ => Some(finding),
+    }
 }
 
 /// Finds that the kubelet no longer reports what has become of a pod that was available.
-pub fn pod_is_out_of_date(now: Timestamp, node: &Node) -> Option<Finding> {
-    let finding = node_unreachable(now, node).filter(|_| !node.posts_status())?;
+pub fn pod_is_out_of_date(subject: &Subject, node: &Node) -> Option<Finding> {
+    let finding = node_unreachable(subject, node).filter(|_| !node.posts_status())?;
     let message = finding.message.clone().words("; whether its pod still runs is unknown");
     Some(Finding { message, ..finding })
 }
@@ -78,19 +89,23 @@ pub fn repair(now: Timestamp, node: &Node) -> &'static str {
     if stuck_deletion(node, now).is_some() {
         return CHECK_FINALIZERS;
     }
-    let ready = node.condition("Ready");
-    if let Some(reported) = ready.filter(|ready| ready.status == "False") {
-        let told = Cause::among(REPORTED, &reported.message).map(|cause| cause.advice);
+    if let Some(reported) = reported(node) {
+        let told = Cause::among(REPORTED, reported).map(|cause| cause.advice);
         return told.unwrap_or(
             "see what the kubelet of the node reports, and its log there: it works, and calls the node not ready",
         );
     }
-    let since = ready.and_then(|ready| ready.last_transition_time.get());
+    let since = node.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     if since.is_some_and(|since| seconds_between(since, now) >= MAY_BE_GONE) {
         "check the kubelet and the network of the node; if its machine no longer exists, delete the Node object"
     } else {
         "check the kubelet and the network of the node"
     }
+}
+
+/// Returns what the kubelet says of its node that it reports as not ready.
+fn reported(node: &Node) -> Option<&str> {
+    node.condition("Ready").filter(|ready| ready.status == "False").map(|ready| ready.message.as_str())
 }
 
 #[cfg(test)]

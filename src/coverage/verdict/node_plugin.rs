@@ -6,6 +6,7 @@ use super::daemon_set_context::Subject;
 use super::eligibility;
 use super::finding::{Finding, edit};
 use super::sentence::Sentence;
+use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -25,7 +26,7 @@ pub enum NodePlugin {
 impl NodePlugin {
     /// Recognizes a plugin by the host directories that it mounts, such as those of CNI configuration and binaries.
     pub fn of(daemon_set: &DaemonSet) -> Option<Self> {
-        if daemon_set.host_paths().any(|path| path.ends_with("/cni/net.d") || path.ends_with("/cni/bin")) {
+        if daemon_set.installs_network() {
             Some(NodePlugin::Network)
         } else {
             daemon_set.registers_with_kubelet().then_some(NodePlugin::Kubelet)
@@ -43,18 +44,58 @@ impl NodePlugin {
 
 /// Finds that a CSI driver is not registered with the kubelet of a node, and which DaemonSet is to register it.
 pub fn not_registered(subject: &Subject, node: Option<&Node>, pod: &Pod, driver: &str, message: Sentence) -> Finding {
-    let finding = |message, advice: String| Finding::new(ReasonCode::MountFailed, message, advice);
-    let csi_node = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&pod.spec.node_name);
-    let Some((plugin, node)) = daemon_set_of(subject, driver).zip(node) else {
+    let index = subject.index;
+    let of_driver = daemon_set_of(index, driver).zip(node).and_then(|(plugin, node)| {
+        let message = message.clone().words(format!("; DaemonSet {} registers the driver", full_name(plugin)));
+        let registrar = Some("check the registrar in the pod of {} on the node, and its log");
+        on_node(index, plugin, node, Finding::new(ReasonCode::MountFailed, message, ""), registrar)
+    });
+    of_driver.unwrap_or_else(|| {
         let advice =
             format!("find the DaemonSet of CSI driver {driver}: its pod on the node has to register the driver");
-        return finding(message, advice).with_command(csi_node);
-    };
+        Finding::new(ReasonCode::MountFailed, message, advice)
+            .with_command(Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&pod.spec.node_name))
+    })
+}
+
+/// Adds to a finding about the network of a node where the DaemonSet of its network plugin stands there; the finding stays as it is if
+/// that runs there, is this DaemonSet, or is not known.
+pub fn with_network_plugin(
+    index: &Index<'_>,
+    daemon_set: &DaemonSet,
+    node: Option<&Node>,
+    finding: Finding,
+) -> Finding {
+    let Some(node) = node.filter(|_| NodePlugin::of(daemon_set) != Some(NodePlugin::Network)) else { return finding };
+    let said = finding.message.to_string().to_lowercase();
+    let plugins: Vec<&DaemonSet> = all(index).filter(|it| NodePlugin::of(it) == Some(NodePlugin::Network)).collect();
+    if plugins.is_empty() && node.status.node_info.kubelet_version.contains("+k3s") && said.contains("flannel") {
+        let message = finding.message.words("; k3s runs flannel itself, in no pod");
+        return Finding::new(finding.code, message, "check the log of k3s or k3s-agent on the node, and restart it")
+            .with_origin(finding.origin);
+    }
+    let is_named = |plugin: &&&DaemonSet| name_parts(&plugin.metadata.name).iter().any(|part| said.contains(part));
+    let named: Vec<&DaemonSet> = plugins.iter().filter(is_named).copied().collect();
+    let [plugin] = (if named.is_empty() { plugins } else { named })[..] else { return finding };
+    let message = format!("; DaemonSet {} installs the network plugin", full_name(plugin));
+    let begun = Finding { message: finding.message.clone().words(message), ..finding.clone() };
+    on_node(index, plugin, node, begun, None).unwrap_or(finding)
+}
+
+/// Adds to a finding where the DaemonSet of a plugin stands on a node, with what to do about that. `None` if its pod there is ready,
+/// or not known, and nothing is advised for that; `{}` in an advice is the DaemonSet.
+fn on_node(
+    index: &Index<'_>,
+    plugin: &DaemonSet,
+    node: &Node,
+    finding: Finding,
+    if_ready: Option<&str>,
+) -> Option<Finding> {
     let metadata = &plugin.metadata;
-    let name = format!("{}/{}", metadata.namespace, metadata.name);
+    let name = format!("DaemonSet {}", full_name(plugin));
+    let Finding { code, message, origin, .. } = finding;
+    let told = |message, advice: String| Finding::new(code, message, advice).with_origin(origin);
     let eligibility = DaemonPod::new(&plugin.spec.template).explain(node);
-    let message = message.words(format!("; DaemonSet {name} registers the driver"));
-    let look = Command::kubectl(&["ds", "coverage"]).namespace(&metadata.namespace).flag("--node", &node.metadata.name);
     let taints: Vec<String> = eligibility
         .taints
         .iter()
@@ -64,25 +105,30 @@ pub fn not_registered(subject: &Subject, node: Option<&Node>, pod: &Pod, driver:
     if let ([_, ..], true) = (taints.as_slice(), eligibility.decision.should_run || taints_alone(&eligibility)) {
         let taints = taints.join(", ");
         let message = message.words(format!(", and does not tolerate taint {taints}"));
-        let advice = format!("add a toleration of {taints} to DaemonSet {name}, so that it runs on the node");
-        return finding(message, advice).with_command(edit(plugin));
+        let advice = format!("add a toleration of {taints} to {name}, so that it runs on the node");
+        return Some(told(message, advice).with_command(edit(plugin)));
     }
-    let why = eligibility::findings(subject.index, plugin, node, &eligibility);
+    let why = eligibility::findings(index, plugin, node, &eligibility);
     if let Some(why) = why.first() {
         let message = message.words(", and does not run on the node: ").then(why.message.clone());
-        return finding(message, format!("make the node eligible for DaemonSet {name}")).with_command(edit(plugin));
+        return Some(told(message, format!("make the node eligible for {name}")).with_command(edit(plugin)));
     }
     let is_its = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == metadata.uid);
-    let on_node = subject.index.bound_to(&node.metadata.name).into_iter().find(is_its);
-    let (message, advice) = match on_node {
-        _ if !subject.index.snapshot.knows_all_pods_on(&node.metadata.name) => {
-            (message, "check the pod of {} on the node")
+    let pod = index.bound_to(&node.metadata.name).into_iter().find(is_its);
+    let (message, advice) = match pod {
+        _ if !index.snapshot.knows_all_pods_on(&node.metadata.name) => {
+            (message, if_ready.and(Some("check the pod of {} on the node"))?)
         }
         None => (message.words(", and has no pod on the node"), "find out why {} has no pod on the node"),
-        Some(pod) if pod.is_ready() => (message, "check the registrar in the pod of {} on the node, and its log"),
+        Some(pod) if pod.is_ready() => (message, if_ready?),
         Some(_) => (message.words(", and its pod on the node is not ready"), "mend the pod of {} on the node first"),
     };
-    finding(message, advice.replace("{}", &format!("DaemonSet {name}"))).with_command(look.name(&metadata.name))
+    let look = Command::kubectl(&["ds", "coverage"]).namespace(&metadata.namespace).flag("--node", &node.metadata.name);
+    Some(told(message, advice.replace("{}", &name)).with_command(look.name(&metadata.name)))
+}
+
+fn full_name(daemon_set: &DaemonSet) -> String {
+    format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name)
 }
 
 /// Returns whether nothing but taints excludes a node.
@@ -94,20 +140,14 @@ fn taints_alone(eligibility: &Eligibility) -> bool {
 
 /// Returns the DaemonSet that registers a CSI driver: of those that register one, the one whose template names the driver, or else
 /// the only one whose name has a part of the driver's.
-fn daemon_set_of<'a>(subject: &Subject<'_, 'a>, driver: &str) -> Option<&'a DaemonSet> {
-    let snapshot = subject.index.snapshot;
-    let all = snapshot.daemon_sets.iter().chain(&snapshot.node_agents);
-    let plugins: Vec<&DaemonSet> = all.filter(|it| it.registers_with_kubelet()).collect();
+fn daemon_set_of<'a>(index: &Index<'a>, driver: &str) -> Option<&'a DaemonSet> {
+    let plugins: Vec<&DaemonSet> = all(index).filter(|it| it.registers_with_kubelet()).collect();
     let template =
         |plugin: &DaemonSet| plugin.object.pointer("/spec/template").map(Value::to_string).unwrap_or_default();
     let named = plugins.iter().copied().find(|plugin| template(plugin).contains(driver));
-    let parts = |text: &str| -> Vec<String> {
-        let parts = text.split(['.', '-', '/']).filter(|part| part.len() > 2 && !GENERIC.contains(part));
-        parts.map(str::to_owned).collect()
-    };
-    let wanted = parts(driver);
+    let wanted = name_parts(driver);
     let shared = |plugin: &DaemonSet| {
-        let own = parts(&plugin.metadata.name);
+        let own = name_parts(&plugin.metadata.name);
         wanted.iter().filter(|part| own.contains(part)).count()
     };
     let most = plugins.iter().map(|plugin| shared(plugin)).max().filter(|most| *most > 0);
@@ -115,5 +155,16 @@ fn daemon_set_of<'a>(subject: &Subject<'_, 'a>, driver: &str) -> Option<&'a Daem
     named.or_else(|| alike.next().filter(|_| alike.next().is_none()))
 }
 
-/// Parts of the names of drivers that say nothing.
-const GENERIC: [&str; 9] = ["csi", "com", "org", "net", "k8s", "driver", "drivers", "storage", "node"];
+/// Returns the DaemonSets that are known, with those that others depend on.
+fn all<'a>(index: &Index<'a>) -> impl Iterator<Item = &'a DaemonSet> {
+    index.snapshot.daemon_sets.iter().chain(&index.snapshot.node_agents)
+}
+
+/// Returns the parts of a name that tell it from others.
+fn name_parts(name: &str) -> Vec<&str> {
+    name.split(['.', '-', '/']).filter(|part| part.len() > 2 && !GENERIC.contains(part)).collect()
+}
+
+/// Parts of the names of drivers and plugins that say nothing.
+const GENERIC: [&str; 13] =
+    ["csi", "com", "org", "net", "k8s", "driver", "drivers", "storage", "node", "cni", "network", "plugin", "kube"];

@@ -5,6 +5,7 @@ use super::creation_errors::MEMORY_TOO_LOW;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, TemplatePart, edit};
 use super::images::other_platform;
+use super::node_plugin::with_network_plugin;
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::pod::Pod;
@@ -51,7 +52,8 @@ const CAUSES: &[Cause] = &[
         Mends::Host,
         &["failed to find plugin"],
         "install the CNI plugin on the node: its binary is not in the directory of the container runtime",
-    ),
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
         Mends::Host,
         &["seccomp profile", "seccomp … no such file", "apparmor"],
@@ -147,7 +149,12 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
             finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
         }
         (Some((Mends::Template | Mends::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
-        (Some((_, Some(Also::ShowPodsOfNode))), _) => finding.with_command(pods_of_node(pod)),
+        (Some((_, Some(Also::ShowPodsOfNode))), _) => with_network_plugin(
+            subject.index,
+            subject.daemon_set,
+            subject.index.node(&pod.spec.node_name),
+            finding.with_command(pods_of_node(pod)),
+        ),
         _ => finding,
     })
 }

@@ -22,7 +22,7 @@ pub(crate) const COLLECTION: i64 = 120;
 
 /// Finds why all pods of an eligible node are terminating.
 pub fn findings(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = node_health::node_unreachable(subject.index.now(), node).into_iter().collect();
+    let mut findings: Vec<Finding> = node_health::node_unreachable(subject, node).into_iter().collect();
     findings.extend(pods.iter().filter_map(|pod| terminating(subject, Some(node), pod)));
     findings
 }

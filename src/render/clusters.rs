@@ -9,6 +9,8 @@ use super::incident::{incidents, sentence};
 use super::page::Page;
 use super::table::{self, Column, Heading};
 use super::text::count;
+use super::view::View;
+use crate::encode::sanitize::sanitize;
 use crate::report::Report;
 use crate::report::clusters::ClusterReports;
 use crate::report::coverage::Incomplete;
@@ -175,4 +177,19 @@ impl<'a, R> Reports<'a, R> {
         };
         table::write_rows(heading, &columns, &rows, beneath, page);
     }
+}
+
+/// Returns the namespace of all rows, which a table on a terminal then has no column for.
+pub(super) fn only_namespace<'a>(
+    mut namespaces: impl Iterator<Item = &'a str>,
+    heading: Heading,
+    view: &View,
+) -> Option<&'a str> {
+    let first = namespaces.next().filter(|_| view.limit.is_some() && heading == Heading::Shown)?;
+    namespaces.all(|other| other == first).then_some(first)
+}
+
+/// Adds the namespace of all rows to the place that a headline tells.
+pub(super) fn in_namespace(namespace: Option<&str>, place: &str) -> String {
+    namespace.map(|namespace| format!(" in namespace {}", sanitize(namespace))).unwrap_or_default() + place
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::clusters::{InCluster, Reports, name_in};
+use super::clusters::{InCluster, Reports, in_namespace, name_in, only_namespace};
 use super::coverage::troubles;
 use super::overview::named;
 use super::page::Page;
@@ -13,7 +13,7 @@ use super::removed_nodes::{in_short, lost_in_short};
 use super::status::held_in_short;
 use super::style;
 use super::table::{Column, Heading};
-use super::text::{count, or_unknown, time_since};
+use super::text::{count, or_merged, or_unknown, time_since};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::clusters::ClusterReports;
@@ -63,8 +63,10 @@ fn write(reports: &Reports<'_, ListReport>, shown: ListParts, page: &mut Page<'_
     let others = all.iter().filter(|(_, (row, _))| !is_healthy(row)).count();
     let is_cut = view.limit.is_some() && !shown.all && !shown.wide;
     let mut healthy_left = if is_cut { MOST_ROWS.saturating_sub(others) } else { usize::MAX };
+    let namespaces = all.iter().map(|(_, (row, _))| row.namespace.as_str()).filter(|_| shown.namespace);
+    let namespace = only_namespace(namespaces, shown.heading, view);
     if shown.heading == Heading::Shown && (reports.are_several() || !all.is_empty()) {
-        let headline = reports.headline(|place| summary(reports, &all, place));
+        let headline = reports.headline(|place| summary(reports, &all, &in_namespace(namespace, place)));
         page.paragraph(&headline, style::answer);
         reports.incidents(|report| (&report.incidents, report.now), page);
         writeln!(page);
@@ -79,7 +81,13 @@ fn write(reports: &Reports<'_, ListReport>, shown: ListParts, page: &mut Page<'_
         is_shown
     });
     let hidden = found - all.len();
-    reports.table(shown.heading, columns(shown, view), all, |_, _| String::new(), page);
+    reports.table(
+        shown.heading,
+        columns(shown, shown.namespace && namespace.is_none(), view),
+        all,
+        |_, _| String::new(),
+        page,
+    );
     if hidden > 0 {
         let text = format!("{} not shown (--all)", count(hidden, "healthy DaemonSet"));
         writeln!(page, "{}", style::context(text));
@@ -106,7 +114,7 @@ fn summary(reports: &Reports<'_, ListReport>, rows: &[InCluster<'_, Row<'_>>], p
     let healthy = by_status.remove_entry(&FleetStatus::Healthy);
     let words = healthy.into_iter().chain(by_status).map(|(status, number)| match status {
         FleetStatus::Blocked => format!("{number} blocked"),
-        FleetStatus::NodesDown => format!("{number} with nodes down"),
+        FleetStatus::NodesDown => format!("{number} with nodes at fault"),
         FleetStatus::Paused => format!("{number} paused"),
         FleetStatus::Degraded => format!("{number} degraded"),
         FleetStatus::NotObserved => format!("{number} not observed"),
@@ -121,9 +129,9 @@ fn summary(reports: &Reports<'_, ListReport>, rows: &[InCluster<'_, Row<'_>>], p
     format!("{}{nodes}{not_ready}{place}{statuses}", count(rows.len(), "DaemonSet"))
 }
 
-fn columns<'a>(shown: ListParts, view: &'a View) -> Vec<Column<'a, Row<'a>>> {
+fn columns<'a>(shown: ListParts, has_namespaces: bool, view: &'a View) -> Vec<Column<'a, Row<'a>>> {
     let mut columns = Vec::new();
-    if shown.namespace {
+    if has_namespaces {
         columns.push(Column::text("NAMESPACE", |(row, _): &Row<'_>| view.show(&row.namespace)));
     }
     columns.push(Column::text("NAME", |(row, _): &Row<'_>| view.show(&row.name)).shrinkable());
@@ -150,7 +158,11 @@ fn columns<'a>(shown: ListParts, view: &'a View) -> Vec<Column<'a, Row<'a>>> {
             Column::text("NODE-SELECTOR", |(row, _): &Row<'_>| or_none(view.show(&row.node_selector.join(",")))),
         ]);
     }
-    columns.push(Column::text("STATUS", |(row, _): &Row<'_>| status(row.status)));
+    let status = Column::text("STATUS", |(row, _): &Row<'_>| status(row.status));
+    columns.push(status.merged_into(Column::fitted("STATUS", |(row, now): &Row<'_>, width| {
+        let is_said = matches!(row.status, FleetStatus::Degraded | FleetStatus::NodesDown | FleetStatus::NoNodes);
+        or_merged(is_said, &format!("{:?}", row.status), |width| problem(row, Some(*now), width), width)
+    })));
     columns.push(Column::fitted("PROBLEM", |(row, now): &Row<'_>, width| problem(row, Some(*now), width)));
     columns
 }

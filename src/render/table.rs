@@ -36,6 +36,8 @@ pub struct Column<'a, Row> {
     rank: Option<u8>,
     /// Whether its cells are truncated if nothing else is left to give way.
     is_shrinkable: bool,
+    /// What the last column says if this one is dropped before a name is truncated.
+    merged: Option<Box<Column<'a, Row>>>,
     cell: CellText<'a, Row>,
 }
 
@@ -56,7 +58,7 @@ enum Shape {
 
 impl<'a, Row> Column<'a, Row> {
     fn new(heading: &'a str, shape: Shape, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
-        Column { heading, shape, rank: None, is_shrinkable: false, cell: Box::new(cell) }
+        Column { heading, shape, rank: None, is_shrinkable: false, merged: None, cell: Box::new(cell) }
     }
 
     /// Creates a column of text. Cells may be styled, and must be sanitized.
@@ -89,7 +91,7 @@ impl<'a, Row> Column<'a, Row> {
 impl<'a, Row: 'a> Column<'a, Row> {
     /// Makes a column for rows that may be errors instead, which a last column that shortens itself shows.
     pub(super) fn or_error(self) -> Column<'a, (&'a str, Result<Row, String>)> {
-        let Column { heading, shape, rank, is_shrinkable, cell } = self;
+        let Column { heading, shape, rank, is_shrinkable, merged, cell } = self;
         let cell = move |(_, row): &(&'a str, Result<Row, String>), width| match (row, shape) {
             (Ok(row), _) => cell(row, width),
             (Err(_), Shape::Number) => or_unknown(None),
@@ -99,11 +101,20 @@ impl<'a, Row: 'a> Column<'a, Row> {
             (Err(error), Shape::Fitted) if width == 0 => cut(error, ENOUGH_OF_A_SENTENCE, false),
             (Err(error), Shape::Fitted | Shape::Sentence | Shape::Prose) => error.clone(),
         };
-        Column { heading, shape, rank, is_shrinkable, cell: Box::new(cell) }
+        let merged = merged.map(|column| Box::new(column.or_error()));
+        Column { heading, shape, rank, is_shrinkable, merged, cell: Box::new(cell) }
     }
 }
 
-impl<Row> Column<'_, Row> {
+impl<'a, Row> Column<'a, Row> {
+    /// Lets the column be dropped before a name is truncated: a last column that says both takes the place of the last one, in the
+    /// style of this one.
+    #[must_use]
+    pub fn merged_into(mut self, last: Column<'a, Row>) -> Self {
+        self.merged = Some(Box::new(last));
+        self
+    }
+
     /// Returns whether it is a last one that shortens itself.
     pub(super) fn is_fitted(&self) -> bool {
         matches!(self.shape, Shape::Fitted)
@@ -166,6 +177,17 @@ pub(super) fn write_rows<Row>(
             }
         }
     }
+    let mut styles: Vec<String> = Vec::new();
+    if view.limit.is_some_and(|limit| width(&layout, &cells, NARROW_GAP) > limit)
+        && let Some((index, merged)) = layout.iter().enumerate().find_map(|(at, it)| Some((at, it.merged.as_deref()?)))
+    {
+        layout.remove(index);
+        layout.splice(layout.len() - 1.., [merged]);
+        for (row, cells) in rows.iter().zip(&mut cells) {
+            styles.push(cells.remove(index));
+            cells.splice(cells.len() - 1.., [(merged.cell)(row, 0)]);
+        }
+    }
     let gap = match view.limit {
         Some(limit) if width(&layout, &cells, GAP) > limit => NARROW_GAP,
         _ => GAP,
@@ -197,6 +219,10 @@ pub(super) fn write_rows<Row>(
                 }
                 Shape::Text | Shape::Number => continue,
             };
+        }
+        for (style, cells) in styles.iter().zip(&mut cells) {
+            let Some(cell) = cells.last_mut() else { continue };
+            *cell = style.replace(&strip_str(style).to_string(), cell);
         }
     }
     let mut table = Table::new();

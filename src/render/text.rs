@@ -134,6 +134,16 @@ fn fitting(text: impl Iterator<Item = char>, room: usize) -> String {
 
 pub use crate::report::count;
 
+/// Returns a status and the problem, or the problem alone if it says the status, too, or there is no room for both.
+pub(super) fn or_merged(is_said: bool, status: &str, problem: impl Fn(usize) -> String, width: usize) -> String {
+    let shortest = problem(0);
+    match status.len() + 2 + shortest.chars().count() {
+        _ if shortest.is_empty() => status.to_owned(),
+        both if is_said || both > width => problem(width),
+        _ => format!("{status}: {}", problem(width - status.len() - 2)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{cut, cut_names, some_of, wrap, wrap_fix};

@@ -12,7 +12,7 @@ use crate::facts::revisions::{Revisions, name_of};
 use crate::report::fix::Fix;
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
-use crate::rollout::undo::{NoTarget, undo, undo_safely, unfinished_rollback};
+use crate::rollout::undo::{NoTarget, is_return, undo, undo_safely, unfinished_rollback};
 
 /// Roll back to the template of a revision
 ///
@@ -52,21 +52,26 @@ impl UndoArgs {
         before: &Situation<'_>,
         plan: impl Fn(&Situation<'_>, Option<i64>) -> Result<Planned, NoTarget>,
     ) -> Result<Planned, CommandError> {
-        plan(before, Some(self.to_revision).filter(|number| *number > 0)).map_err(|none| {
+        let number = Some(self.to_revision).filter(|number| *number > 0);
+        // Whatever else there is to return to, the rollback that was begun comes first.
+        if let Some(current) = unfinished_rollback(before).filter(|_| number.is_none() && is_return(before)) {
+            return Err(unfinished(before, current));
+        }
+        plan(before, number).map_err(|none| {
+            let is_repeated = matches!(none, NoTarget::OnlyLeft(_) | NoTarget::NoSuchRevision(..));
+            let current = || unfinished_rollback(before).filter(|_| is_repeated);
             revisions_unknown(&before.revisions, before.index.snapshot)
-                .or_else(|| unfinished(before, &none))
+                .or_else(|| Some(unfinished(before, current()?)))
                 .unwrap_or_else(|| no_target(&before.revisions, none))
         })
     }
 }
 
 /// Builds the error of an undo that is repeated under a hold before all nodes have followed: the template is that of its target already.
-fn unfinished(before: &Situation<'_>, none: &NoTarget) -> Option<CommandError> {
-    let is_repeated = matches!(none, NoTarget::OnlyLeft(_) | NoTarget::NoSuchRevision(..));
-    let current = unfinished_rollback(before).filter(|_| is_repeated)?;
+fn unfinished(before: &Situation<'_>, current: i64) -> CommandError {
     let name = name_of(before.daemon_set);
     let problem = format!("the rollback of {} to revision {current} is not finished", name.title());
-    Some(CommandError::new(problem).hint(Fix::new("to finish it", name.undo(current))))
+    CommandError::new(problem).hint(Fix::new("to finish it", name.undo(current)))
 }
 
 impl Verb for UndoArgs {

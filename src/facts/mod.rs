@@ -22,6 +22,7 @@ use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Namespace};
+use crate::report::age::seconds_between;
 use crate::scheduling::critical::is_critical;
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::rolling_update::allows_surge;
@@ -30,6 +31,9 @@ use controller::Controller;
 use index::Index;
 use ready_clock::ready_clock;
 use revisions::Revisions;
+
+/// For how many seconds the controller may take to create a pod after the template was changed, before a refusal from before counts.
+const TO_CREATE: i64 = 30;
 
 /// What is known of one DaemonSet.
 pub struct Facts<'a> {
@@ -233,10 +237,11 @@ impl<'a> Facts<'a> {
         updated.filter(|(_, pod)| !is_of_template(pod)).collect()
     }
 
-    /// Returns whether the API server refuses new pods: their namespace is being deleted, or it refused one after the last one was created and after the
-    /// revision was rolled out.
+    /// Returns whether the API server refuses new pods: their namespace is being deleted, or it refused one after the last one was
+    /// created, and after the revision was rolled out or long enough before a node still lacks its pod.
     ///
-    /// On many nodes client-go's spam filter drops events about created pods, so the pods count, too.
+    /// On many nodes, and after many refusals, client-go's spam filter drops events (`EventSourceObjectSpamFilter`,
+    /// tools/record/events_cache.go, release 0.37.2), so the pods count, too.
     pub fn creation_is_refused(&self) -> bool {
         *self.creation_is_refused.get_or_init(|| {
             if self.terminating_namespace().is_some() {
@@ -246,7 +251,12 @@ impl<'a> Facts<'a> {
             let newest_pod = self.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
             let created = self.last_event("SuccessfulCreate").max(newest_pod);
             let began = self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
-            Some(refused) > created && Some(refused) >= began
+            // It would be created at once if that had mended it; events about it may be dropped.
+            let still_lacks_pods = || {
+                let is_late = began.is_none_or(|began| seconds_between(began, self.index.now()) > TO_CREATE);
+                is_late && self.node_pods.iter().any(|node| node.should_run() && node.pods.is_empty())
+            };
+            Some(refused) > created && (Some(refused) >= began || still_lacks_pods())
         })
     }
 

@@ -240,18 +240,19 @@ impl<'a> Revisions<'a> {
         (is_another && (0..LASTING).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))
     }
 
-    /// Returns whether a revision was rolled back from, by whatever client: the next one in number is one that existed before
-    /// it, or has the template of such a one. The controller gives a template that it knows a new number
+    /// Returns whether a revision was rolled back from, by whatever client, and however much was rolled out in between: one with a higher
+    /// number existed before it, or has the template of such a one. The controller gives a template that it knows a new number
     /// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
     fn was_left(&self, revision: &Revision<'_>) -> bool {
         let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
             return false;
         };
-        let Some(next) = at.checked_sub(1).map(|next| &self.all[next]) else { return false };
         let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
-        let existed = created(next).zip(created(revision)).is_some_and(|(next, this)| next < this);
-        let returns = |older: &Revision<'_>| older.is_same_template(next);
-        !next.is_same_template(revision) && (existed || self.all[at + 1..].iter().any(returns))
+        let (newer, older) = (&self.all[..at], &self.all[at + 1..]);
+        newer.iter().filter(|next| !next.is_same_template(revision)).any(|next| {
+            let existed = created(next).zip(created(revision)).is_some_and(|(next, this)| next < this);
+            existed || older.iter().any(|older| older.is_same_template(next))
+        })
     }
 
     /// Returns the revision whose pods are available on most nodes, and on more than they fail on, other than the current one: it

@@ -113,6 +113,14 @@ pub(crate) fn unfinished_rollback(before: &Situation<'_>) -> Option<i64> {
     Some(before.current.known().filter(|_| is_held && is_left)?.revision)
 }
 
+/// Returns whether the current revision was returned to from the one that was current before it.
+pub(crate) fn is_return(before: &Situation<'_>) -> bool {
+    let revisions = &before.revisions;
+    let current = revisions.all.iter().position(|revision| revision.is_current);
+    let last = current.and_then(|current| revisions.all.get(current + 1));
+    last.is_some_and(|last| revisions.doubt(last) == Some(Doubt::RolledBack))
+}
+
 /// Explains the choice of a revision.
 fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
@@ -213,6 +221,27 @@ mod tests {
             newest.metadata.creation_timestamp = serde_json::from_value(created).unwrap();
         }
         world
+    }
+
+    #[test]
+    fn none_of_several_revisions_that_were_rolled_back_is_the_default() {
+        let none = |revisions: &[(i64, &str, u32)], live: &str| {
+            let snapshot = history(revisions, live).finish();
+            let index = Index::new(&snapshot);
+            undo(&Situation::new(&index, &snapshot.daemon_sets[0]), None).map(|planned| planned.report.to_revision)
+        };
+        // Two bad ones, one after the other, and one rollback.
+        let at_once = [(2, "agent:2", 10), (3, "agent:3", 20), (4, "agent:1", 0)];
+        assert_eq!(none(&at_once, "agent:1").unwrap_err(), NoTarget::OnlyLeft(3));
+        // A rollback after each.
+        let in_turn = [(2, "agent:2", 10), (4, "agent:3", 20), (5, "agent:1", 0)];
+        assert_eq!(none(&in_turn, "agent:1").unwrap_err(), NoTarget::OnlyLeft(4));
+        // What was rolled back, and is older than what works.
+        let before = [(2, "agent:2", 10), (3, "agent:1", 0), (4, "agent:4", 30)];
+        assert_eq!(none(&before, "agent:4").unwrap(), Some(3));
+        // What was rolled out again counts.
+        let again = [(3, "agent:1", 0), (4, "agent:2", 10), (5, "agent:3", 20)];
+        assert_eq!(none(&again, "agent:3").unwrap(), Some(4));
     }
 
     /// The client was killed, or did not wait: the template is that of the target, and a node has a pod of the revision that was left.

@@ -94,7 +94,7 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
         }
         let at = event.last_seen();
         let since = |later: Option<Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
-        if since(created) > SAME_BATCH || since(changed) > 0 {
+        if facts.is_accepted() != Some(false) && (since(created) > SAME_BATCH || since(changed) > 0) {
             finding.message =
                 Sentence::from("likely ").then(finding.message).words(" (a pod was created or the spec changed since)");
             finding.refused_by = None;

@@ -268,6 +268,10 @@ impl PendingChange<'_> {
         let sees_outcome = sees_outcome && self.plan.action != Action::Retry;
         let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
         let Some(patience) = self.settings.patience().filter(|_| is_observed) else {
+            let is_real = self.settings.dry_run == DryRun::Off;
+            if is_real && self.plan.action == Action::Retry && self.is_missing(object).await {
+                return Err(self.not_applied(ChangeStage::Unknown, self.not_there(), io, out));
+            }
             self.print_result(object, io, out)?;
             if self.settings.output.is_none() {
                 write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;
@@ -291,10 +295,8 @@ impl PendingChange<'_> {
                 None
             }
             Ok(None) if self.is_missing(object).await => {
-                let message = "the API server confirmed the change, but the DaemonSet does not have it";
-                let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
                 self.report.outcome.stage = ChangeStage::Unknown;
-                Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
+                Some(self.not_there())
             }
             Ok(None) => Some(not_observed(Controller::of(self.before.daemon_set), Some(patience))),
             Err(error) => Some(CommandError {
@@ -357,12 +359,22 @@ impl PendingChange<'_> {
         }
     }
 
+    /// Returns the error of a change that the API server has confirmed, and that is not there.
+    fn not_there(&self) -> CommandError {
+        let message = "the API server confirmed the change, but the DaemonSet does not have it";
+        let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+        error.hint(self.repeat().after("it is not known whether the change was applied"))
+    }
+
     /// Returns whether the DaemonSet is older than the object with the change.
     async fn is_missing(&self, object: &Value) -> bool {
         let applied = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
+        // An annotation of the DaemonSet itself is no new generation.
+        let is_older = |now: &str| now.parse::<u64>().ok() < version.parse().ok();
         let Ok(live) = self.session.source.live() else { return false };
         let read = timeout(REREAD, live.read_daemon_set(self.before.daemon_set)).await;
-        matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied)
+        matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied || is_older(&now.metadata.resource_version))
     }
 
     /// Waits until the controller has observed the change; returns `None` if it has not in time. If a pause was put back, the

@@ -165,6 +165,12 @@ async fn apply_patch<S: Server>(
 ) -> Application<S::Error> {
     let mut patch = patch.clone();
     let mut unseen = None;
+    // Without them, the API server would apply it to whatever there is now.
+    if patch.resource_version.is_empty() || before.metadata.uid.is_empty() {
+        let problem = "the DaemonSet was read without a resourceVersion or a uid";
+        let error = server.unexpected(&Step::PatchDaemonSet(patch), problem);
+        return Application::Refused(StepRefusal::ByServer(error));
+    }
     for retry in 1..=MAX_CONFLICT_RETRIES {
         let step = Step::PatchDaemonSet(patch.clone());
         let failed = match server.send(&step).await {
@@ -236,9 +242,16 @@ fn is_older(now: &DaemonSet, patch: &DaemonSetPatch) -> bool {
 async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Application<S::Error> {
     let is_done = |answer: &Value| match answer["kind"].as_str() {
         Some("Pod") => answer["metadata"]["uid"] == pod.uid.as_str(),
-        Some("Status") => answer["status"] == "Success" && answer["apiVersion"] == "v1",
+        // A deletion is answered with the pod (`ReturnDeletedObject`, pkg/registry/core/pod/storage/storage.go, release 1.37.2).
+        Some("Status") => {
+            matches!(step, Step::EvictPod(_)) && answer["status"] == "Success" && answer["apiVersion"] == "v1"
+        }
         _ => false,
     };
+    if pod.uid.is_empty() {
+        let error = server.unexpected(step, "the pod was read without a uid");
+        return Application::Refused(StepRefusal::ByServer(error));
+    }
     let failed = match server.send(step).await {
         Ok(answer) if is_done(&answer) => return Application::Applied(answer),
         // A proxy may answer anything.

@@ -126,6 +126,33 @@ fn carried_out(
 }
 
 #[test]
+fn nothing_is_sent_that_no_version_locks() {
+    let without = |field: &str| {
+        let object = object("agent:2", |object| drop(object["metadata"].as_object_mut().unwrap().remove(field)));
+        DaemonSet::from_object(object).unwrap()
+    };
+    let target = DaemonSet::from_object(object("agent:1", |_| {})).unwrap().template();
+    for field in ["resourceVersion", "uid"] {
+        let before = without(field);
+        let script = Script::new(Ok(object("agent:1", |_| {})), vec![Ok(None)]);
+        let (application, sent) = carried_out(&script, &Plan::undo(&before, 1, &target), &before, false);
+        assert_eq!((application, sent), (Application::Refused(StepRefusal::ByServer("unexpected")), 0), "{field}");
+    }
+    let pod = PodRef {
+        namespace: "team".to_owned(),
+        name: "agent-x".to_owned(),
+        uid: String::new(),
+        resource_version: "7".to_owned(),
+    };
+    let script = Script::new(Ok(json!({})), vec![Ok(None)]);
+    let (deletion, before) = (Step::DeletePod(pod), before());
+    let application = pin!(apply(&script, &deletion, &before, false));
+    let refused = Application::Refused(StepRefusal::ByServer("unexpected"));
+    assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(refused));
+    assert_eq!(script.sent.get(), 0);
+}
+
+#[test]
 fn what_became_of_a_deletion_is_told_from_the_pod() {
     let pod = |uid: &str, deleted: Option<&str>| json!({"kind": "Pod", "metadata": {"name": "agent-x", "uid": uid, "deletionTimestamp": deleted}});
     let at = Some("2026-11-21T06:00:00Z");
@@ -146,7 +173,8 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
     let odd = |answer: Value| Ok(answer);
     for (answer, now, expected) in [
         (Ok(pod("1", at)), Err("down"), Application::Applied(pod("1", at))),
-        (Ok(success.clone()), Err("down"), Application::Applied(success)),
+        (Ok(success.clone()), Ok(None), gone()),
+        (Ok(success.clone()), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),
         (Err(Failed::NotFound), Err("down"), gone()),
         (refused(), Err("down"), Application::Refused(StepRefusal::ByServer("no"))),
         (refused(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::ByServer("no"))),

@@ -126,6 +126,8 @@ struct Walk<'s, 'a> {
     judged: HashMap<Alike, (usize, Diagnosis)>,
     /// Why the nodes of a class are not eligible.
     of_class: HashMap<u64, Vec<Finding>>,
+    /// Who writes the DaemonSet, if it is to be changed there.
+    writer: Option<String>,
 }
 
 /// What nodes without a pod have in common whose primary findings differ in their names alone.
@@ -152,6 +154,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             classes: NodeClasses::new(subject.daemon_set),
             judged: HashMap::new(),
             of_class: HashMap::new(),
+            writer: subject.daemon_set.writer(),
         }
     }
 
@@ -217,7 +220,10 @@ impl<'s, 'a> Walk<'s, 'a> {
         if let Some(findings) = class.and_then(|class| self.of_class.get(&class)) {
             return NodeVerdict { decision, state: NodeState::NotEligible, findings: findings.clone() };
         }
-        let verdict = verdict::judge(self.subject, node, decision, pods);
+        let mut verdict = verdict::judge(self.subject, node, decision, pods);
+        if let Some(writer) = &self.writer {
+            verdict.findings.iter_mut().for_each(|finding| finding.change_at(writer, self.subject.daemon_set));
+        }
         if let Some(class) = class {
             self.of_class.insert(class, verdict.findings.clone());
         }

@@ -176,6 +176,22 @@ impl DaemonSet {
         paths.map(|path| path.trim_end_matches('/'))
     }
 
+    /// Returns who writes the DaemonSet back if somebody else changes it: the object whose controller owns it, the one that k3s and
+    /// Rancher made it for, or the addon manager of the cluster.
+    pub fn writer(&self) -> Option<String> {
+        let owner = || self.metadata.controller().map(|owner| format!("{} {}", owner.kind, owner.name));
+        let rancher = || {
+            let annotation = |key: &str| self.annotations.get(&format!("objectset.rio.cattle.io/{key}"));
+            let (_, kind) = annotation("owner-gvk")?.rsplit_once("Kind=")?;
+            Some(format!("{kind} {}/{}", annotation("owner-namespace")?, annotation("owner-name")?))
+        };
+        let addon = || {
+            let mode = self.metadata.labels.get("addonmanager.kubernetes.io/mode");
+            mode.filter(|mode| *mode == "Reconcile").map(|_| "the addon manager of the cluster".to_owned())
+        };
+        owner().or_else(rancher).or_else(addon)
+    }
+
     /// Returns whether its pods install a CNI network plugin on their nodes: they mount its directories.
     pub fn installs_network(&self) -> bool {
         self.host_paths().any(|path| path.ends_with("/cni/net.d") || path.ends_with("/cni/bin"))

@@ -456,7 +456,8 @@ pub struct CrashLog {
     pub container: String,
     /// Whether it is the log of the run before the last restart.
     pub previous: bool,
-    /// The last line that is not blank, without colors and at most 160 characters long; absent if there is none.
+    /// The line that tells most of its end, mostly the last one, without colors and at most 161 characters long; absent if there is
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_line: Option<String>,
 }

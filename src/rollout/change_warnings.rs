@@ -66,9 +66,8 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     let mut warnings = Vec::new();
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
 
-    if let Some(owner) = daemon_set.metadata.controller() {
-        let message =
-            format!("{} {} controls this object and may revert the {noun}; change it there", owner.kind, owner.name);
+    if let Some(writer) = daemon_set.writer() {
+        let message = format!("{writer} controls this object and may revert the {noun}; change it there");
         warn(WarningCode::Owner, message);
     }
     // `app_group/kind:namespace/name`: the application's name ends at the first colon.
@@ -249,8 +248,7 @@ pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
         return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
     }
-    let owner = daemon_set.metadata.controller()?;
-    Some(format!("{} {}, which controls it", owner.kind, owner.name))
+    daemon_set.writer().map(|writer| format!("{writer}, which controls it"))
 }
 
 /// Warns of everybody who may put back the suspended strategy, or the partition of an Advanced DaemonSet, and of what follows.

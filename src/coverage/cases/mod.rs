@@ -4,6 +4,7 @@
 
 mod creation;
 mod eligibility;
+mod evidence;
 mod kubelet;
 mod messages;
 mod scheduling;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::containers;
+use super::creation_errors::READ_ONLY_DISK;
 use super::daemon_set_context::Subject;
 use super::finding::{
     Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_bound_node, describe_pod, edit,
@@ -212,6 +213,17 @@ fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
         "UnexpectedAdmissionError" if cause.contains("not enough cpus available") => {
             "free exclusive CPUs on the node (static CPU manager policy), or request fewer; a container whose cpu request is not a whole \
              number needs none"
+        }
+        "UnexpectedAdmissionError" if cause.contains("no space left on device") => {
+            "free space on the disk of the node that has the kubelet's root directory, usually /var/lib/kubelet"
+        }
+        "UnexpectedAdmissionError" if cause.contains("read-only file system") => READ_ONLY_DISK,
+        "UnexpectedAdmissionError" if cause.contains("no set of running pods found to reclaim resources") => {
+            "free on the node the resource that the message names (pods is the number of pods): this pod is critical, and the kubelet \
+             finds no pods there that it may preempt for it"
+        }
+        "UnexpectedAdmissionError" if cause.contains("[memorymanager]") => {
+            "request memory that one NUMA node has free, or change the kubelet's memory manager policy on the node"
         }
         "UnexpectedAdmissionError" => "check the device plugins on the node, and the kubelet log",
         "TopologyAffinityError" | "SMTAlignmentError" => "request cpus that fit the kubelet's topology policy",

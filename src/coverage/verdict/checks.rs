@@ -2,6 +2,7 @@
 
 use super::admission;
 use super::daemon_set_context::Subject;
+use super::finding::Finding;
 use super::fit::{NodeRoom, port_conflicts, port_text};
 use super::node_health;
 use super::scheduler_message::{PluginInput, SchedulerPlugin};
@@ -51,7 +52,8 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     let room = NodeRoom::of(subject.index, node, pod);
     let room = room.map(|room| room.surging(allows_surge(subject.daemon_set), own));
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
-    checks.extend(resources(node, &pod_requests(pod), room.as_ref()));
+    let never = || NodeRoom::never_fits_on(subject.index, node, pod);
+    checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
     checks
 }
 
@@ -88,23 +90,28 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&NodeRoom>, own: impl F
 }
 
 /// Lists the resources.
-fn resources(node: &Node, requests: &Amounts, room: Option<&NodeRoom>) -> Vec<Check> {
+fn resources(
+    node: &Node,
+    requests: &Amounts,
+    room: Option<&NodeRoom>,
+    never: impl Fn() -> Vec<(String, Finding)>,
+) -> Vec<Check> {
     let allocatable =
         |resource: &str| node.status.allocatable.get(resource).map_or(0, |quantity| amount(resource, quantity));
     let Some(room) = room else {
-        return requests
-            .iter()
-            .map(|(resource, asked)| {
-                unknown(
-                    resource,
-                    format!(
-                        "requests {}; node allocatable: {}; its other pods were not read",
-                        format_amount(resource, *asked),
-                        format_amount(resource, allocatable(resource))
-                    ),
-                )
-            })
-            .collect();
+        let never = never();
+        let check = |(resource, asked): (&String, &i64)| match never.iter().find(|(short, _)| short == resource) {
+            Some((_, finding)) => failed(resource, finding.message.to_string(), Some(finding.code)),
+            None => unknown(
+                resource,
+                format!(
+                    "requests {}; node allocatable: {}; its other pods were not read",
+                    format_amount(resource, *asked),
+                    format_amount(resource, allocatable(resource))
+                ),
+            ),
+        };
+        return requests.iter().map(check).collect();
     };
     let shortages = room.shortages(requests);
     let shortage = |resource: &str| shortages.iter().find(|(short, _)| short == resource).map(|(_, finding)| finding);

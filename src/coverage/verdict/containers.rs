@@ -1,11 +1,12 @@
 //! Which container keeps a pod from being ready, and why.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::cause::{Cause, INOTIFY, Mends, TOO_MANY_OPEN_FILES, cause};
 use super::creation_errors::{creation_failed, start_failed, start_has_failed};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, describe_node, describe_pod, edit, logs};
+use super::finding::{Finding, Origin, describe_node, describe_pod, edit, logs};
 use super::images::image_pull_failed;
 use super::probes;
 use super::sentence::Sentence;
@@ -142,15 +143,15 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
     for (role, container, status) in walk(pod) {
         let Some(status) = status else { continue };
         let this = (role, container, status);
-        findings.extend(image_pull_failed(subject, pod, this, events));
-        findings.extend(creation_failed(subject, pod, this));
-        let Some(end) = crash(pod, now, this) else { continue };
-        findings.push(
+        let crashed = crash(pod, now, this).map(|end| {
             out_of_memory(subject, node, pod, this, end)
                 .or_else(|| probes::hook_failed(subject, pod, this, end, events))
                 .or_else(|| probes::killed(subject, pod, this, end, events))
-                .unwrap_or_else(|| crash_looping(subject, pod, this, end)),
-        );
+                .unwrap_or_else(|| crash_looping(subject, pod, this, end))
+        });
+        let pulled = image_pull_failed(subject, pod, this, events);
+        let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(crashed);
+        findings.extend(found.map(|finding| of_injected(subject, pod, &container.name, finding)));
     }
     findings.extend(all_restarting(pod));
     findings.extend(init_blocked(subject, pod));
@@ -161,6 +162,24 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         return vec![containers_starting(subject, pod)];
     }
     readiness_failing(subject, pod, events).into_iter().collect()
+}
+
+/// Says of a container that its pod's template does not have that admission adds it: no revision is to blame for it, and none is without.
+fn of_injected(subject: &Subject, pod: &Pod, container: &str, finding: Finding) -> Finding {
+    let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
+    let spec = template.map(|template| &template.value()["spec"]).filter(|spec| spec["containers"].is_array());
+    let has_it = |spec: &Value| {
+        let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+        lists.flatten().any(|other| other["name"] == container)
+    };
+    if spec.is_none_or(has_it) {
+        return finding;
+    }
+    let message = finding.message.words(format!("; the template has no container {container}: admission adds it"));
+    let advice = "mend what adds the container to pods (a mutating webhook, such as that of a service mesh), or exclude these pods \
+                  from it: no revision of the template is without it";
+    let logs = logs(pod, container);
+    Finding::new(finding.code, message, advice).with_origin(Origin::Unknown).with_command(logs)
 }
 
 /// A container with its role and its status.
@@ -330,7 +349,8 @@ fn crash_looping(
     let is_last = status.state.terminated.is_some() || restarts_all;
     let command = if is_last { logs } else { logs.switch("--previous") };
     // Nothing before its last line need be why it ended.
-    let told = || last_words.as_deref().and_then(|said| Cause::among(LAST_WORDS, said)).map(|cause| cause.advice);
+    let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
+    let told = || last_words.as_deref().and_then(cause).map(|cause| cause.advice);
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
@@ -390,12 +410,102 @@ fn last_words(end: &ContainerStateTerminated) -> Option<String> {
     last_line(&end.message)
 }
 
-/// Returns the last line of a text that is not blank, as far as it is shown.
+/// What explains an end wherever it is said: nothing before it can be the cause, and what follows misleads.
+const DECISIVE: &[Cause] = &[
+    cause(
+        Mends::Template,
+        &["unsupported system page size"],
+        "use an image that is built for the page size of these nodes, or exclude them with a nodeSelector",
+    ),
+    cause(
+        Mends::Cluster,
+        &["is already using the ipv4 address", "is already using the ipv6 address"],
+        "delete the stale node that has the address from the network plugin's own list, such as `calicoctl get nodes`: the machine \
+         itself is well",
+    ),
+];
+
+/// What lines have that only follow what a program has failed of: that it ends, tries again, how to learn more, or its stacks.
+const CLOSING: &[&str] = &[
+    "error: exit status",
+    "exiting",
+    "terminating",
+    "shutting down",
+    "attempting again",
+    "retrying",
+    "backtrace",
+    "stack trace",
+    "goroutine ",
+    "for more information",
+    "perhaps ",
+    "note: ",
+    "goodbye",
+];
+
+/// How many lines before the end may tell what it is about.
+const MOST_LINES: usize = 12;
+
+/// What lines have that tell of a failure.
+const TELLING: &[&str] = &[
+    "error",
+    "fatal",
+    "panic",
+    "forbidden",
+    "denied",
+    "unauthorized",
+    "cannot",
+    "can't",
+    "could not",
+    "couldn't",
+    "unable",
+    "fail",
+    "unsupported",
+    "not supported",
+    "invalid",
+    "no such",
+    "not found",
+    "already",
+    "refused",
+    "exception",
+    "sigsegv",
+    "does not exist",
+    "missing",
+    "expected",
+    "required",
+    "unknown",
+    "must ",
+    "timed out",
+    "timeout",
+];
+
+/// Returns the line of a text that tells most of why a program has ended, as far as it is shown: the last one that tells of a failure, or
+/// else the last one.
 pub fn last_line(text: &str) -> Option<String> {
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-    let is_long = line.chars().count() > LONGEST_MESSAGE;
-    let short: String = line.chars().take(LONGEST_MESSAGE).collect();
-    Some(if is_long { format!("{short}…") } else { short })
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).rev();
+    let has = |line: &str, words: &[&str]| {
+        let line = line.to_lowercase();
+        words.iter().any(|word| line.contains(word))
+    };
+    let closes =
+        |line: &&str| has(line, CLOSING) || line.to_lowercase().ends_with("failed to start") || is_of_a_dump(line);
+    let decisive = || lines().find(|line| Cause::among(DECISIVE, line).is_some());
+    let telling = || lines().filter(|line| !closes(line)).take(MOST_LINES).find(|line| has(line, TELLING));
+    let line = decisive().or_else(telling).or_else(|| lines().find(|line| !closes(line))).or_else(|| lines().next())?;
+    let length = line.chars().count();
+    if length <= LONGEST_MESSAGE {
+        return Some(line.to_owned());
+    }
+    // What is said last matters most.
+    let begin: String = line.chars().take(LONGEST_MESSAGE / 2).collect();
+    let end: String = line.chars().skip(length - LONGEST_MESSAGE / 2).collect();
+    Some(format!("{}…{}", begin.trim_end(), end.trim_start()))
+}
+
+/// Returns whether a line is one of the registers, frames and addresses that runtimes print when a program has crashed.
+fn is_of_a_dump(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let second = words.nth(1).unwrap_or_default();
+    line.starts_with("at ") || second.starts_with("0x") && words.next().is_none() || line.contains(" +0x")
 }
 
 /// Writes how a container terminated: `exit code 137 (killed)`.
@@ -493,7 +603,8 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
         return Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(describe_node(down)));
     }
     let advice = "fix the probe, or what keeps it from succeeding";
-    Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(logs(pod, &container.name)))
+    let finding = Finding::new(ReasonCode::ReadinessFailing, message, advice);
+    Some(of_injected(subject, pod, &container.name, finding.with_command(logs(pod, &container.name))))
 }
 
 #[cfg(test)]
@@ -598,7 +709,8 @@ mod tests {
         assert_eq!(words("first\nlast \n\n").as_deref(), Some("last"));
         let longest = "x".repeat(160);
         assert_eq!(words(&longest).as_ref(), Some(&longest));
-        assert_eq!(words(&format!("{longest}y")), Some(format!("{longest}…")));
+        let half = "x".repeat(80);
+        assert_eq!(words(&format!("{half}yyy{half}")), Some(format!("{half}…{half}")));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::images::{other_platform, template_of};
 use super::sentence::Sentence;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::snapshot::PodsComplete;
+use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
@@ -18,6 +19,14 @@ const IN_READ_ONLY: &str =
 
 /// What a disk needs that Linux has made read-only after an error.
 pub const READ_ONLY_DISK: &str = "check the disk of the node: its file system has become read-only";
+
+/// What runc says if the kernel has no memory left for the seccomp filters of containers (ENOTSUPP).
+pub const BPF_MEMORY: Cause = cause(
+    Mends::Node,
+    &["seccomp… errno 524"],
+    "restart the node, or raise sysctl net.core.bpf_jit_limit there: its kernel has no memory left for seccomp filters; a newer kernel \
+     frees it",
+);
 
 /// What runc says if even its own start needs more memory than the limit allows.
 pub const MEMORY_TOO_LOW: &[&str] = &[
@@ -112,6 +121,7 @@ const CAUSES: &[Cause] = &[
         &["empty localhost apparmor profile"],
         "set localhostProfile in the securityContext, or another type: the name of the profile is empty",
     ),
+    BPF_MEMORY,
     cause(
         Mends::Host,
         &["apparmor", "seccomp"],
@@ -127,6 +137,11 @@ const CAUSES: &[Cause] = &[
         Mends::Host,
         &["gathering device information", "no such device", "not a device node", "stat /dev/"],
         "check why the node does not have the device, or exclude these nodes with a nodeSelector",
+    ),
+    cause(
+        Mends::Node,
+        &["/tmpmounts/… no such file", "failed to extract layer", "error unpacking image"],
+        "remove the image from the node, so that it is pulled again: its copy there is damaged",
     ),
     cause(
         Mends::Node,
@@ -268,6 +283,7 @@ fn host_path_source(subject: &Subject, pod: &Pod, said: &str) -> Option<(String,
         "creating mount source path '",
         "mkdir ",
         "failed to resolve symlink \"",
+        "bind source path does not exist: ",
     ];
     let path = words.into_iter().find_map(|words| {
         let (_, rest) = said.split_once(words)?;
@@ -286,6 +302,7 @@ fn host_path_source(subject: &Subject, pod: &Pod, said: &str) -> Option<(String,
         ("not a directory", "is not a directory on these nodes, or lies in a file"),
         ("permission denied", "is not accessible on these nodes"),
         ("no such file or directory", "does not exist on these nodes"),
+        ("does not exist", "does not exist on these nodes"),
     ];
     let why =
         why.into_iter().find(|(words, _)| said.contains(words)).map_or("cannot be used on these nodes", |(_, why)| why);
@@ -319,6 +336,20 @@ pub fn same_elsewhere<'s, 'a>(subject: &'s Subject<'_, 'a>, pod: &'s Pod) -> imp
         other.is_ready() && other.revision_hash() == pod.revision_hash() && other.spec.containers == pod.spec.containers
     };
     subject.pods().chain(peers).filter(is_same)
+}
+
+/// For how many seconds before a pod others must have been created at most to show that it might run, too: older ones may have an image
+/// that the registry no longer has.
+const RECENT: i64 = 3600;
+
+/// Returns how many pods on other nodes are the same and were created not long before this one, or later.
+pub fn recent_elsewhere(subject: &Subject, pod: &Pod) -> usize {
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.get();
+    let is_recent = |other: &&Pod| match created(other).zip(created(pod)) {
+        Some((other, own)) => seconds_between(other, own) <= RECENT,
+        None => true,
+    };
+    same_elsewhere(subject, pod).filter(is_recent).count()
 }
 
 /// Returns whether the same pod runs on other nodes.

@@ -137,6 +137,12 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
         Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), MISTAKE)
     } else {
         let change = format!("change label {key} to {}", quote_empty(wanted));
+        if OPERATOR_STATES.iter().any(|state| actual.starts_with(state)) {
+            let advice =
+                "wait for the operator that has set this value while it works on the node, or see what keeps it";
+            let told = format!("{key}={wanted}: the node has {key}={actual}");
+            return Told::failed(RULE, told, Finding::new(code, message, advice).with_command(describe_node(node)));
+        }
         try_label(Finding::new(code, message, node_label_advice(key, &change)), node, key, wanted, is_all)
     };
     let near = is_near.then(|| format!("{requires}; the node has {key}={actual}"));
@@ -155,6 +161,9 @@ fn try_label(mut finding: Finding, node: &Node, key: &str, wanted: &str, is_all:
 
 /// The label that every node has with its own name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// How the values begin that operators give labels while they work on a node, such as `paused-for-driver-upgrade` of NVIDIA's GPU operator.
+const OPERATOR_STATES: [&str; 2] = ["paused-for-", "upgrade-"];
 
 /// How the advice to change a label begins.
 const SET_LABEL: &str = "if the node should run these pods, set label ";
@@ -175,6 +184,9 @@ fn node_label_advice(key: &str, change: &str) -> String {
         return format!(
             "if the node should run these pods, change the template: label {key} is set by the node's pool or provider"
         );
+    }
+    if key.starts_with("nvidia.com/gpu.deploy.") {
+        return format!("if the node should run these pods, check the GPU operator, which sets label {key}");
     }
     if let Some(discovery) = feature_discovery(domain) {
         return format!(

@@ -185,6 +185,16 @@ impl Finding {
         self
     }
 
+    /// Says that the DaemonSet is to be changed where it is written from, if it is to be changed.
+    pub fn change_at(&mut self, writer: &str, daemon_set: &DaemonSet) {
+        let edits = self.command.as_ref() == Some(&edit(daemon_set));
+        if edits || matches!(self.origin, Origin::Placement | Origin::Room(Lack::HostPorts)) {
+            let begun = std::mem::replace(&mut self.advice, Sentence::from(""));
+            self.advice = begun.words(format!("; {writer} writes this DaemonSet back: change it there"));
+            self.command = self.command.take().filter(|_| !edits);
+        }
+    }
+
     /// Returns what is judged of it.
     pub fn diagnosis(&self) -> Diagnosis {
         Diagnosis { code: self.code, origin: self.origin.clone(), passing: self.passing }

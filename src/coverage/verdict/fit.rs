@@ -46,10 +46,19 @@ impl<'a> NodeRoom<'a> {
     ///
     /// Nominated pods count as in `addGENominatedPods`, pkg/scheduler/framework/runtime/framework.go, release 1.37.2.
     pub fn without(index: &'a Index<'_>, node: &'a Node, pod: &Pod, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
+        index.snapshot.knows_all_pods_on(&node.metadata.name).then(|| NodeRoom::beside(index, node, pod, leaves))
+    }
+
+    /// Finds each resource of which a pod requests more than a node has, whatever else runs there, with its name.
+    pub fn never_fits_on(index: &'a Index<'_>, node: &'a Node, pod: &Pod) -> Vec<(String, Finding)> {
+        let room = NodeRoom::beside(index, node, pod, |_| true);
+        let mut shortages = room.shortages(&pod_requests(pod));
+        shortages.retain(|(_, finding)| finding.code == ReasonCode::NeverFits);
+        shortages
+    }
+
+    fn beside(index: &'a Index<'_>, node: &'a Node, pod: &Pod, leaves: impl Fn(&Pod) -> bool) -> Self {
         let name = &node.metadata.name;
-        if !index.snapshot.knows_all_pods_on(name) {
-            return None;
-        }
         let goes_first = |other: &&Pod| priority(other) >= priority(pod) && other.metadata.uid != pod.metadata.uid;
         let nominated = index.nominated_for(name).into_iter().filter(goes_first);
         let all = index.bound_to(name).into_iter().chain(nominated);
@@ -60,7 +69,7 @@ impl<'a> NodeRoom<'a> {
         let lower = pods.iter().filter(|other| may_preempt && priority(other) < priority(pod));
         let preemptible = NodeUsage::of(lower.copied()).requested;
         let (devices, overhead) = (&index.devices, overhead.collect());
-        Some(NodeRoom { node, pods, usage, preemptible, devices, overhead, old: None })
+        NodeRoom { node, pods, usage, preemptible, devices, overhead, old: None }
     }
 
     /// Notes the old pod that stays until the pod is available, if the DaemonSet surges; `kin` tells its pods.

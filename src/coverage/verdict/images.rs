@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cause::{Also, Cause, Mends, cause, platform};
 use super::containers::Role;
-use super::creation_errors::{other_nodes, runs_elsewhere, same_elsewhere};
+use super::creation_errors::{other_nodes, recent_elsewhere, runs_elsewhere, same_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_pod, edit};
 use super::sentence::Sentence;
@@ -184,17 +184,25 @@ const CAUSES: &[Cause] = &[
         Mends::Template,
         &["name unknown", "name_unknown", "repository name not known", "repository does not exist"],
         "correct the repository in the name of the image: the registry does not have it",
-    ),
+    )
+    .and(Also::MayBeNode),
     cause(
         Mends::Template,
-        &["no longer supported since containerd", "unsupported manifest media type", "unsupported media type"],
+        &[
+            "no longer supported since containerd",
+            "unsupported manifest media type",
+            "unsupported media type",
+            "docker image format v1",
+            "schema 1 support",
+        ],
         "build and push the image again: the container runtime does not support the format of its manifest",
     ),
     cause(
         Mends::Template,
         &["manifest unknown", "manifest_unknown", "not found", "no such manifest", "deleted or has expired"],
         "correct the tag or digest of the image, or push it: the registry does not have it",
-    ),
+    )
+    .and(Also::MayBeNode),
 ];
 
 /// Returns whether a container waits for this reason because its image cannot be pulled.
@@ -233,15 +241,25 @@ pub fn image_pull_failed(
     }
     // The reason tells it, too, if the message does not.
     let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
+    let recent = recent_elsewhere(subject, pod);
+    let may_be_node = cause.is_none_or(|cause| matches!(cause.also, Some(Also::MayBeNode | Also::Credentials)));
     let advice = match cause {
         Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
         Some(cause) if cause.also == Some(Also::Credentials) => {
             missing_pull_secrets(events).unwrap_or_else(|| credentials(subject, pod, cause.advice))
         }
-        Some(cause) if cause.mends == Mends::Template && runs_elsewhere(subject, pod) => format!(
+        Some(cause) if cause.mends == Mends::Template && cause.also == Some(Also::MayBeNode) && recent > 0 => format!(
             "check which registry or mirror this node asks: the same image runs on {}; else {}",
-            other_nodes(same_elsewhere(subject, pod).count()),
+            other_nodes(recent),
             cause.advice
+        ),
+        Some(cause) if cause.mends == Mends::Template && runs_elsewhere(subject, pod) => format!(
+            "{}; {} it from before: do not drain or replace them until a node can pull it",
+            cause.advice,
+            match same_elsewhere(subject, pod).count() {
+                1 => "another node has".to_owned(),
+                nodes => format!("{nodes} other nodes have"),
+            }
         ),
         Some(cause) => local_registry(subject, pod, image, said).unwrap_or_else(|| cause.advice.to_owned()),
         None if said.is_empty() => "look at the events of the pod".to_owned(),
@@ -251,7 +269,8 @@ pub fn image_pull_failed(
     };
     let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
         // The image is there, and may be pulled.
-        Mends::Template | Mends::Host | Mends::Cluster if runs_elsewhere(subject, pod) => Origin::Node,
+        Mends::Template if may_be_node && recent > 0 => Origin::Node,
+        Mends::Host | Mends::Cluster if recent > 0 => Origin::Node,
         mends => mends.origin(TemplatePart::Image(image.to_owned())),
     };
     let finding = |message: Sentence, advice: String| {
@@ -393,7 +412,11 @@ fn local_registry(subject: &Subject, pod: &Pod, image: &str, said: &str) -> Opti
 fn credentials(subject: &Subject, pod: &Pod, otherwise: &str) -> String {
     let secrets = template_of(subject, pod).value()["spec"]["imagePullSecrets"].as_array();
     let names: Vec<&str> = secrets.into_iter().flatten().filter_map(|secret| secret["name"].as_str()).collect();
-    match (same_elsewhere(subject, pod).count(), names.as_slice()) {
+    match (recent_elsewhere(subject, pod), names.as_slice()) {
+        (0, []) if runs_elsewhere(subject, pod) => format!(
+            "check that the repository is still there and public, or {ADD_CREDENTIALS}; other nodes have the image from before: do not \
+             drain or replace them until a node can pull it"
+        ),
         (0, []) => otherwise.to_owned(),
         (0, names) => format!(
             "check the name of the image, and that the credentials in Secret {} (imagePullSecrets) are for this registry and still valid",

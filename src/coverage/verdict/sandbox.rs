@@ -1,7 +1,7 @@
 //! Why the sandbox of a pod cannot be created, by the events of the kubelet.
 
 use super::cause::{Also, Cause, Mends, cause, platform};
-use super::creation_errors::MEMORY_TOO_LOW;
+use super::creation_errors::{BPF_MEMORY, MEMORY_TOO_LOW};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, TemplatePart, edit};
 use super::images::other_platform;
@@ -54,6 +54,7 @@ const CAUSES: &[Cause] = &[
         "install the CNI plugin on the node: its binary is not in the directory of the container runtime",
     )
     .and(Also::ShowPodsOfNode),
+    BPF_MEMORY,
     cause(
         Mends::Host,
         &["seccomp profile", "seccomp … no such file", "apparmor"],

@@ -82,8 +82,14 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         let finding = |advice: &str| Finding::new(ReasonCode::StuckTerminating, message, advice.to_owned());
         return match of_network(&failed.message) {
             Some(advice) => finding(advice).with_command(pods_of_node(pod)),
-            None => finding("check the container runtime of the node, and restart it: it does not end the pod")
-                .with_command(describe_pod(pod)),
+            None => finding(match failed.message.contains("unable to signal init: permission denied") {
+                true => {
+                    "correct or disable the AppArmor profile of the container runtime on the node (`dmesg` there shows what it denies), \
+                     and on nodes that are set up alike before their pods are replaced: it forbids to end containers"
+                }
+                false => "check the container runtime of the node, and restart it: it does not end the pod",
+            })
+            .with_command(describe_pod(pod)),
         };
     }
     let mut statuses = pod.status.container_statuses.iter();

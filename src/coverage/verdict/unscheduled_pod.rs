@@ -26,7 +26,7 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
-use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
+use crate::scheduling::resources::{NodeUsage, amount, fits, pod_requests, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::tolerates;
 
@@ -86,6 +86,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let conflicts = port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin);
     let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);
+        findings.extend(NodeRoom::never_fits_on(subject.index, node, pod).into_iter().map(|(_, finding)| finding));
         return findings;
     };
     let requests = pod_requests(pod);
@@ -97,12 +98,30 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         None => finding,
     };
     // Beside the old pod that a surge pod is to replace, preemption does not help, either.
-    let shortages = room.shortages(&requests).into_iter().map(|(_, finding)| match finding.origin {
+    let (short, shortages): (Vec<String>, Vec<Finding>) = room.shortages(&requests).into_iter().unzip();
+    let shortages = shortages.into_iter().map(|finding| match finding.origin {
         Origin::Room(Lack::BesideOldPod) => finding,
         _ => told(finding),
     });
+    let shortages =
+        shortages.zip(&short).map(|(finding, resource)| raised_by_admission(subject, pod, resource, finding));
     findings.extend(conflicts.into_iter().map(told).chain(shortages));
     findings
+}
+
+/// Says of a pod that requests more of a resource than its template that admission has raised it.
+fn raised_by_admission(subject: &Subject, pod: &Pod, resource: &str, finding: Finding) -> Finding {
+    let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
+    let of_template = template.map(|template| subject.daemon_set.with_template(template).spec.template.spec);
+    let own = of_template.and_then(|spec| template_requests(&spec).get(resource).copied()).filter(|own| *own > 0);
+    let overhead = pod.spec.overhead.get(resource).map_or(0, |quantity| amount(resource, quantity));
+    let requested = pod_requests(pod).get(resource).copied().unwrap_or(0).saturating_sub(overhead);
+    let is_beside_old = finding.origin == Origin::Room(Lack::BesideOldPod);
+    let Some(own) = own.filter(|own| requested > *own && !is_beside_old) else { return finding };
+    let message = finding.message.words("; the template requests ").amount(resource, own);
+    let advice = "limit what raises the request as pods are created (a VerticalPodAutoscaler, or another mutating webhook), or free some on \
+                  the node: no change of the template lowers it";
+    Finding::new(finding.code, message, advice).with_origin(Origin::Unknown)
 }
 
 /// The scheduler of pods that name none.

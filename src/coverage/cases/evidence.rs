@@ -1,0 +1,306 @@
+//! What is known beside the message: which pods run elsewhere since when, what admission adds, and who writes the DaemonSet.
+
+use serde_json::{Value, json};
+
+use super::plain;
+use crate::coverage::test_support::{World, at, world};
+use crate::report::coverage::NodeCoverage;
+use crate::report::reason::{Reason, ReasonCode as R};
+
+fn on(world: World, node: &str) -> NodeCoverage {
+    world.coverage().nodes.into_iter().find(|it| it.name == node).unwrap()
+}
+
+fn first(world: World) -> Reason {
+    world.only_node().reasons.remove(0)
+}
+
+fn crash(message: &str) -> Value {
+    json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}})
+}
+
+#[test]
+fn the_line_that_tells_why_a_program_has_ended_is_shown() {
+    let half = "x".repeat(80);
+    let long = format!(
+        "E0 cannot retrieve pod spec: pods \"flannel-abcde\" is {half}{half} cannot get resource \"pods\" in the namespace"
+    );
+    for (message, expected) in [
+        (
+            "2026-01-01 INFO Calico node 'n-5' is already using the IPv4 address 10.140.0.21:\nTerminating\nCalico node failed to start",
+            "is already using the IPv4 address",
+        ),
+        (
+            "<jemalloc>: Unsupported system page size\n[FATAL tini (1)] Failed to allocate memory for child args: 'Cannot allocate memory'",
+            "Unsupported system page size",
+        ),
+        (
+            "iptables v1.8.4: can't initialize iptables table `nat': Permission denied (you must be root)\nError: exit status 3",
+            "Permission denied",
+        ),
+        (
+            "iptables v1.6.2: can't initialize iptables table `nat': Table does not exist\nPerhaps iptables or your kernel needs to be upgraded.",
+            "Table does not exist",
+        ),
+        (
+            "thread 'main' panicked at 'Failed to init EAL', src/env.rs:658\nnote: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.",
+            "Failed to init EAL",
+        ),
+        (
+            "SIGSEGV: segmentation violation\nPC=0x7f2 m=0\nsignal arrived during cgo execution\n\nrax    0x0\nrbx    0x7f21\nrip    0x7f2\nrflags 0x10246\ncs     0x33\nfs     0x0\ngs     0x0",
+            "SIGSEGV",
+        ),
+        (
+            "Could not unload NVIDIA driver kernel modules, driver is in use\nUnable to cleanup driver modules, attempting again with node drain...",
+            "Could not unload",
+        ),
+        ("reading /etc/agent.yaml\nlistening on 9100\ndone", "done"),
+        (&long, "cannot get resource"),
+    ] {
+        let reason = first(plain().unready_pod("agent-x", "n", crash(message), json!({})));
+        assert!(reason.code == R::CrashLooping && reason.message.contains(expected), "{expected}: {}", reason.message);
+    }
+}
+
+#[test]
+fn an_image_that_others_have_from_before_proves_nothing() {
+    let failing = |said: &str, created: &str| {
+        let world = world()
+            .node("old", json!({}))
+            .node("n", json!({}))
+            .pod("agent-old", "old", json!({"metadata": {"creationTimestamp": created}}))
+            .unready_pod(
+                "agent-x",
+                "n",
+                json!({"state": {"waiting": {"reason": "ErrImagePull", "message": format!("failed to pull \"agent:2\": {said}")}}}),
+                json!({}),
+            );
+        on(world, "n").reasons.remove(0).fix.advice
+    };
+    let (long_ago, lately) = ("2026-02-01T00:00:00Z".to_owned(), at("11:10:00"));
+    for (said, before, since) in [
+        ("docker.io/bitnami/agent:2: not found", "do not drain or replace", "registry or mirror this node asks"),
+        ("manifest unknown", "do not drain or replace", "registry or mirror this node asks"),
+        ("name unknown: repository gone", "do not drain or replace", "registry or mirror this node asks"),
+        (
+            "pull access denied, repository does not exist or may require authorization",
+            "still there",
+            "credentials of this node",
+        ),
+        // The node has no part in these.
+        (
+            "\"v1+prettyjws\" is no longer supported since containerd v2.1, please rebuild the image",
+            "build and push",
+            "build and push",
+        ),
+        (
+            "short name mode is enforcing, but image name agent:2 returns ambiguous list",
+            "write the image with the host name",
+            "write the image with the host name",
+        ),
+    ] {
+        for (created, expected) in [(&long_ago, before), (&lately, since)] {
+            let advice = failing(said, created);
+            assert!(advice.contains(expected), "{said}, {created}: {advice}");
+        }
+    }
+}
+
+#[test]
+fn what_admission_adds_is_blamed_on_no_revision() {
+    let proxy = |state: Value| {
+        json!({
+            "spec": {"containers": [{"name": "agent", "image": "agent:2"}, {"name": "istio-proxy", "image": "istio/proxyv2:1"}]},
+            "status": {"containerStatuses": [
+                {"name": "agent", "ready": true, "state": {"running": {}}},
+                {"name": "istio-proxy", "ready": false, "started": true, "state": state},
+            ]},
+        })
+    };
+    for (state, code) in [
+        (json!({"running": {}}), R::ReadinessFailing),
+        (json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}), R::ImagePullFailed),
+        (
+            json!({"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"istio\" not found"}}),
+            R::ContainerConfigError,
+        ),
+    ] {
+        let world = world().node("n", json!({})).revision_of_image("of-agent", 3, "agent:2");
+        let mut pod = proxy(state);
+        pod["metadata"] = json!({"labels": {"controller-revision-hash": "of-agent"}});
+        let reason = first(world.unready_pod("agent-x", "n", json!({}), pod));
+        assert_eq!(reason.code, code);
+        let command = reason.fix.command.unwrap().to_string();
+        assert!(
+            reason.message.contains("the template has no container istio-proxy") && !command.contains("edit"),
+            "{} {command}",
+            reason.message
+        );
+    }
+    // What the template asks for is too little to be lowered.
+    let requests = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
+    for (of_pod, says) in [("6", true), ("5", false)] {
+        let world = world().node("n", json!({})).template(requests("5")).revision_of_image("of-agent", 3, "agent:2");
+        let labels = json!({"labels": {"controller-revision-hash": "of-agent"}});
+        let pod = json!({"metadata": labels, "spec": requests(of_pod)});
+        let reason = first(world.pending_pod("agent-x", "n", "0/1 nodes are available: 1 Insufficient cpu.", pod));
+        assert_eq!(reason.message.contains("the template requests 5"), says, "{}", reason.message);
+        assert_eq!(reason.fix.advice.contains("VerticalPodAutoscaler"), says, "{}", reason.fix.advice);
+    }
+}
+
+#[test]
+fn a_daemon_set_that_is_written_back_is_not_to_be_edited() {
+    let taint = json!({"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}});
+    let near = json!({"tolerations": [{"key": "Old", "operator": "Exists"}]});
+    let failing = crash("cannot open /etc/agent.yaml");
+    for (metadata, writer) in [
+        (json!({"labels": {"addonmanager.kubernetes.io/mode": "Reconcile"}}), Some("the addon manager")),
+        (json!({"labels": {"addonmanager.kubernetes.io/mode": "EnsureExists"}}), None),
+        (
+            json!({"annotations": {"objectset.rio.cattle.io/owner-gvk": "/v1, Kind=Service",
+                "objectset.rio.cattle.io/owner-name": "traefik", "objectset.rio.cattle.io/owner-namespace": "kube-system"}}),
+            Some("Service kube-system/traefik"),
+        ),
+        (
+            json!({"ownerReferences": [{"apiVersion": "a/v1", "kind": "ClusterPolicy", "name": "gpu", "uid": "g", "controller": true}]}),
+            Some("ClusterPolicy gpu"),
+        ),
+        (json!({}), None),
+    ] {
+        let of = |world: World| world.daemon_set(json!({"metadata": metadata}));
+        let excluded =
+            of(world().node("n", taint.clone()).template(near.clone())).coverage().not_eligible_groups.remove(0);
+        let oom = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at("11:57:40")}}});
+        let limited = json!({"spec": {"containers": [{"name": "agent", "image": "agent:2", "resources": {"limits": {"memory": "1Mi"}}}]}});
+        let killed = first(of(world().node("n", json!({})).unready_pod("agent-x", "n", oom, limited)));
+        for fix in [excluded.fix, killed.fix] {
+            let command = fix.command.map(|command| command.to_string()).unwrap_or_default();
+            assert_eq!(fix.advice.contains("change it there"), writer.is_some(), "{}", fix.advice);
+            assert!(
+                writer.is_none_or(|writer| fix.advice.contains(writer) && !command.contains("edit")),
+                "{}",
+                fix.advice
+            );
+        }
+        // A log is read as before.
+        let crashing = first(of(world().node("n", json!({})).unready_pod("agent-x", "n", failing.clone(), json!({}))));
+        assert!(!crashing.fix.advice.contains("change it there"), "{}", crashing.fix.advice);
+    }
+}
+
+#[test]
+fn a_request_above_all_that_a_node_has_never_fits_whatever_was_read() {
+    let requests = json!({"spec": {"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"memory": "9Gi", "cpu": "1"}}}]}});
+    let mut world = world().node("n", json!({})).pending_pod(
+        "agent-x",
+        "n",
+        "0/1 nodes are available: 1 Insufficient memory.",
+        requests,
+    );
+    world.snapshot.pods_complete = crate::model::snapshot::PodsComplete::On(std::iter::empty::<String>().collect());
+    let reason = first(world);
+    assert!(reason.code == R::NeverFits && reason.fix.advice.contains("lower the memory request to 8Gi"), "{reason:?}");
+}
+
+#[test]
+fn a_kubelet_that_rejects_a_pod_is_read_by_its_words() {
+    for (said, expected) in [
+        (
+            "Allocate failed due to failed to write checkpoint file \"kubelet_internal_checkpoint\": write /var/lib/kubelet/d: no space left on device",
+            "free space",
+        ),
+        (
+            "failed to write checkpoint file \"memory_manager_state\": read-only file system",
+            "file system has become read-only",
+        ),
+        (
+            "preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: pods, q: 1), ]",
+            "may preempt",
+        ),
+        (
+            "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available",
+            "NUMA node",
+        ),
+        ("[memorymanager] failed to find NUMA nodes to extend the current topology hint", "NUMA node"),
+        ("Allocate failed due to no healthy devices present; cannot allocate unhealthy devices", "device plugins"),
+    ] {
+        let status = json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "conditions": [], "containerStatuses": [],
+            "message": format!("Pod was rejected: {said}")});
+        let reason = first(world().node("n", json!({})).pod("agent-x", "n", json!({"status": status})));
+        assert!(reason.fix.advice.contains(expected), "{said}: {}", reason.fix.advice);
+    }
+}
+
+#[test]
+fn a_path_of_another_type_is_removed_where_the_kubelet_would_create_it() {
+    let volume =
+        |kind: &str| json!({"volumes": [{"name": "lock", "hostPath": {"path": "/run/xtables.lock", "type": kind}}]});
+    for (kind, said, expected) in [
+        ("FileOrCreate", "/run/xtables.lock is not a file", "remove what is at /run/xtables.lock"),
+        ("FileOrCreate", "/run/xtables.lock is not a file, it's a directory", "remove what is at /run/xtables.lock"),
+        ("DirectoryOrCreate", "/run/xtables.lock is not a directory", "remove what is at /run/xtables.lock"),
+        ("File", "/run/xtables.lock is not a file", "create the file"),
+        ("Directory", "/run/xtables.lock is not a directory, it's a file", "replace it by a directory"),
+    ] {
+        let message = format!("MountVolume.SetUp failed for volume \"lock\" : hostPath type check failed: {said}");
+        let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let world =
+            world().node("n", json!({})).template(volume(kind)).unready_pod("agent-x", "n", creating, json!({}));
+        let reason = first(world.event("Pod", "agent-x", "FailedMount", &message, "11:59:00"));
+        assert!(reason.fix.advice.contains(expected), "{kind} {said}: {}", reason.fix.advice);
+    }
+}
+
+#[test]
+fn kernels_and_profiles_of_a_node_are_no_fault_of_the_template() {
+    for (said, expected) in [
+        (
+            "runc create failed: unable to start container process: error loading seccomp filter into kernel: error loading seccomp filter: errno 524",
+            "bpf_jit_limit",
+        ),
+        (
+            "invalid mount config for type \"bind\": bind source path does not exist: /var/lib/agent/data",
+            "exclude these nodes",
+        ),
+        (
+            "failed to mount /var/lib/containerd/tmpmounts/containerd-mount1: open /var/lib/containerd/tmpmounts/containerd-mount1/etc/passwd: no such file or directory",
+            "remove the image from the node",
+        ),
+    ] {
+        let status = json!({"state": {"waiting": {"reason": "CreateContainerError", "message": said}}});
+        let volume = json!({"volumes": [{"name": "data", "hostPath": {"path": "/var/lib/agent/data"}}]});
+        let reason =
+            first(world().node("n", json!({})).template(volume).unready_pod("agent-x", "n", status, json!({})));
+        assert!(reason.fix.advice.contains(expected), "{said}: {}", reason.fix.advice);
+    }
+    let deleted = json!({"metadata": {"deletionTimestamp": at("11:40:00"), "deletionGracePeriodSeconds": 30}});
+    let said = "error killing pod: failed to \"KillContainer\" for \"agent\": runc did not terminate successfully: unable to signal init: permission denied";
+    let world = world().node("n", json!({})).pod("agent-x", "n", deleted).event(
+        "Pod",
+        "agent-x",
+        "FailedKillPod",
+        said,
+        "11:59:00",
+    );
+    let reason = first(world);
+    assert!(reason.code == R::StuckTerminating && reason.fix.advice.contains("AppArmor"), "{}", reason.fix.advice);
+}
+
+#[test]
+fn a_label_that_an_operator_has_paused_is_left_alone() {
+    for (value, expected) in [
+        ("paused-for-driver-upgrade", "wait for the operator"),
+        ("upgrade-required", "wait for the operator"),
+        ("false", "the GPU operator, which sets label"),
+    ] {
+        let key = "nvidia.com/gpu.deploy.device-plugin";
+        let world = world()
+            .node("n", json!({"metadata": {"labels": {key: value}}}))
+            .template(json!({"nodeSelector": {key: "true"}}));
+        let group = world.coverage().not_eligible_groups.remove(0);
+        assert!(group.fix.advice.contains(expected), "{value}: {}", group.fix.advice);
+    }
+}

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::clusters::Reports;
+use super::clusters::{Reports, in_namespace, only_namespace};
 use super::coverage::{incomplete, stale_status, troubles};
 use super::page::Page;
 use super::recent_changes;
 use super::removed_nodes;
 use super::style;
 use super::table::{Column, Heading};
-use super::text::{columns, count, or_unknown, some_of, time_since, wrap};
+use super::text::{columns, count, or_merged, or_unknown, some_of, time_since, wrap};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::clusters::ClusterReports;
@@ -88,26 +88,41 @@ fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
     let not_accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_not_accepted(rollout)).count();
     numbers.extend((not_accepted > 0).then(|| format!("{not_accepted} not accepted")));
     let numbers = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
-    let headline = |place: &str| format!("{}{place}{numbers}", count(sorted.len(), "DaemonSet"));
+    let namespace = only_namespace(sorted.iter().map(|row| row.namespace.as_str()), Heading::Shown, view);
+    let headline =
+        |place: &str| format!("{}{}{numbers}", count(sorted.len(), "DaemonSet"), in_namespace(namespace, place));
     page.paragraph(&reports.headline(headline), style::answer);
     reports.incidents(|report| (&report.incidents, report.now), page);
     writeln!(page);
     let problems = |(row, now): &Row<'_>, width: usize| some_of(&problems(row, *now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
-    let columns = vec![
-        Column::text("NAMESPACE", |(row, _): &Row<'_>| view.show(&row.namespace)),
+    let word = |row: &RolloutStatus| match is_accepted(row) {
+        _ if is_another(row) => "OtherTemplate",
+        true if by_annotation(row) => "Accepted*",
+        true => "Accepted",
+        false if is_not_accepted(row) => "NotAccepted",
+        false => row.verdict.name(),
+    };
+    let status = |row: &RolloutStatus| match is_accepted(row) {
+        _ if is_another(row) => style::trouble(word(row)),
+        true => style::well(word(row)),
+        false if is_not_accepted(row) => style::trouble(word(row)),
+        false => styled(row.verdict)(word(row).to_owned()),
+    };
+    let status = Column::text("STATUS", move |(row, _): &Row<'_>| status(row));
+    let status = status.merged_into(Column::fitted("STATUS", move |(row, now): &Row<'_>, width| {
+        or_merged(row.verdict == Verdict::Degraded, word(row), |width| problems(&(*row, *now), width), width)
+    }));
+    let mut columns = vec![
         Column::text("NAME", |(row, _): &Row<'_>| view.show(&row.name)).shrinkable(),
-        Column::text("STATUS", |(row, _): &Row<'_>| match is_accepted(row) {
-            _ if is_another(row) => style::trouble("OtherTemplate".to_owned()),
-            true if by_annotation(row) => style::well("Accepted*".to_owned()),
-            true => style::well("Accepted".to_owned()),
-            false if is_not_accepted(row) => style::trouble("NotAccepted".to_owned()),
-            false => styled(row.verdict)(row.verdict.name().to_owned()),
-        }),
+        status,
         Column::text("UPDATED", |(row, _): &Row<'_>| of(row.counts.updated, row.counts.eligible)).droppable(1),
         Column::text("AVAILABLE", |(row, _): &Row<'_>| of(row.counts.available, row.counts.eligible)),
         Column::fitted("PROBLEM", problems),
     ];
+    if namespace.is_none() {
+        columns.insert(0, Column::text("NAMESPACE", |(row, _): &Row<'_>| view.show(&row.namespace)));
+    }
     let by_annotation = sorted.iter().any(|row| !is_another(row) && is_accepted(row) && by_annotation(row));
     reports.table(Heading::Shown, columns, rows, |_, _| String::new(), page);
     if by_annotation {
@@ -461,6 +476,7 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
         return format!("{what}; the update strategy was restored since, so the controller replaces all pods");
     }
     let leaked = match hold.leaked {
+        0 if hold.unverified => "; whether the command of its --verify has passed is not known".to_owned(),
         0 => String::new(),
         1 => "; 1 more node was updated because its pod is new".to_owned(),
         nodes => format!("; {nodes} more nodes were updated because their pods are new"),
@@ -560,6 +576,16 @@ pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<St
         SuspectKind::Nodes if suspect.available == 0 => format!(
             "Revision {number} is not likely to blame: on {where_it_runs}, all other pods have failed since before its \
              rollout."
+        ),
+        SuspectKind::Nodes if suspect.works_since_before => format!(
+            "Revision {number} works on {} of {all} nodes that run it, but its pods there have run since before the first of the others \
+             failed: either {} at fault, or something in the cluster has changed, and pods that restart fail, too.",
+            suspect.available,
+            if suspect.failing == 1 {
+                "the other node is".to_owned()
+            } else {
+                format!("the other {} are", count(suspect.failing, "node"))
+            }
         ),
         SuspectKind::Nodes => format!(
             "Revision {number} works on {} of {all} nodes that run it: the problem is likely specific to the other {}.",

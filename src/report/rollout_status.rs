@@ -347,6 +347,9 @@ pub struct RolloutHold {
     pub in_force: bool,
     /// The nodes that were updated without `partition`: new ones, and those whose pod was deleted, evicted or failed.
     pub leaked: usize,
+    /// Whether all nodes are updated and the strategy is still suspended by a stage with `--verify`: whether its command has passed is
+    /// not known.
+    pub unverified: bool,
 }
 
 /// The revision that is rolled out.
@@ -469,6 +472,8 @@ pub struct Suspect {
     pub is_refused: bool,
     /// Eligible nodes where a pod of the current revision is available.
     pub available: usize,
+    /// Whether all pods that work have started long before the first of the others failed: whether they would start now is not known.
+    pub works_since_before: bool,
     /// Nodes where a pod of an older revision is available.
     pub old_available: usize,
     /// Nodes where a pod of an older revision fails for the same reasons.

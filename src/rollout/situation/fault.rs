@@ -484,7 +484,7 @@ fn everything_fails_since(situation: &Situation<'_>, node: &RolloutNode<'_>) -> 
 ///
 /// A crash makes it not ready anew, but the kubelet waits before each restart, the longer the more there were: that tells
 /// when the first one was, if they are those of a loop.
-fn failing_since(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn failing_since(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
     let ready = pod.condition("Ready").filter(|ready| ready.status != "True")?;
     let since = ready.last_transition_time.get()?;
     let waits = (1..pod.restarts().min(MOST_RESTARTS)).map(|restart| (10 << (restart - 1).min(5)).min(MOST_BACKOFF));

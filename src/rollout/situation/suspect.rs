@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::fault::was_broken;
+use super::fault::{failing_since, was_broken};
 use super::{RolloutNode, Situation};
 use crate::coverage::Origin;
+use crate::model::pod::Pod;
+use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
@@ -46,7 +48,40 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () => return None,
     };
     let raised_requests = raised.into_iter().cloned().collect();
-    Some(Suspect { what, failing, is_refused, available, old_available, old_failing, raised_requests })
+    let works_since_before = what == SuspectKind::Nodes && !has_proof(situation, &of_current);
+    Some(Suspect {
+        what,
+        failing,
+        is_refused,
+        available,
+        works_since_before,
+        old_available,
+        old_failing,
+        raised_requests,
+    })
+}
+
+/// For how many seconds before the first pod fails another one must have started at most to show that it might run, too.
+const RECENT: i64 = 3600;
+
+/// Returns whether a pod that works has started not long before the first of those that fail, or since: whatever the cluster has
+/// changed meanwhile meets only what starts.
+fn has_proof(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
+    let since = |node: &&RolloutNode<'_>| {
+        let pod = node.updated?;
+        failing_since(pod, situation.now()).or_else(|| pod.metadata.creation_timestamp.get())
+    };
+    let Some(first) = failing.iter().filter_map(since).min() else { return true };
+    let started = |pod: &Pod| {
+        let statuses = pod.status.container_statuses.iter();
+        let runs = statuses.filter_map(|status| status.state.running.as_ref()?.started_at.get());
+        runs.max().max(pod.metadata.creation_timestamp.get())
+    };
+    let is_recent = |node: &RolloutNode<'_>| {
+        let started = node.updated.and_then(started);
+        started.is_none_or(|started| seconds_between(started, first) <= RECENT)
+    };
+    situation.eligible().filter(|node| situation.works_on(node)).any(is_recent)
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node on which

@@ -15,7 +15,16 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
         since: hold.since,
         in_force: hold.is_in_force,
         leaked: leaked(situation, &hold),
+        unverified: is_unverified(situation, &hold),
     })
+}
+
+/// Returns whether a stage of all nodes that has `--verify` was left before it restored the strategy, such as because the command failed.
+pub(super) fn is_unverified(situation: &Situation<'_>, hold: &Hold) -> bool {
+    hold.is_in_force
+        && hold.partition.is_some_and(|partition| partition.value() == 0)
+        && hold.flags.as_ref().is_some_and(|flags| flags.verifies)
+        && situation.nodes.iter().all(|node| node.old.is_none())
 }
 
 /// Counts the nodes that were updated without `partition`. Under OnDelete every new pod gets the current template.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::held::is_unverified;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
@@ -165,7 +166,11 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             vec![fix(RESUME_AFTERWARDS, Subcommand::Resume)]
         }
         true if situation.nodes.iter().all(|node| node.old.is_none()) => {
-            vec![fix("to restore the update strategy", Subcommand::Resume)]
+            let gates = match is_unverified(situation, hold) {
+                true => continuation(&name, hold, false, None, situation),
+                false => Vec::new(),
+            };
+            gates.into_iter().chain([fix("to restore the update strategy", Subcommand::Resume)]).collect()
         }
         true => {
             let eligible = || situation.eligible();

@@ -45,6 +45,7 @@ screens! {
         code;
     help:
         coverage
+        partition
         root
         undo;
     history:
@@ -89,8 +90,6 @@ screens! {
         none
         one
         usage;
-    options:
-        flags;
     overhead:
         by_label
         one_node

@@ -20,25 +20,35 @@ const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 pub struct ChangeArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
-    /// Show what would be done: `client` sends nothing, `server` sends it without persisting it
+    /// Show what would be done, without doing it.
+    ///
+    /// `client` sends nothing, `server` sends it without persisting it.
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     pub(super) dry_run: DryRun,
-    /// Output format: json or yaml for the plan, its outcome and the changed DaemonSet; name for its name, as soon as the API
-    /// server has answered
+    /// Output format. One of: (json, yaml, name).
+    ///
+    /// json or yaml for the plan, its outcome and the changed DaemonSet; name for its name, as soon as the API server has answered.
     #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json, Output::Yaml, Output::Name]), hide_possible_values = true)]
     pub(super) output: Option<Output>,
-    /// Do not wait until the controller has observed the change
+    /// Do not wait for the controller to act on it.
+    ///
+    /// By default, the command waits until the controller has observed the change.
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait for the controller, such as `30s` or `5m`, and, if given, for the answer to the change; 0 means no limit
-    /// [default: 30s]
+    /// How long to wait for the controller [default: 30s].
+    ///
+    /// Such as `30s` or `5m`, and, if given, also for the answer to the change; 0 means no limit.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
     timeout: Option<Duration>,
-    /// Do not ask before a change that may do harm, which a terminal is asked about
+    /// Do not ask before a change that may do harm.
+    ///
+    /// Only a terminal is asked.
     #[arg(short, long)]
     pub(super) yes: bool,
-    /// After the change, follow the rollout until it is done, as `kubectl ds status --watch` does
+    /// Then follow the rollout until it is done.
+    ///
+    /// As `kubectl ds status --watch` does.
     #[arg(short, long, conflicts_with = "output")]
     pub(super) watch: bool,
 }

@@ -25,7 +25,9 @@ use crate::report::clusters::ClusterReports;
 use crate::report::recent_changes::ChangesReport;
 use crate::rollout::recent_changes::{FollowedChanges, recent_changes};
 
-/// Show what changed lately: rollouts, update strategies, nodes, their taints, labels and cordons, quotas
+/// Show what changed lately: rollouts, strategies, nodes, quotas
+///
+/// Of nodes also their taints, labels and cordons.
 ///
 /// The latest change comes first, as far as the API keeps times. Of each field manager it keeps when it last changed the object, but
 /// not what: `may have changed labels pool` means that it owns this label and set it then, or before. Of a revision that was rolled out
@@ -41,7 +43,9 @@ kubectl ds changes -A --since 24h
 # Show what changed for one DaemonSet, and on the nodes
 kubectl ds changes fluent-bit -n logging --all")]
 pub struct ChangesArgs {
-    /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all in the namespace
+    /// The DaemonSet; by default all in the namespace.
+    ///
+    /// `ads/NAME` is an Advanced DaemonSet of OpenKruise.
     name: Option<String>,
     /// Show only changes within this duration, such as 15m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -49,7 +53,9 @@ pub struct ChangesArgs {
     /// Show all changes, however many there are
     #[arg(long)]
     all: bool,
-    /// Then show what changes, a line per change, until the command is interrupted
+    /// Then show what changes, a line per change.
+    ///
+    /// Until the command is interrupted.
     #[arg(short, long)]
     watch: bool,
     /// Output format. One of: (wide, json, yaml)

@@ -52,10 +52,14 @@ kubectl-ds completion fish | source
 # In PowerShell
 kubectl-ds completion powershell | Out-String | Invoke-Expression")]
 pub struct CompletionArgs {
-    /// The shell; `kubectl` outputs the program kubectl_complete-ds
+    /// The shell: bash, zsh, fish, powershell or kubectl.
+    ///
+    /// `kubectl` outputs the program kubectl_complete-ds.
     #[arg(value_name = "SHELL", value_enum, required_unless_present = "install", conflicts_with = "install")]
     shell: Option<CompletionTarget>,
-    /// Write kubectl_complete-ds to this directory; by default to that of kubectl-ds in PATH
+    /// Write kubectl_complete-ds to this directory.
+    ///
+    /// By default to that of kubectl-ds in PATH.
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     install: Option<Option<PathBuf>>,
 }

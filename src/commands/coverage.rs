@@ -70,58 +70,75 @@ pub struct CoverageArgs {
     /// The DaemonSets; by default all in the namespace
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Explain this one node in full; without NAME, list the DaemonSets of all namespaces that should run on it
-    #[arg(long, value_name = "NODE", conflicts_with_all = ["nodes", "node_selector", "by", "state"])]
+    /// Explain this one node in full.
+    ///
+    /// Without NAME, list the DaemonSets of all namespaces that should run on it.
+    #[arg(long, help_heading = "Nodes", value_name = "NODE", conflicts_with_all = ["nodes", "node_selector", "by", "state"])]
     node: Option<String>,
     /// Show a row per node, those in trouble first
-    #[arg(long)]
+    #[arg(long, help_heading = "Nodes")]
     nodes: bool,
     #[command(flatten)]
     choice: NodeChoiceArgs,
     /// Only nodes and DaemonSets that need attention
     #[arg(long)]
     problems: bool,
-    /// Show the counts by the value of this node label, such as topology.kubernetes.io/zone
-    #[arg(long, value_name = "LABEL", conflicts_with_all = ["nodes", "state"])]
+    /// Show the counts by the value of a node label.
+    ///
+    /// Such as topology.kubernetes.io/zone.
+    #[arg(long, help_heading = "Nodes", value_name = "LABEL", conflicts_with_all = ["nodes", "state"])]
     by: Option<String>,
-    /// Show a map of the nodes: a glyph for each, grouped by the label of --by, or by zone
-    #[arg(long, conflicts_with_all = ["node", "nodes", "filename", "state"])]
+    /// Show a map of the nodes, a glyph for each.
+    ///
+    /// Grouped by the label of --by, or by zone.
+    #[arg(long, help_heading = "Nodes", conflicts_with_all = ["node", "nodes", "filename", "state"])]
     map: bool,
-    /// Preview a manifest: what would change if its DaemonSets were applied; a file, a directory, or - for standard
-    /// input; may be repeated
-    #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "reason", "state", "problems"])]
+    /// Preview a manifest: what would change if applied.
+    ///
+    /// A file, a directory, or - for standard input; may be repeated.
+    #[arg(short, long, help_heading = "Preview", value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "reason", "state", "problems"])]
     filename: Vec<String>,
-    /// With -f: preview `kubectl apply --server-side`; by default what was used last, and else a client-side apply
-    #[arg(long, requires = "filename", conflicts_with = "replace")]
+    /// With -f: preview `kubectl apply --server-side`.
+    ///
+    /// By default what was used last, and else a client-side apply.
+    #[arg(long, help_heading = "Preview", requires = "filename", conflicts_with = "replace")]
     server_side: bool,
-    /// With -f: take over fields that other managers have, as `kubectl apply --server-side --force-conflicts` does
-    #[arg(long, requires = "filename", conflicts_with = "replace")]
+    /// With -f: take over fields of other managers.
+    ///
+    /// As `kubectl apply --server-side --force-conflicts` does.
+    #[arg(long, help_heading = "Preview", requires = "filename", conflicts_with = "replace")]
     force_conflicts: bool,
     /// With -f: preview `kubectl replace`
-    #[arg(long, requires = "filename")]
+    #[arg(long, help_heading = "Preview", requires = "filename")]
     replace: bool,
-    /// Show what a change of nodes would change, as kubectl takes it: 'taint KEY=VALUE:EFFECT', 'taint KEY:EFFECT-',
-    /// 'label KEY=VALUE' or 'label KEY-'; may be repeated
-    #[arg(long = "if", value_name = "CHANGE", requires = "on", conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename", "stale_config"])]
+    /// Preview a taint or label of nodes; needs --on.
+    ///
+    /// As kubectl takes it: 'taint KEY=VALUE:EFFECT', 'taint KEY:EFFECT-', 'label KEY=VALUE' or 'label KEY-'; may be repeated.
+    #[arg(long = "if", help_heading = "Preview", value_name = "CHANGE", requires = "on", conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename", "stale_config"])]
     changes: Vec<String>,
-    /// With --if: the nodes that would be changed, by their labels
-    #[arg(long, value_name = "SELECTOR", requires = "changes")]
+    /// With --if: the nodes to change, by their labels
+    #[arg(long, help_heading = "Preview", value_name = "SELECTOR", requires = "changes")]
     on: Option<String>,
-    /// Show the pods that started before the last change of a ConfigMap or Secret that they use; only metadata is read, never
-    /// data
+    /// Show pods older than a ConfigMap or Secret they use.
+    ///
+    /// That is, those that started before its last change; only metadata is read, never data.
     #[arg(long, conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename"])]
     stale_config: bool,
-    /// Show the last log line of at most 3 pods that crash without a termination message, one for each message; for one DaemonSet
+    /// Show the last log line of pods that crash.
+    ///
+    /// Of at most 3 pods that crash without a termination message, one for each message; for one DaemonSet.
     #[arg(long, conflicts_with_all = ["filename", "map", "changes", "stale_config"])]
     logs: bool,
-    /// Exit with 3 if an eligible node lacks an available pod (with --stale-config, if a pod is older than what it uses and that is
-    /// not refreshed; with -f, if a pod would not start or fit, or more than half of the nodes would lose theirs; with --if, if a pod
-    /// would be lost, not fit, or not be created again), with 5 if that
-    /// could not be determined, and with 1 if there is no DaemonSet
+    /// Exit with 3 if an eligible node lacks an available pod.
+    ///
+    /// With --stale-config, if a pod is older than what it uses and that is not refreshed; with -f, if a pod would not start or fit,
+    /// or more than half of the nodes would lose theirs; with --if, if a pod would be lost, not fit, or not be created again. Exit
+    /// with 5 if that could not be determined, and with 1 if there is no DaemonSet.
     #[arg(long)]
     exit_code: bool,
-    /// Output format; wide shows each DaemonSet in full, however many there are, and with --nodes or --node more columns.
-    /// One of: (wide, json, yaml, name)
+    /// Output format. One of: (wide, json, yaml, name).
+    ///
+    /// wide shows each DaemonSet in full, however many there are, and with --nodes or --node more columns.
     #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml, Output::Name]), hide_possible_values = true)]
     output: Option<Output>,
 }

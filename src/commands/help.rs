@@ -1,96 +1,56 @@
-//! Help in kubectl's form: the description, examples, the command's own flags, and usage. The flags of every command are
-//! listed by `options`.
+//! Help: `-h` fits a screen, and `--help` has everything under headings.
 
-use std::io::Write;
+use std::fmt::Write;
 
-use clap::{Arg, ArgAction, Args, Command};
+use clap::builder::StyledStr;
+use clap::{Arg, ArgAction, Command};
 
-use super::{Failure, program};
-use crate::error::Exit;
+use super::program;
 use crate::report::fix::PROGRAM;
 
-/// The flags of every command that choose what it is about; its help shows them below its own.
-const SHOWN: [&str; 5] = ["namespace", "all_namespaces", "selector", "from", "now"];
-
-/// Those that have no effect on a command, or that it refuses.
-const WITHOUT_EFFECT: [(&str, &[&str]); 13] = [
-    ("undo", &["all_namespaces", "selector"]),
-    ("restart", &["all_namespaces", "selector"]),
-    ("retry", &["all_namespaces", "selector"]),
-    ("set", &["all_namespaces", "selector"]),
-    ("partition", &["all_namespaces", "selector"]),
-    ("pause", &["all_namespaces", "selector"]),
-    ("resume", &["all_namespaces", "selector"]),
-    ("logs", &["selector"]),
-    ("pod", &["selector"]),
-    ("version", &SHOWN),
-    ("completion", &SHOWN),
-    ("options", &SHOWN),
-    ("explain", &SHOWN),
+/// The commands by what they are for; the first of each has the example that `-h` shows.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("See", &["list", "status", "changes", "overhead"]),
+    ("Explain", &["coverage", "history", "logs", "explain"]),
+    ("Change", &["undo", "restart", "retry", "set"]),
+    ("Stage", &["partition", "pause", "resume"]),
+    ("Files and tools", &["snapshot", "pod", "completion", "version"]),
 ];
 
-/// Where the flags of every command come in the list of flags; a command's own are before them.
-const LAST: usize = 900;
+const TEMPLATE: &str = "{about-with-newline}\nUsage: {usage}\n\n{before-help}{all-args}{after-help}\n";
 
-const TEMPLATE: &str = "{before-help}{all-args}\n\nUsage:\n  {usage}{after-help}\n";
+/// The exit codes, unless a command says more about its own.
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 error; 2 usage; 3 the answer to what was asked is no; 4 timed out; 5 partial answer; \
+                          6 the controller was not seen to act on a change; 7 not known whether a change was applied; 130 interrupted.";
 
-/// For a command without flags; the text before the help ends in an empty line.
-const TEMPLATE_WITHOUT_FLAGS: &str = "{before-help}Usage:\n  {usage}{after-help}\n";
-
-const SEE_OPTIONS: &str =
-    "Use \"kubectl ds options\" for a list of global command-line options (applies to all commands).";
-
-/// List the flags that apply to all commands
-#[derive(Debug, Clone, Args)]
-pub struct OptionsArgs {}
-
-/// Runs `options`.
-pub fn run_options(is_colored: bool, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let flags = super::command();
-    let flags = flags.get_arguments().filter(|flag| flag.is_global_set() && !flag.is_hide_set()).cloned();
-    let mut options = Command::new("options")
-        .disable_help_flag(true)
-        .max_term_width(100)
-        .help_template("The following options can be passed to any command:\n\n{all-args}\n")
-        .args(flags.map(|flag| flag.help_heading("Options")));
-    let help = options.render_help();
-    if is_colored {
-        write!(out, "{}", help.ansi())?;
-    } else {
-        write!(out, "{help}")?;
+/// Returns the whole command line, with help for the root and for one subcommand, for a program that is called so.
+pub(super) fn command(program: &str, subcommand: Option<&str>) -> Command {
+    let help = Arg::new("help").short('h').long("help").global(true).hide(true).action(ArgAction::Help);
+    // The flags of `list` are in its own `-h`, and those of every command in `--help`.
+    let root = super::command().bin_name(program).disable_help_flag(true).arg(help);
+    let root = root.mut_args(|flag| flag_help(flag, program).hide_short_help(true));
+    let flags: Vec<Arg> = root.get_arguments().filter(|flag| flag.is_global_set()).cloned().collect();
+    let root = describe_root(root, program);
+    match subcommand {
+        Some(name) => root.mut_subcommand(name, |command| {
+            // A subcommand keeps its own form of a flag of every command.
+            let hidden = without_effect(&command);
+            let hidden = flags.iter().filter(|flag| hidden.contains(&flag.get_id().as_str()));
+            let hidden: Vec<Arg> = hidden.map(|flag| flag.clone().hide(true)).collect();
+            describe(command.mut_args(|flag| flag_help(flag, program)).args(hidden), program)
+        }),
+        None => root,
     }
-    Ok(Exit::Success)
 }
 
-/// Returns the whole command line, with help in kubectl's form for the root and for one subcommand, for a program that is called so.
-pub(super) fn command(program: &str, subcommand: Option<&str>) -> Command {
-    let command = super::command()
-        .bin_name(program)
-        .disable_help_flag(true)
-        .arg(Arg::new("help").short('h').long("help").global(true).help("Print help").action(ArgAction::HelpShort))
-        .mut_args(|flag| match flag.is_global_set() {
-            true => {
-                let is_shown = SHOWN.contains(&flag.get_id().as_str());
-                flag.display_order(LAST).hide(!is_shown)
-            }
-            false => values_once(flag),
-        });
-    let globals: Vec<Arg> = command.get_arguments().filter(|flag| flag.is_global_set()).cloned().collect();
-    let describe = |subcommand: Command| {
-        let (_, hidden) = WITHOUT_EFFECT.iter().find(|(name, _)| *name == subcommand.get_name()).unwrap_or(&("", &[]));
-        // A subcommand keeps its own form of a flag of every command.
-        let hidden = globals.iter().filter(|flag| hidden.contains(&flag.get_id().as_str()));
-        let hidden: Vec<Arg> = hidden.map(|flag| flag.clone().hide(true)).collect();
-        let own = |flag: Arg| match flag.get_help().map(ToString::to_string) {
-            Some(help) => values_once(flag).help(renamed(&help, program)),
-            None => values_once(flag),
-        };
-        describe(subcommand.mut_args(own).args(hidden), program)
-    };
-    let command = super::help::describe(command, program);
-    match subcommand {
-        Some(name) => command.mut_subcommand(name, describe),
-        None => command,
+/// Returns the flags of every command that have no effect on this one, or that it refuses.
+fn without_effect(command: &Command) -> &'static [&'static str] {
+    let has = |flag: &str| command.get_arguments().any(|one| one.get_id() == flag);
+    match command.get_name() {
+        "version" | "completion" | "explain" => &["namespace", "all_namespaces", "selector", "from", "contexts", "now"],
+        _ if has("dry_run") => &["all_namespaces", "selector", "contexts"],
+        _ if has("beside") => &["selector", "contexts"],
+        _ => &[],
     }
 }
 
@@ -101,48 +61,67 @@ fn renamed(text: &str, called: &str) -> String {
     text.replace("kubectl-ds completion", &format!("{file} completion")).replace("`kubectl-ds`", &format!("`{file}`"))
 }
 
-/// Does not list the values of a flag again whose help names them.
-fn values_once(flag: Arg) -> Arg {
-    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-    let takes_value = flag.get_action().takes_values();
-    let is_named = takes_value && flag.get_possible_values().iter().all(|value| help.contains(value.get_name()));
-    if is_named { flag.hide_possible_values(true) } else { flag }
+fn text(help: Option<&StyledStr>) -> String {
+    help.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Puts the description and the examples before the flags.
+/// Lists the values of a flag in `--help` alone, unless its help names them.
+fn flag_help(flag: Arg, program: &str) -> Arg {
+    let short = text(flag.get_help());
+    let mut long = text(flag.get_long_help().or(flag.get_help())).replace("\n\n", " ");
+    let takes_values = flag.get_action().takes_values();
+    let values = if takes_values { flag.get_possible_values() } else { Vec::new() };
+    if !flag.is_hide_possible_values_set() && !values.iter().all(|value| long.contains(value.get_name())) {
+        long.push_str("\nPossible values:");
+        for value in values {
+            let help = value.get_help().map(|help| format!(": {help}")).unwrap_or_default();
+            let _ = write!(long, "\n- {}{help}", value.get_name());
+        }
+    }
+    flag.hide_possible_values(takes_values).help(renamed(&short, program)).long_help(renamed(&long, program))
+}
+
+/// Returns examples under a heading.
+fn examples(heading: &str, lines: &str) -> String {
+    lines.lines().fold(format!("{heading}:"), |text, line| match line {
+        "" => text + "\n",
+        line => text + "\n  " + line,
+    })
+}
+
 fn describe(command: Command, program: &str) -> Command {
-    let about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
-    let mut text = about.trim_end().to_owned();
-    if let Some(examples) = command.get_before_help() {
-        text.push_str("\n\nExamples:\n");
-        text.extend(examples.to_string().lines().map(|line| match line {
-            "" => "\n".to_owned(),
-            line => format!("  {line}\n"),
+    let all = text(command.get_before_help());
+    let first = all.split("\n\n").next().unwrap_or_default();
+    let notes = command.get_after_help().map_or_else(|| EXIT_CODES.to_owned(), ToString::to_string);
+    let more = format!("Global flags, and more on these: {program} {} --help", command.get_name());
+    let (about, long_about) = (text(command.get_about()), text(command.get_long_about().or(command.get_about())));
+    command
+        .about(renamed(&about, program))
+        .long_about(renamed(&long_about, program))
+        .before_help(renamed(&examples("Example", first), program))
+        .before_long_help(renamed(&examples("Examples", &all), program))
+        .after_help(more)
+        .after_long_help(renamed(&notes, program))
+        .help_template(TEMPLATE)
+}
+
+fn describe_root(root: Command, program: &str) -> Command {
+    let mut groups = Vec::new();
+    for (heading, names) in GROUPS {
+        let mut commands = names.iter().filter_map(|name| root.find_subcommand(name)).peekable();
+        let all = commands.peek().map(|command| text(command.get_before_help())).unwrap_or_default();
+        let example = all.lines().find(|line| line.starts_with(PROGRAM)).unwrap_or_default();
+        groups.push(commands.fold(format!("{heading}: {example}"), |text, command| {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            format!("{text}\n  {:10}  {about}", command.get_name())
         }));
     }
-    let notes = command.get_after_help().map(|notes| format!("{notes}\n\n")).unwrap_or_default();
-    let after_help = format!("{notes}{SEE_OPTIONS}");
-    let (text, after_help) = (renamed(&text, program), renamed(&after_help, program));
-    let has_flags = command.get_arguments().any(|flag| !flag.is_hide_set());
-    let template = if has_flags { TEMPLATE } else { TEMPLATE_WITHOUT_FLAGS };
-    command.before_help(text.trim_end().to_owned()).after_help(after_help).help_template(template)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::WITHOUT_EFFECT;
-
-    #[test]
-    fn commands_that_change_one_daemon_set_hide_the_flags_that_choose_several() {
-        let command = crate::commands::command();
-        let changes =
-            command.get_subcommands().filter(|one| one.get_arguments().any(|flag| flag.get_id() == "dry_run"));
-        let mut changes: Vec<&str> = changes.map(clap::Command::get_name).collect();
-        changes.sort_unstable();
-        let hidden = &["all_namespaces", "selector"][..];
-        let listed = WITHOUT_EFFECT.iter().filter(|(_, flags)| *flags == hidden).map(|(name, _)| *name);
-        let mut listed: Vec<&str> = listed.collect();
-        listed.sort_unstable();
-        assert_eq!(changes, listed);
-    }
+    let groups = renamed(&groups.join("\n\n"), program);
+    let more = format!(
+        "{groups}\n\nTry any command on a recorded cluster: {program} --from demo\nMore: {program} COMMAND -h; global flags: {program} --help"
+    );
+    let root = describe(root, program).before_help(more).after_help("");
+    let long = format!("{}\n\n{groups}", text(root.get_before_long_help()));
+    let root = root.before_long_help(long).mut_subcommands(|command| command.hide(true));
+    root.override_usage(format!("{program} [NAME | COMMAND] [OPTIONS]"))
 }

@@ -24,7 +24,9 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::{DiffSide, TemplateSource};
 use crate::rollout::history::{diff, history, manifest_with, side};
 
-/// Show the revisions of a DaemonSet, what changed in each, and which pods run on it
+/// Show the revisions of a DaemonSet, and what changed in each
+///
+/// And which pods run on each.
 ///
 /// With --diff: how two templates differ, by default the current one and the one before it. A and B are
 /// revisions (`3`), steps before the current one (`-1`, `-2`), `live` for the template of the DaemonSet itself, or a
@@ -44,19 +46,25 @@ kubectl ds history fluent-bit -n logging --revision 1 -o yaml")]
 pub struct HistoryArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: Option<String>,
-    /// Compare two templates: A with the current one, A with B, or the previous with the current one; a range that begins
-    /// with a minus is given as --diff=-2..-1
+    /// Compare two templates, by default the last two.
+    ///
+    /// A with the current one, A with B, or the previous with the current one; a range that begins with a minus is given as
+    /// --diff=-2..-1.
     // Not allow_hyphen_values: it takes `-ojson` for a range.
     #[arg(long, value_name = "A[..B]", num_args = 0..=1, default_missing_value = "", allow_negative_numbers = true)]
     #[arg(conflicts_with = "revision")]
     diff: Option<String>,
-    /// Show the differences as lines of YAML
+    /// With --diff: show the differences as lines of YAML
     #[arg(long, requires = "diff", conflicts_with = "output")]
     unified: bool,
-    /// Exit with 1 if there is a difference, and with 2 if something went wrong, as diff does
+    /// With --diff: exit with 1 if there is a difference.
+    ///
+    /// And with 2 if something went wrong, as diff does.
     #[arg(long, requires = "diff")]
     exit_code: bool,
-    /// Show one revision; with -o yaml or json a DaemonSet with its template, to be applied again
+    /// Show one revision.
+    ///
+    /// With -o yaml or json a DaemonSet with its template, to be applied again.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     revision: Option<String>,
     /// Output format. One of: (wide, json, yaml, name)

@@ -44,24 +44,31 @@ pub struct ListArgs {
     /// Only DaemonSets that need attention
     #[arg(long, conflicts_with = "all")]
     problems: bool,
-    /// Only DaemonSets with nodes that have this primary reason, such as CrashLooping; may be repeated
+    /// Only DaemonSets with nodes of this primary reason.
+    ///
+    /// Such as CrashLooping; may be repeated.
     #[arg(long, value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
     reason: Vec<ReasonCode>,
-    /// Sort by status (the most severe first, and of those alike critical DaemonSets and those of kube-system),
-    /// name or age
+    /// Sort by status, name or age.
+    ///
+    /// By status, the most severe come first, and of those alike critical DaemonSets and those of kube-system.
     #[arg(long, value_name = "KEY", value_enum, default_value_t, hide_default_value = true)]
     sort_by: SortBy,
     /// Print neither the summary nor the headings
     #[arg(long)]
     no_headers: bool,
-    /// Exit with 3 if an eligible node lacks an available pod, with 5 if that could not be determined, and with 1 if
-    /// there is no DaemonSet
+    /// Exit with 3 if an eligible node lacks an available pod.
+    ///
+    /// Exit with 5 if that could not be determined, and with 1 if there is no DaemonSet.
     #[arg(long)]
     exit_code: bool,
-    /// Show the list again whenever it changes, until interrupted
+    /// Show the list again whenever it changes
     #[arg(short, long, conflicts_with = "exit_code")]
     watch: bool,
-    /// With --watch: how to show what changes
+    /// With --watch: auto, tty, plain or none.
+    ///
+    /// How to show what changes: tty redraws a screen in place, plain prints a line per change, none only the end; auto is tty on a
+    /// terminal, and plain elsewhere.
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true, requires = "watch")]
     progress: ProgressStyle,
 }

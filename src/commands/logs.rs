@@ -52,9 +52,9 @@ const LINES: usize = 20;
 const MAX_BYTES: usize = 8 << 20;
 const MAX_LINES: usize = 60_000;
 
-/// Show what the pods of a DaemonSet have logged, on one node or on many
+/// Show what the pods of a DaemonSet have logged
 ///
-/// Without flags that choose pods: the logs of those that are not available.
+/// On one node or on many. Without flags that choose pods: the logs of those that are not available.
 /// Of each pod, the log of the container that crashes or keeps it from being ready is read, and of the run before if that crashed.
 /// Lines of several pods that are equal but for times, numbers and names are shown once, with the nodes that have them.
 #[derive(Debug, Clone, Args)]
@@ -79,16 +79,22 @@ pub struct LogsArgs {
     /// Only pods of this revision
     #[arg(long, value_name = "N")]
     revision: Option<i64>,
-    /// The container; by default the one that crashes or is not ready, or else the first
+    /// The container.
+    ///
+    /// By default the one that crashes or is not ready, or else the first.
     #[arg(short, long, value_name = "CONTAINER")]
     container: Option<String>,
-    /// How many lines of each log are shown, from the end; -1 is all. By default 20, and all of a single pod
+    /// How many lines of each log are shown, from the end.
+    ///
+    /// -1 is all. By default 20, and all of a single pod.
     #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     tail: Option<i64>,
-    /// Only lines that were logged within this duration, such as 5m
+    /// Only lines logged within this duration, such as 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     since: Option<Duration>,
-    /// Follow the logs of the current runs, each line after its node, until interrupted
+    /// Follow the logs of the current runs.
+    ///
+    /// Each line after its node, until interrupted.
     #[arg(short, long, conflicts_with = "output")]
     follow: bool,
     /// Output format. One of: (json, yaml)

@@ -124,7 +124,6 @@ enum Subcommands {
     Explain(explain::ExplainArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
-    Options(help::OptionsArgs),
     #[command(name = complete::NAME, hide = true)]
     Complete(complete::CompleteArgs),
 }
@@ -324,7 +323,6 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Explain(arguments)) => explain::run(&arguments, io, out),
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),
         Some(Subcommands::Complete(arguments)) => Box::pin(complete::run(arguments, io, out)).await,
-        Some(Subcommands::Options(help::OptionsArgs {})) => help::run_options(target.is_colored(io), out),
     }?;
     // As in kubectl, only a command that has succeeded fails so.
     match io.server_warnings {

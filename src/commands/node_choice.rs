@@ -14,14 +14,18 @@ use crate::report::reason::ReasonCode;
 /// Flags that choose nodes.
 #[derive(Debug, Clone, Args)]
 pub(super) struct NodeChoiceArgs {
-    /// Only nodes with this primary reason, such as CrashLooping, and DaemonSets with such nodes; may be repeated
-    #[arg(long, value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
+    /// Only nodes with this primary reason.
+    ///
+    /// Such as CrashLooping, and DaemonSets with such nodes; may be repeated.
+    #[arg(long, help_heading = "Nodes", value_name = "CODE", ignore_case = true, value_parser = reason_codes(), hide_possible_values = true)]
     pub(super) reason: Vec<ReasonCode>,
-    /// Only nodes in this state, such as Pending, in a row each; may be repeated
-    #[arg(long, value_name = "STATE", ignore_case = true, value_parser = node_states())]
+    /// Only nodes in this state, such as Pending.
+    ///
+    /// In a row each; may be repeated.
+    #[arg(long, help_heading = "Nodes", value_name = "STATE", ignore_case = true, value_parser = node_states())]
     pub(super) state: Vec<NodeState>,
     /// Only nodes with these labels
-    #[arg(long, value_name = "SELECTOR")]
+    #[arg(long, help_heading = "Nodes", value_name = "SELECTOR")]
     pub(super) node_selector: Option<String>,
 }
 

@@ -39,7 +39,9 @@ kubectl ds overhead --like general-a1 --pod cpu=7,memory=20Gi
 # Show which DaemonSets a new pool with a taint would run
 kubectl ds overhead --like gpu-a1 --taint team=ml:NoSchedule --label pool=ml")]
 pub struct OverheadArgs {
-    /// Group the nodes by this label. The default is node.kubernetes.io/instance-type
+    /// Group the nodes by this label.
+    ///
+    /// The default is node.kubernetes.io/instance-type.
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["node", "like", "filename"])]
     by: Option<String>,
     /// Only nodes with these labels
@@ -51,15 +53,21 @@ pub struct OverheadArgs {
     /// A new node like this one
     #[arg(long, value_name = "NODE", conflicts_with = "filename")]
     like: Option<String>,
-    /// A new node as a manifest describes it; - is standard input
+    /// A new node like that of a manifest.
+    ///
+    /// - is standard input.
     #[arg(short, long, value_name = "FILE")]
     filename: Option<String>,
     #[command(flatten)]
     edit: EditArgs,
-    /// Show how many pods with these requests fit beside the DaemonSets, such as cpu=15,memory=48Gi
+    /// How many pods with these requests fit.
+    ///
+    /// Beside the DaemonSets, such as cpu=15,memory=48Gi.
     #[arg(long, value_name = "REQUESTS")]
     pod: Option<String>,
-    /// Exit with 3 if a DaemonSet or the pod of --pod does not fit, with 5 if that is not known
+    /// Exit with 3 if a DaemonSet does not fit.
+    ///
+    /// Or the pod of --pod; with 5 if that is not known.
     #[arg(long)]
     exit_code: bool,
     /// Output format. One of: (json, yaml, wide)

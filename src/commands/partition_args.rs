@@ -16,9 +16,9 @@ use crate::rollout::partition::StageGates;
 use crate::rollout::partition::plan::{Amount, StageRequest};
 use crate::rollout::partition::template::NewTemplate;
 
-/// Update some of the nodes of a DaemonSet, and keep the others on older revisions
+/// Update some nodes of a DaemonSet, and keep the others as they are
 ///
-/// The update strategy is suspended (OnDelete), and annotations keep what it was. Then pods of older revisions are deleted
+/// The others stay on older revisions. The update strategy is suspended (OnDelete), and annotations keep what it was. Then pods of older revisions are deleted
 /// one by one, never more than maxUnavailable at a time, and only while every new pod starts, becomes available and does not
 /// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
 /// strategy. A run that ends early prints the command that continues it.
@@ -43,67 +43,97 @@ kubectl ds partition node-problem-detector 0 -n kube-system --dry-run")]
 pub struct PartitionArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
-    /// The number or percentage of pods that stay OLD: 90% updates 10% of the nodes; percentages are rounded down
+    /// How many pods stay OLD: 90% updates 10% of the nodes.
+    ///
+    /// A number or percentage; percentages are rounded down.
     #[arg(value_name = "N|N%")]
     #[arg(conflicts_with = "update")]
     partition: Option<IntOrPercent>,
-    /// The number or percentage of pods to update instead
+    /// How many pods to update instead.
+    ///
+    /// A number or percentage.
     #[arg(long, value_name = "N|N%")]
     update: Option<IntOrPercent>,
-    /// Roll out another image of a container; can be given more than once
+    /// Roll out another image of a container.
+    ///
+    /// Can be given more than once.
     #[arg(long, value_name = "CONTAINER=IMAGE", conflicts_with = "to_revision")]
     image: Vec<String>,
     /// Roll out the template of a revision
     #[arg(long, value_name = "N")]
     to_revision: Option<i64>,
-    /// Roll out the template of a manifest of this DaemonSet, `-` for standard input
+    /// Roll out the template of a manifest.
+    ///
+    /// A manifest of this DaemonSet, `-` for standard input.
     #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["image", "to_revision"])]
     filename: Option<String>,
     /// Update only these nodes, in this order
-    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    #[arg(long, help_heading = "Nodes", value_name = "NODE,...", value_delimiter = ',')]
     nodes: Vec<String>,
     /// Update only nodes with these labels
-    #[arg(long, value_name = "SELECTOR", conflicts_with = "nodes")]
+    #[arg(long, help_heading = "Nodes", value_name = "SELECTOR", conflicts_with = "nodes")]
     node_selector: Option<String>,
-    /// The label by whose values nodes take turns; by default the zone
-    #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
+    /// The label by whose values nodes take turns.
+    ///
+    /// By default the zone.
+    #[arg(long, help_heading = "Nodes", value_name = "LABEL", conflicts_with = "nodes")]
     spread_by: Option<String>,
-    /// How many nodes may become unavailable in this run, besides those that are unavailable already; by default maxUnavailable
-    /// of the update strategy, which counts both
-    #[arg(long, value_name = "N|N%")]
+    /// How many nodes may become unavailable.
+    ///
+    /// In this run, besides those that are unavailable already; by default maxUnavailable of the update strategy, which counts both.
+    #[arg(long, help_heading = "Gates", value_name = "N|N%")]
     max_unavailable: Option<IntOrPercent>,
-    /// How often a new pod may restart
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
+    /// Restarts allowed to a new pod
+    #[arg(long, help_heading = "Gates", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
     max_restarts: i32,
-    /// How long all new pods must be available at the end of a stage, such as 30s or 10m
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    /// How long new pods must stay available.
+    ///
+    /// All of them, at the end of a stage, such as 30s or 10m.
+    #[arg(long, help_heading = "Gates", value_name = "DURATION", default_value = "0s", hide_default_value = true, value_parser = parse_duration)]
     soak: Duration,
-    /// Stop if nothing progresses for this time
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    /// Stop if nothing progresses
+    ///
+    /// For this time.
+    #[arg(long, help_heading = "Gates", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     progress_deadline: Duration,
-    /// Run this command with `sh -c` for each updated node, and stop if it fails; NODE, POD, NAMESPACE and REVISION are set
-    #[arg(long, value_name = "COMMAND")]
+    /// Run this command for each updated node.
+    ///
+    /// With `sh -c`, and stop if it fails; NODE, POD, NAMESPACE and REVISION are set.
+    #[arg(long, help_heading = "Gates", value_name = "COMMAND")]
     verify: Option<String>,
-    /// What to do after a gate has stopped a stage
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    /// After a gate: stop (default) or undo.
+    ///
+    /// After a gate has stopped a stage, stop leaves everything as it is, and undo rolls the template back, and the updated nodes.
+    #[arg(long, help_heading = "Gates", value_name = "WHAT", value_enum, default_value_t, hide_default_value = true)]
     on_failure: OnFailure,
-    /// Evict pods instead of deleting them, so that PodDisruptionBudgets are respected
+    /// Evict pods instead of deleting them.
+    ///
+    /// So that PodDisruptionBudgets are respected.
     #[arg(long)]
     evict: bool,
-    /// Begin although nodes have two pods because of maxSurge; the controller deletes the newer one of each
+    /// Begin although nodes have two pods.
+    ///
+    /// Because of maxSurge; the controller deletes the newer one of each.
     #[arg(long)]
     delete_surge_pods: bool,
-    /// Begin although more pods would become unavailable and stay so
+    /// Begin although more pods become unavailable.
+    ///
+    /// And would stay so.
     #[arg(long)]
     force: bool,
     /// Show the plan without sending it
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     dry_run: PartitionDryRun,
-    /// Do not ask before a stage that may do harm, which a terminal is asked about
+    /// Do not ask before a stage that may do harm.
+    ///
+    /// Only a terminal is asked.
     #[arg(short, long)]
     yes: bool,
-    /// How to show what happens
+    /// How to show it: auto, tty, plain or none.
+    ///
+    /// tty redraws a screen in place, plain prints a line per change, none only the end; auto is tty on a terminal, and plain
+    /// elsewhere.
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
     progress: watch::ProgressStyle,
     /// Output format. One of: (json)

@@ -25,7 +25,9 @@ use crate::rollout::situation::Situation;
 #[command(before_help = "# Pause a rollout
 kubectl ds pause fluent-bit -n logging")]
 pub struct PauseArgs {
-    /// Pause although nodes have two pods because of maxSurge; the controller deletes the newer one of each
+    /// Pause although nodes have two pods.
+    ///
+    /// Because of maxSurge; the controller deletes the newer one of each.
     #[arg(long)]
     delete_surge_pods: bool,
     #[command(flatten)]

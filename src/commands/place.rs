@@ -23,10 +23,12 @@ use crate::report::fix::{Command, Fix};
 #[group(multiple = false)]
 pub(super) struct PlaceArgs {
     /// The node
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, help_heading = "Nodes", value_name = "NODE")]
     node: Option<String>,
-    /// The node of this pod, such as shop/web-1; web-1 and pod/web-1 are a pod in the namespace of the DaemonSet
-    #[arg(long, value_name = "[NAMESPACE/]POD")]
+    /// The node of this pod, such as shop/web-1.
+    ///
+    /// Without a namespace, as in web-1 or pod/web-1, it is in that of the DaemonSet.
+    #[arg(long, help_heading = "Nodes", value_name = "POD")]
     beside: Option<String>,
 }
 

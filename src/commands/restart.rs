@@ -24,7 +24,9 @@ use crate::rollout::situation::Situation;
 #[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
 kubectl ds restart cilium -n kube-system")]
 pub struct RestartArgs {
-    /// Restart although pods that are available would be replaced by pods that certainly fail or are rejected
+    /// Restart although new pods certainly fail.
+    ///
+    /// Although pods that are available would be replaced by pods that certainly fail or are rejected.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -9,7 +9,9 @@ use crate::rollout::proposal::Planned;
 use crate::rollout::retry::retry;
 use crate::rollout::situation::Situation;
 
-/// Make the controller create refused pods now, and show what else backs off
+/// Make the controller create refused pods now
+///
+/// And show what else backs off.
 ///
 /// After the cause of a failure was removed, such as a quota or a policy. An annotation of the DaemonSet, not of its template, makes
 /// the controller sync it now. The API server is asked first, in a dry run, whether it accepts new pods.

@@ -59,6 +59,7 @@ pub enum Color {
 
 /// The flags that every subcommand takes.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global flags")]
 pub struct GlobalArgs {
     /// If present, the namespace scope for this request
     #[arg(short, long, global = true, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
@@ -78,23 +79,22 @@ pub struct GlobalArgs {
     #[arg(
         long, global = true, value_name = "PATTERN", value_delimiter = ',',
         conflicts_with_all = ["from", "context", "cluster", "server", "user", "token", "username", "password", "client_certificate", "client_key"],
-        help_heading = "Connection",
     )]
     contexts: Vec<String>,
     /// Count ages from this time (RFC 3339) instead of the newest time in the dump
     #[arg(long, global = true, value_name = "TIME", requires = "from")]
     now: Option<Timestamp>,
     /// When to color the output
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, help_heading = "Output")]
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
     pub(super) color: Color,
     /// Use only ASCII characters
-    #[arg(long, global = true, help_heading = "Output")]
+    #[arg(long, global = true)]
     ascii: bool,
     /// Exit with an error if the server sends a warning
     #[arg(
         long, global = true, num_args = 0..=1, require_equals = true, action = ArgAction::Set,
         value_parser = BoolishValueParser::new(), default_value = "false", default_missing_value = "true", hide_default_value = true,
-        hide_possible_values = true, value_name = "BOOL", help_heading = "Output",
+        hide_possible_values = true, value_name = "BOOL",
     )]
     pub(super) warnings_as_errors: bool,
     #[command(flatten)]

@@ -36,26 +36,38 @@ kubectl ds set fluent-bit -n logging --min-ready-seconds 60 --dry-run=client
 # Replace pods only when they are deleted
 kubectl ds set fluent-bit -n logging --type OnDelete")]
 pub struct SetArgs {
-    /// The number or percentage of nodes that may have a second pod during a rolling update; sets maxUnavailable to 0
-    #[arg(long, value_name = "N|N%", allow_negative_numbers = true)]
+    /// How many nodes may have a second pod.
+    ///
+    /// A number or percentage, during a rolling update; sets maxUnavailable to 0.
+    #[arg(long, help_heading = "Update strategy", value_name = "N|N%", allow_negative_numbers = true)]
     max_surge: Option<IntOrPercent>,
-    /// The number or percentage of pods that may be unavailable during a rolling update; sets maxSurge to 0
-    #[arg(long, value_name = "N|N%", allow_negative_numbers = true)]
+    /// How many pods may be unavailable.
+    ///
+    /// A number or percentage, during a rolling update; sets maxSurge to 0.
+    #[arg(long, help_heading = "Update strategy", value_name = "N|N%", allow_negative_numbers = true)]
     max_unavailable: Option<IntOrPercent>,
-    /// The seconds that a new pod must be ready before it counts as available
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
+    /// How long a new pod must be ready.
+    ///
+    /// The seconds before it counts as available.
+    #[arg(long, help_heading = "Update strategy", value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
     min_ready_seconds: Option<i32>,
-    /// The type of the update strategy
-    #[arg(long = "type", value_name = "TYPE", value_enum, ignore_case = true)]
+    /// The type: RollingUpdate or OnDelete
+    #[arg(long = "type", help_heading = "Update strategy", value_name = "TYPE", value_enum, ignore_case = true)]
     strategy_type: Option<Type>,
-    /// The number of old revisions to retain for a rollback
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
+    /// How many old revisions to retain.
+    ///
+    /// For a rollback.
+    #[arg(long, help_heading = "Update strategy", value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
     revision_history_limit: Option<i32>,
-    /// Set the values although more pods would become unavailable and stay so, or maxSurge although the pods have host
-    /// ports, which two pods of a node cannot share
+    /// Set values that would block the rollout.
+    ///
+    /// Although more pods would become unavailable and stay so, or maxSurge although the pods have host ports, which two pods of a
+    /// node cannot share.
     #[arg(long)]
     force: bool,
-    /// End surge although nodes have two pods; the controller deletes the newer one of each
+    /// End surge although nodes have two pods.
+    ///
+    /// The controller deletes the newer one of each.
     #[arg(long)]
     delete_surge_pods: bool,
     #[command(flatten)]

@@ -40,10 +40,14 @@ kubectl ds snapshot -A --redact cluster.json.gz
 # Look at it later
 kubectl ds list --from cluster.json.gz")]
 pub struct SnapshotArgs {
-    /// The format: json or yaml; by default that of the file's name, or json
+    /// The format: json or yaml.
+    ///
+    /// By default that of the file's name, or json.
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<DumpOutput>,
-    /// The file to write, gzipped if its name ends in .gz; by default standard output
+    /// The file to write; by default standard output.
+    ///
+    /// Gzipped if its name ends in .gz.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "file")]
     path: Option<PathBuf>,
     /// The file to write, as FILE
@@ -52,7 +56,9 @@ pub struct SnapshotArgs {
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Hide all but names, amounts, times and what Kubernetes' components write
+    /// Hide values, commands and foreign messages.
+    ///
+    /// Hides all but names, amounts, times and what Kubernetes' components write.
     #[arg(long)]
     redact: bool,
 }

@@ -30,7 +30,9 @@ use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict}
 use crate::rollout::recent_changes::add_to_blocked;
 use crate::rollout::status::{self as rollout_status, Question, Templates};
 
-/// Show whether rollouts are complete, progressing or blocked, on what, and how to continue
+/// Show whether rollouts are complete, and what blocks them
+///
+/// For each rollout that is blocked: on what, whose fault it is, and how to continue.
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Show which rollouts are not complete
 kubectl ds status -A
@@ -41,29 +43,37 @@ kubectl ds status fluent-bit -n logging")]
     after_help = "Exit codes: 0 complete; 1 error; 2 usage; 3 not complete, or a revision has removed most of the nodes; 4 timed out; 5 not known; 130 interrupted."
 )]
 pub struct StatusArgs {
-    /// The DaemonSets; `ads/NAME` for an Advanced DaemonSet of OpenKruise; by default all of Kubernetes' own in the
-    /// namespace
+    /// The DaemonSets; by default all in the namespace.
+    ///
+    /// `ads/NAME` is an Advanced DaemonSet of OpenKruise; by default those of Kubernetes' own are shown.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Check the DaemonSets of a manifest, which was applied: exit with 3 if the cluster has another template; a file, a
-    /// directory, or - for standard input; may be repeated
+    /// Check the DaemonSets of an applied manifest.
+    ///
+    /// Exit with 3 if the cluster has another template. A file, a directory, or - for standard input; may be repeated.
     #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "to_revision"])]
     filename: Vec<String>,
-    /// Check this revision: exit with 3 unless it is current and rolled out
+    /// Exit with 3 unless this revision is rolled out.
+    ///
+    /// That is, unless it is current and its rollout is complete.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     to_revision: Option<i64>,
     /// Output format. One of: (wide, json, yaml)
     #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml]), hide_possible_values = true)]
     output: Option<Output>,
-    /// Show a map of the nodes: a glyph for each, grouped by the label of --by
+    /// Show a map of the nodes, a glyph for each
     #[arg(long)]
     map: bool,
-    /// The node label that the map of --map and --watch is grouped by [default: topology.kubernetes.io/zone]
+    /// The node label that the map is grouped by.
+    ///
+    /// That of --map and of --watch. The default is topology.kubernetes.io/zone.
     #[arg(long, value_name = "LABEL")]
     by: Option<String>,
-    /// What a rollout may lack and still count as complete: node, cluster or a reason code, each with a limit if given
-    /// (node=10%); on-delete, or on-delete=7d for old pods that are younger; fewer-nodes, that a revision has removed most of the
-    /// nodes; none, to ignore what the annotation kubectl-ds/accept accepts; may be repeated
+    /// What a rollout may lack and still be complete.
+    ///
+    /// node, cluster or a reason code, each with a limit if given (node=10%); on-delete, or on-delete=7d for old pods that are
+    /// younger; fewer-nodes, that a revision has removed most of the nodes; none, to ignore what the annotation kubectl-ds/accept
+    /// accepts; may be repeated.
     #[arg(long, value_name = "WHAT", value_parser = Acceptance::from_str, value_delimiter = ',')]
     accept: Vec<Acceptance>,
     #[command(flatten)]

@@ -63,18 +63,26 @@ pub(super) struct WatchArgs {
     /// Follow the rollouts until they are done
     #[arg(short, long)]
     pub(super) watch: bool,
-    /// With --watch: exit with 4 if the rollouts are not done after this time, such as 30s or 5m; 0 means no limit
+    /// Exit with 4 if not done after this time.
+    ///
+    /// With --watch; such as 30s or 5m; 0 means no limit.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
     timeout: Option<Duration>,
-    /// With --watch: exit with 3 as soon as a rollout has been blocked for the time of --blocked-for
+    /// Exit with 3 once blocked for --blocked-for.
+    ///
+    /// With --watch: as soon as a rollout has been blocked for that time.
     #[arg(long, requires = "watch")]
     fail_fast: bool,
-    /// With --fail-fast or --accept: how long a rollout may be blocked; by default 60s, or 30s without
-    /// --fail-fast
+    /// How long a rollout may be blocked.
+    ///
+    /// With --fail-fast or --accept; by default 60s, or 30s without --fail-fast.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "watch")]
     blocked_for: Option<Duration>,
-    /// With --watch: how to show what happens
-    #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "watch")]
+    /// How to show it: auto, tty, plain or none.
+    ///
+    /// With --watch: tty redraws a screen in place, plain prints a line per change, none only the end; auto is tty on a terminal, and
+    /// plain elsewhere.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true, requires = "watch")]
     pub(super) progress: ProgressStyle,
 }
 

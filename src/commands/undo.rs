@@ -39,7 +39,9 @@ pub struct UndoArgs {
     /// The revision to roll back to; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     to_revision: i64,
-    /// Roll back although the API server refuses the pods that available ones would be replaced by
+    /// Roll back although new pods are refused.
+    ///
+    /// Although the API server refuses the pods that available ones would be replaced by.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -67,6 +67,7 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
         &["exec", "attach", "debug", "port-forward", "cp"],
         "use kubectl; `{} pod NAME --node NODE` has the name of the pod",
     ),
+    (&["options"], "`{} --help` lists the flags of every command"),
     (&["annotate", "label", "taint"], "use kubectl; `{} coverage --if` shows before what a label or a taint changes"),
 ];
 

@@ -12,7 +12,7 @@ use crate::report::fix::Command;
 
 /// Flags about the connection, named as kubectl's are, and the environment. An empty flag counts as not given.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Connection")]
+#[command(next_help_heading = "Connection to the API server")]
 pub struct ConnectOptions {
     /// The kubeconfig file to use
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]

@@ -78,20 +78,46 @@ fn every_example_works_on_the_demo() {
 fn every_command_has_examples() {
     let without: Vec<String> =
         examples().into_iter().filter(|(_, lines)| lines.is_empty()).map(|(name, _)| name).collect();
-    assert_eq!(without, ["options"]);
+    assert!(without.is_empty(), "{without:?}");
+}
+
+/// Returns what a command prints, without wrapping of its own, on a terminal of 80 columns.
+fn at_80_columns(arguments: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
+    let output = program.args(arguments).env_clear().env("COLUMNS", "80").output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
-fn the_flags_of_the_connection_are_listed_by_options_alone() {
-    let options = run(&["options"]);
-    assert_eq!((options.code, options.err.as_str()), (Some(0), ""));
-    assert!(options.out.contains("--kubeconfig") && options.out.contains("--token"));
-    for command in kubectl_ds::commands::command().get_subcommands() {
-        let help = run(&[command.get_name(), "--help"]);
-        assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{}", command.get_name());
-        assert!(!help.out.contains("--kubeconfig"), "{}", help.out);
-        assert!(help.out.contains("kubectl ds options"), "{}", help.out);
-        assert_eq!(run(&[command.get_name(), "-h"]).out, help.out);
+fn short_help_fits_a_screen_and_long_help_has_every_flag_under_a_heading() {
+    let root = kubectl_ds::commands::command();
+    let commands = || root.get_subcommands().filter(|command| !command.is_hide_set());
+    let summary = at_80_columns(&["-h"]);
+    for command in commands() {
+        let row = format!("\n  {:10}  {}\n", command.get_name(), command.get_about().unwrap());
+        assert!(summary.contains(&row), "{row} is not in {summary}");
+    }
+    for command in commands().map(Some).chain([None]) {
+        let name = command.map(clap::Command::get_name);
+        let [short, long] = ["-h", "--help"].map(|flag| at_80_columns(&[name.as_slice(), &[flag]].concat()));
+        let lines: Vec<&str> = short.lines().collect();
+        assert!(lines.len() <= 40, "{} lines: {short}", lines.len());
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{short}");
+        assert_eq!(lines[0], command.unwrap_or(&root).get_about().unwrap().to_string());
+        assert!(short.contains("--help"), "{short}");
+        let has = |text: &str, flag: &str| text.lines().any(|line| line.split([' ', '[']).any(|word| word == flag));
+        for flag in command.unwrap_or(&root).get_arguments().filter(|flag| !flag.is_hide_set() && !flag.is_positional())
+        {
+            let flag = format!("--{}", flag.get_long().unwrap());
+            // In a row of its own, beside its text.
+            let row = short.lines().find(|line| line.trim_start().split([' ', '[']).take(2).any(|word| word == flag));
+            assert!(command.is_none() || row.is_some_and(|row| row.trim_end().contains("  ")), "{flag}: {short}");
+            assert!(has(&long, &flag), "{flag}: {long}");
+        }
+        for (heading, flag) in [("Global flags:", "--color"), ("Connection to the API server:", "--as-group")] {
+            assert!(long.contains(&format!("\n{heading}\n")) && has(&long, flag) && !has(&short, flag), "{long}");
+        }
     }
 }
 

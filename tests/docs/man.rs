@@ -45,11 +45,8 @@ fn groff_reads_the_manual_pages_without_a_warning() {
 fn pages() -> BTreeMap<String, String> {
     let mut root = kubectl_ds::commands::command();
     root.build();
-    // What `options` prints is on the first page, which alone has the flags of every command.
-    let documented: Vec<(String, &Command)> = subcommands(&root)
-        .filter(|subcommand| subcommand.get_name() != "options")
-        .map(|subcommand| (format!("kubectl-ds-{}", subcommand.get_name()), subcommand))
-        .collect();
+    let documented: Vec<(String, &Command)> =
+        subcommands(&root).map(|subcommand| (format!("kubectl-ds-{}", subcommand.get_name()), subcommand)).collect();
     let titles: Vec<&str> = documented.iter().map(|(title, _)| title.as_str()).collect();
     let mut pages = BTreeMap::from([page("kubectl-ds", root.clone(), &titles)]);
     pages.extend(documented.iter().map(|(title, subcommand)| {

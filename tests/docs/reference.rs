@@ -77,7 +77,7 @@ fn flags<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
         let values = if values.iter().any(|value| help.contains(value)) { Vec::new() } else { values };
         let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
         let values = if values.is_empty() { String::new() } else { format!(" ({})", values.join(", ")) };
-        let help = help.replace('\n', " ").replace('|', "\\|");
+        let help = help.replace("\n\n", " ").replace('\n', " ").replace('|', "\\|");
         let _ = writeln!(text, "| `{}` | {help}{values} |", name(arg).replace('|', "\\|"));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use tokio::sync::watch;
@@ -18,6 +18,8 @@ struct State {
     /// Whether the command may have changed something in the cluster, and has not reported it.
     has_changes: AtomicBool,
     reported: AtomicBool,
+    /// What is reported, unless it is what `report` says.
+    report: OnceLock<String>,
 }
 
 impl Interrupt {
@@ -62,5 +64,15 @@ impl Interrupt {
     /// Returns `true` once, for whoever reports the interruption.
     pub(crate) fn claim_report(&self) -> bool {
         !self.0.reported.swap(true, Ordering::SeqCst)
+    }
+
+    /// Sets what is reported of a command that is blocked.
+    pub(crate) fn report_with(&self, report: String) {
+        let _ = self.0.report.set(report);
+    }
+
+    /// Returns what is reported of a command that is blocked.
+    pub(crate) fn report(&self) -> &str {
+        self.0.report.get().map_or("error: interrupted\n", String::as_str)
     }
 }

@@ -86,7 +86,7 @@ fn report_interruption(interrupt: &Interrupt) {
     thread::spawn(move || {
         if interrupt.claim_report() {
             // If standard error is closed, nobody can be told.
-            let _ = writeln!(io::stderr(), "error: interrupted");
+            let _ = io::stderr().write_all(interrupt.report().as_bytes());
             let _ = sender.send(());
         } else {
             // The command is writing its own report.

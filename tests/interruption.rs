@@ -47,6 +47,12 @@ fn was_interrupted(ended: &(Option<i32>, String)) {
     assert_eq!((*code, said), (Some(130), vec!["error: interrupted"]));
 }
 
+/// The same with `-o json`, also if the command is blocked.
+fn was_interrupted_as_json((code, err): &(Option<i32>, String)) {
+    let document = r#"{"apiVersion":"kubectl-ds/v1","kind":"Error","message":"interrupted","hints":[],"exitCode":130}"#;
+    assert_eq!((*code, err.lines().last()), (Some(130), Some(document)), "{err}");
+}
+
 #[test]
 fn a_signal_ends_a_snapshot_that_is_written_to_a_slow_pipe() {
     for name in ["INT", "TERM"] {
@@ -76,7 +82,7 @@ fn a_signal_ends_a_report_that_is_computed_and_rendered() {
     child.stdin.take().unwrap().write_all(&dump).unwrap();
     signal(&child, "INT");
     let pipe = child.stdout.take();
-    was_interrupted(&end(child));
+    was_interrupted_as_json(&end(child));
     drop(pipe);
 }
 

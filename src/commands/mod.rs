@@ -70,6 +70,8 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::render;
 use crate::render::view::View;
+use crate::report::error::ErrorReport;
+use crate::report::fix::Fix;
 use list::{ListArgs, ListNamedArgs};
 use session::GlobalArgs;
 use words::UnknownCommand;
@@ -225,18 +227,23 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     if let Some(shell) = io.variable(complete::VARIABLE).and_then(complete::shell) {
         return complete::run_for_shell(shell, arguments, io, out).await;
     }
+    let as_json = wants_json(&arguments);
     let (cli, unknown) = match parse(arguments, io.program) {
         Ok(parsed) => parsed,
-        Err(error) => return print_clap_error(&error, io, out),
+        Err(error) => return print_clap_error(&error, as_json, io, out),
     };
     // Where the hints of an error have to lead.
     let view = cli.target.view(io);
+    if as_json {
+        // A command that is blocked cannot report it itself.
+        io.interrupt.report_with(document(&interrupted(), &view));
+    }
     match until_interrupted(cli, io, out).await.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
         Ok(exit) => exit,
         // Whoever reads has seen enough, as `head` does; that is no failure of ours.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
         Err(Failure::Output(error)) => {
-            print_error(&CommandError::new("cannot write the output").because(error), &view, io)
+            print_error(&CommandError::new("cannot write the output").because(error), as_json, &view, io)
         }
         Err(Failure::Error(error)) => {
             // What was printed before it went wrong comes first.
@@ -248,9 +255,28 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
                 Some(unknown) => error.hint(unknown.error(false)),
                 None => error,
             };
-            print_error(&error, &view, io)
+            print_error(&error, as_json, &view, io)
         }
     }
+}
+
+/// Returns whether `-o json` is given, also on a command line that makes no sense otherwise.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy()).take_while(|word| word != "--");
+    while let Some(word) = words.next() {
+        let long = word.strip_prefix("--output");
+        // Switches may stand before it in one word, as in `-Aojson`.
+        let value = long.or_else(|| word.strip_prefix('-')?.trim_start_matches(['A', 'w', 'y']).strip_prefix('o'));
+        let is_json = match value {
+            Some("") => words.next().is_some_and(|next| next == "json"),
+            Some(value) => value.trim_start_matches('=') == "json",
+            None => false,
+        };
+        if is_json {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns whether a command has failed because there is nothing of a name.
@@ -332,22 +358,41 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
     }
 }
 
-/// Prints an error as kubectl does, with what to do next beneath it.
-fn print_error(error: &CommandError, view: &View, io: &mut Io<'_>) -> Exit {
+/// Returns an error as a JSON document on one line.
+fn document(error: &CommandError, view: &View) -> String {
+    let message = error.to_string().replace("\nerror: ", "\n");
+    let hints = error.hints.iter().cloned().map(Fix::with_choice_in_words).collect();
+    let mut report = ErrorReport { message, hints, exit_code: error.exit as u8 };
+    let mut text = Vec::new();
+    let _ = output::print_json_line(&mut report, view, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Prints an error as kubectl does, with what to do next beneath it, or as JSON.
+fn print_error(error: &CommandError, as_json: bool, view: &View, io: &mut Io<'_>) -> Exit {
     if error.exit == Exit::Interrupted && !io.interrupt.claim_report() {
         return error.exit;
     }
     let prefix = if error.stands_alone { "" } else { "error: " };
     // Where even standard error is closed there is nobody left to tell.
-    let text = view.text(|page| render::error::write(&format!("{prefix}{error}"), &error.hints, page));
+    let text = match as_json {
+        true => document(error, view),
+        false => view.text(|page| render::error::write(&format!("{prefix}{error}"), &error.hints, page)),
+    };
     let _ = io.err.write_all(text.as_bytes());
     error.exit
 }
 
 /// Prints what clap says: help and the version are answers, all else is about the arguments.
-fn print_clap_error(error: &clap::Error, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
+fn print_clap_error(error: &clap::Error, as_json: bool, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
     let text = error.render();
-    if error.use_stderr() {
+    if error.use_stderr() && as_json {
+        let text = text.to_string();
+        // Below the message are tips and the usage.
+        let mut parts = text.strip_prefix("error: ").unwrap_or(&text).split("\n\n").map(str::trim);
+        let error = CommandError::usage(parts.next().unwrap_or_default());
+        print_error(&parts.fold(error, CommandError::hint), as_json, &View::new(None, !io.unicode), io)
+    } else if error.use_stderr() {
         let _ = write!(io.err, "{text}");
         Exit::Usage
     } else {

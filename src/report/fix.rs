@@ -44,6 +44,14 @@ impl Fix {
         }
     }
 
+    /// Returns it with what may be added to a command in the advice, since that is no command by itself.
+    pub(crate) fn with_choice_in_words(mut self) -> Self {
+        if let Some(choice) = self.command.take_if(|command| command.is_choice) {
+            self.advice = format!("{}: {choice}", self.advice);
+        }
+        self
+    }
+
     /// Begins the advice with another fragment.
     #[must_use]
     pub fn after(mut self, fragment: &str) -> Self {

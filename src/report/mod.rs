@@ -11,6 +11,7 @@ pub mod change;
 pub mod clusters;
 pub mod common_cause;
 pub mod coverage;
+pub mod error;
 pub mod fix;
 pub mod history;
 pub mod incident;

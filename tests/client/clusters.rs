@@ -143,7 +143,7 @@ fn a_name_that_one_cluster_lacks_is_worse_than_an_incomplete_rollout() {
     let codes: Vec<_> = report["items"].as_array().unwrap().iter().map(|item| item["exitCode"].clone()).collect();
     assert_eq!((codes, ended.code), (vec![json!(3), json!(1), json!(5)], Some(1)), "{}", ended.err);
     assert!(
-        ended.err.contains("prod-b: Error from server (NotFound): daemonsets.apps \"agent\" not found"),
+        ended.err.contains(r#"prod-b: Error from server (NotFound): daemonsets.apps \"agent\" not found"#),
         "{}",
         ended.err
     );

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::server::Server;
 use super::staged_faults::Cluster;
@@ -39,10 +39,10 @@ fn an_interruption_right_after_the_first_change_leaves_the_outcome() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     assert_eq!((output.status.code(), report["outcome"]["stage"].as_str()), (Some(130), Some("Begun")), "{err}");
-    let hint = format!(
-        "hint: the update strategy stays suspended; to continue: kubectl ds partition -n team --server {address} agent 0\n"
-    );
-    assert!(err.contains(&hint), "{err}");
+    let command = format!("kubectl ds partition -n team --server {address} agent 0");
+    let hint = json!({"advice": "the update strategy stays suspended; to continue", "command": command});
+    let error: Value = serde_json::from_str(err.lines().last().unwrap()).unwrap();
+    assert!(error["hints"].as_array().unwrap().contains(&hint), "{err}");
 }
 
 /// What has failed stays on the updated nodes.

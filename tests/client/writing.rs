@@ -276,7 +276,7 @@ fn a_server_that_says_to_send_the_change_too_late_is_not_waited_for() {
     let server = serve(store, move |_| Some(later()));
     let (code, out, err) = run(&server, &["undo", "agent", "-o", "json", "--request-timeout=3s"]);
     assert_eq!((code, patches(&server).len()), (Some(1), 1), "{out}");
-    assert!(err.contains("later; it asks to wait 99999 s before the request is repeated\n"), "{err}");
+    assert!(err.contains("later; it asks to wait 99999 s before the request is repeated\""), "{err}");
     assert_ne!(stage(&out), "Unknown");
 }
 
@@ -337,8 +337,11 @@ fn a_change_whose_answer_was_lost_and_that_cannot_be_read_again_is_unknown() {
             });
             let (code, out, err) = run(&server, &arguments);
             assert_eq!(code, Some(7), "{what}: {out}{err}");
-            assert!(err.contains("\nhint: it is not known whether the change was applied; "), "{what}: {err}");
-            assert!(err.ends_with(&suggested(hint, &server)), "{what}: {err}");
+            let error: Value = serde_json::from_str(&err).unwrap_or_else(|error| panic!("{what}: {error}: {err}"));
+            let last = error["hints"].as_array().unwrap().last().unwrap();
+            let is_unknown = "it is not known whether the change was applied; ";
+            assert!(last["advice"].as_str().unwrap().starts_with(is_unknown), "{what}: {err}");
+            assert_eq!(last["command"].as_str(), Some(suggested(hint, &server).trim_end()), "{what}");
             assert_eq!(stage(&out), "Unknown", "{what}");
         }
     }
@@ -431,7 +434,7 @@ fn a_change_that_was_applied_is_reported_whatever_becomes_of_the_wait() {
         let server = serve_after_change(store, move |_| Some(answer.clone()));
         let (code, out, err) = run(&server, &["undo", "agent", "-o", "json", "--timeout=1"]);
         assert_eq!((code, stage(&out).as_str()), (Some(6), "Applied"), "{what}: {err}");
-        assert!(err.starts_with("error: the change was applied, and waiting for the controller failed: "), "{err}");
+        assert!(err.contains("\"message\":\"the change was applied, and waiting for the controller failed: "), "{err}");
 
         let server = serve_after_change(store_like(store), move |_| Some(reply.clone()));
         let (code, out, err) = run(&server, &["undo", "agent", "--timeout=1"]);

@@ -66,7 +66,7 @@ fn data_carries_what_the_table_shows() {
 fn without_a_name_what_lists_the_rollouts_of_all_is_suggested() {
     for (arguments, suggested) in [
         (&["history", "-A"][..], "kubectl ds changes -A"),
-        (&["history", "-n", "shop", "-l", "app=agent", "-o", "json"], "kubectl ds changes -n shop -l 'app=agent'"),
+        (&["history", "-n", "shop", "-l", "app=agent", "-o", "yaml"], "kubectl ds changes -n shop -l 'app=agent'"),
     ] {
         let ended = on_revisions(arguments, 80);
         assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{arguments:?}");

@@ -6,6 +6,7 @@ mod advanced;
 mod completion;
 mod coverage;
 mod demo;
+mod errors;
 #[cfg(unix)]
 mod help;
 pub mod history;

@@ -2,6 +2,10 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
+use super::read;
+
 /// Returns what a command prints on a screen of 100 columns.
 pub(super) fn printed(command: &str) -> String {
     let arguments = command.strip_prefix("kubectl ds ").expect("the command is `kubectl ds`");
@@ -12,8 +16,10 @@ pub(super) fn printed(command: &str) -> String {
         .output()
         .unwrap();
     // 3 is the answer of `status` on a rollout that is not complete.
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{command}");
-    String::from_utf8(output.stdout).unwrap()
+    let is_answered = matches!(output.status.code(), Some(0 | 3));
+    let shown = if is_answered { output.stdout } else { output.stderr };
+    assert!(is_answered || shown.starts_with(b"{\"apiVersion\""), "{command}");
+    String::from_utf8(shown).unwrap()
 }
 
 /// Checks, or brings up to date, the output in a document with at least so many commands.
@@ -67,6 +73,40 @@ fn what_the_readme_links_to_is_there() {
         seen += 1;
     }
     assert!(seen > 15, "{seen} links");
+}
+
+#[test]
+fn the_session_for_agents_is_real() {
+    check("docs/agents.md", 4);
+}
+
+/// Looks a path such as `daemonSets[].causes[].code` up in a report.
+fn is_there(report: &Value, path: &str) -> bool {
+    let (field, rest) = path.split_once('.').unwrap_or((path, ""));
+    let value = &report[field.trim_end_matches("[]")];
+    let is_there = |value: &Value| !value.is_null() && (rest.is_empty() || is_there(value, rest));
+    match value.as_array() {
+        Some(values) => field.ends_with("[]") && values.iter().any(is_there),
+        None => !field.ends_with("[]") && is_there(value),
+    }
+}
+
+#[test]
+fn the_answers_for_agents_are_where_the_table_says() {
+    let text = read("agents.md");
+    assert!(text.lines().count() <= 120);
+    let mut checked = 0;
+    for row in text.lines().filter(|line| line.contains(" -o json` | ")) {
+        let mut code = row.split('`').skip(1).step_by(2);
+        let command = code.next().unwrap().replace("-n NAMESPACE", "-n logging").replace("NAME", "fluent-bit");
+        let report = serde_json::from_str(&printed(&format!("{} --from demo", command.replace("NODE", "general-c2"))));
+        let report: Value = report.unwrap();
+        for path in code {
+            assert!(is_there(&report, path), "{command}: {path}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "only {checked} paths");
 }
 
 #[test]

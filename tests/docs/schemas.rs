@@ -3,6 +3,7 @@
 use kubectl_ds::report::agent_pod::PodReport;
 use kubectl_ds::report::clusters::ClusterReports;
 use kubectl_ds::report::coverage::CoverageReport;
+use kubectl_ds::report::error::ErrorReport;
 use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
 use kubectl_ds::report::logs::LogsReport;
@@ -55,6 +56,7 @@ fn the_schemas_are_fresh() {
         ("coverage-report-list.json", schema::<ClusterReports<CoverageReport>>()),
         ("rollout-status-report-list.json", schema::<ClusterReports<RolloutStatusReport>>()),
         ("changes-report-list.json", schema::<ClusterReports<ChangesReport>>()),
+        ("error.json", schema::<ErrorReport>()),
     ] {
         must_be(&format!("schema/{name}"), &format!("{}\n", serde_json::to_string_pretty(&schema).unwrap()));
     }
@@ -122,6 +124,15 @@ fn reports_of_the_demo_fit_their_schemas() {
         assert_eq!(report.err, "");
         let report: Value = serde_json::from_str(&report.out).unwrap();
         assert_eq!(problems(&file(name), &report), Vec::<String>::new(), "{question}");
+    }
+}
+
+#[test]
+fn errors_fit_their_schema() {
+    for question in ["list --banana", "undo fluent-bit -n logging --from demo", "status --from no-such.json"] {
+        let ended = run(&question.split(' ').chain(["-o", "json"]).collect::<Vec<_>>());
+        let error: Value = serde_json::from_str(&ended.err).unwrap();
+        assert_eq!(problems(&file("error.json"), &error), Vec::<String>::new(), "{question}");
     }
 }
 
@@ -196,6 +207,7 @@ fn every_field_is_documented() {
         "partition-report.json",
         "list-report-list.json",
         "changes-report-list.json",
+        "error.json",
     ] {
         let mut missing = Vec::new();
         undocumented(name, &file(name), &mut missing);

@@ -199,6 +199,18 @@ impl<'a> Revisions<'a> {
         self.all.iter().find(|revision| revision.number() == number)
     }
 
+    /// Returns the current revision if it had a number that no revision has now: one that is rolled out again gets a new number.
+    pub(crate) fn renumbered(&self, number: i64) -> Option<&Revision<'a>> {
+        let current = self.current().filter(|_| self.number(number).is_none())?;
+        // What ran right before the last one that was left can only be the one that was rolled back to.
+        let is_left = |left: &Revision<'a>| left.number() == current.number() - 1 && self.was_left(left);
+        // It keeps the annotations of when it was created. Both count up together, unless the controller misses a template.
+        let created = current.object.annotations.get(TEMPLATE_GENERATION_ANNOTATION);
+        let counts_up = self.daemon_set.template_generation() == Some(current.number());
+        let is_first = counts_up && created.is_some_and(|created| *created == number.to_string());
+        (is_first || self.number(number + 1).is_some_and(is_left)).then_some(current)
+    }
+
     /// Returns the revision `steps` before the current one, or before the live template if it is not a revision yet.
     pub fn back(&self, steps: usize) -> Option<&Revision<'a>> {
         match self.all.iter().position(|revision| revision.is_current) {

@@ -120,6 +120,7 @@ pub fn not_needed(plan: &ChangePlan, page: &mut Page<'_>) {
     let text = match (plan.kind, &plan.why) {
         (PlanKind::RetryPlan, _) => format!("{name} was retried within this second; nothing was changed"),
         (PlanKind::SetPlan, _) => format!("{name} already has these values; nothing was changed"),
+        (PlanKind::UndoPlan, Some(why)) => format!("{name}: {why}, whose template it has; nothing was changed"),
         (PlanKind::PausePlan | PlanKind::ResumePlan, Some(why)) => format!("{name}: {why}; nothing was changed"),
         _ => {
             let revision = plan.to_revision.map_or_else(String::new, |revision| format!(" of revision {revision}"));

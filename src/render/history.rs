@@ -106,7 +106,11 @@ fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
         (Some(problem), _) => view.show(&format!("unreadable: {problem}")),
         (None, _) if !row.summary.is_empty() => {
             let whole = |fragment: &String| view.show(fragment).replace(' ', &TIED.to_string());
-            row.summary.iter().map(whole).collect::<Vec<_>>().join(", ")
+            let summary = row.summary.iter().map(whole).collect::<Vec<_>>().join(", ");
+            match row.rolled_back_from {
+                Some(left) => format!("rolled back from {left}: {summary}"),
+                None => summary,
+            }
         }
         (None, Some(same)) => format!("equivalent to revision {same}"),
         (None, None) if is_oldest => "(oldest retained)".to_owned(),

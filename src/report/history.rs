@@ -157,6 +157,9 @@ pub struct RevisionRow {
     pub changes: Vec<Change>,
     /// A short summary of each difference.
     pub summary: Vec<String>,
+    /// The revision that was rolled back to this one, which existed before it; absent if this one was rolled out first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_back_from: Option<i64>,
     /// An older revision with an equivalent template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<i64>,

@@ -6,7 +6,7 @@ use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::controller::Controller;
-use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
+use crate::facts::revisions::{Address, Doubt, NoTemplate, Revision, Revisions, name_of};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
@@ -33,7 +33,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
         .all
         .iter()
         .enumerate()
-        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], daemon_set, knows_pods))
+        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], revisions, knows_pods))
         .collect();
     HistoryReport {
         daemon_set: name_of(daemon_set),
@@ -45,7 +45,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
     }
 }
 
-fn row(revision: &Revision<'_>, older: &[Revision<'_>], daemon_set: &DaemonSet, knows_pods: bool) -> RevisionRow {
+fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_>, knows_pods: bool) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
     // Compare with the next older revision that is readable.
@@ -58,18 +58,20 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], daemon_set: &DaemonSet, 
         let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
         older.iter().find(same).map(Revision::number)
     });
+    let is_left = |left: &&Revision<'_>| revisions.doubt(left) == Some(Doubt::RolledBack);
     RevisionRow {
         revision: object.revision,
         name: object.metadata.name.clone(),
         hash: object.hash().to_owned(),
         current: revision.is_current,
         created_at: object.metadata.creation_timestamp.get(),
-        rolled_out_at: object.rolled_out_at(daemon_set),
+        rolled_out_at: object.rolled_out_at(revisions.daemon_set),
         images: template.map(images).unwrap_or_default(),
         change_cause: change_cause(object),
         pods: knows_pods.then_some(revision.pods),
         summary: in_a_few_words(&changes),
         changes,
+        rolled_back_from: older.first().filter(|left| is_left(left)).map(Revision::number),
         same_as,
         problem: revision.template.as_ref().err().cloned(),
     }
@@ -201,6 +203,19 @@ mod tests {
         assert_eq!(images, [["init:1", "agent:3"], ["init:1", "agent:2"], ["init:1", "agent:1"]]);
         let causes: Vec<Option<&str>> = rows.iter().map(|row| row.change_cause.as_deref()).collect();
         assert_eq!(causes, [None, Some("an update"), None]);
+    }
+
+    #[test]
+    fn a_row_tells_what_was_rolled_back() {
+        let mut world = with_revisions(&[(1, "agent:0"), (3, "agent:3"), (4, "agent:2")]);
+        for (revision, minute) in world.snapshot.controller_revisions.iter_mut().zip([0, 10, 5]) {
+            let created = json!(format!("2026-03-01T11:{minute:02}:00Z"));
+            revision.metadata.creation_timestamp = serde_json::from_value(created).unwrap();
+        }
+        let rows = told(world).revisions;
+        let told: Vec<_> = rows.iter().map(|row| (row.rolled_back_from, row.summary.join(", "))).collect();
+        let image = |from, to| format!("image agent {from} → {to}");
+        assert_eq!(told, [(Some(3), image(3, 2)), (None, image(0, 3)), (None, String::new())]);
     }
 
     #[test]

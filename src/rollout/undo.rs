@@ -35,9 +35,12 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     let numbers = || revisions.all.iter().map(Revision::number).collect();
     let (target, template, why) = match to_revision {
         Some(number) => {
-            let target = revisions.number(number).ok_or_else(|| NoTarget::NoSuchRevision(number, numbers()))?;
+            let target = revisions.number(number).or_else(|| revisions.renumbered(number));
+            let target = target.ok_or_else(|| NoTarget::NoSuchRevision(number, numbers()))?;
+            let is_renumbered = target.number() != number;
+            let why = is_renumbered.then(|| format!("revision {number} is now revision {}", target.number()));
             match &target.template {
-                Ok(template) => (target, template, None),
+                Ok(template) => (target, template, why),
                 Err(problem) => return Err(NoTarget::Unreadable(number, problem.clone())),
             }
         }
@@ -261,6 +264,34 @@ mod tests {
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
             assert_eq!(unfinished_rollback(&situation), expected, "{is_held} {hash}");
         }
+    }
+
+    /// The controller gives it a new number, which a repeated command cannot know.
+    #[test]
+    fn a_revision_that_became_current_is_found_by_the_number_that_it_had() {
+        const GENERATION: &str = "deprecated.daemonset.template.generation";
+        let to = |revisions: &[(i64, &str, u32)], (created, now): (&str, &str), number| {
+            let mut world = history(revisions, "agent:1");
+            let current = world.snapshot.controller_revisions.last_mut().unwrap();
+            current.annotations.insert(GENERATION.to_owned(), created.to_owned());
+            let snapshot = world.daemon_set(json!({"metadata": {"annotations": {GENERATION: now}}})).finish();
+            let index = Index::new(&snapshot);
+            let planned = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), Some(number));
+            planned.map(|planned| (planned.plan.steps.len(), planned.report.to_revision, planned.report.why))
+        };
+        let found = |number, now| Ok((0, Some(now), Some(format!("revision {number} is now revision {now}"))));
+        let gone = |number, all: &[i64]| Err(NoTarget::NoSuchRevision(number, all.to_vec()));
+        let back = [(2, "agent:2", 5), (3, "agent:3", 10), (4, "agent:1", 0)];
+        assert_eq!(to(&back, ("1", "4"), 1), found(1, 4));
+        // The controller has missed a template.
+        assert_eq!(to(&back, ("1", "5"), 1), gone(1, &[4, 3, 2]));
+        // It was revision 7 directly before the one that was left, and once revision 1.
+        let twice = [(6, "agent:2", 5), (8, "agent:3", 10), (9, "agent:1", 0)];
+        assert_eq!(to(&twice, ("1", "9"), 7), found(7, 9));
+        assert_eq!(to(&twice, ("1", "9"), 5), gone(5, &[9, 8, 6]));
+        // Nothing was rolled back.
+        let forward = [(6, "agent:2", 5), (8, "agent:3", 10), (9, "agent:1", 20)];
+        assert_eq!(to(&forward, ("9", "9"), 7), gone(7, &[9, 8, 6]));
     }
 
     #[test]

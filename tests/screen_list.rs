@@ -109,6 +109,7 @@ screens! {
         usage;
     restart:
         advanced_daemon_set
+        gates
         on_delete
         plan
         warnings;
@@ -162,6 +163,7 @@ screens! {
         watch_usage;
     undo:
         advanced_daemon_set
+        gates
         held
         nothing_to_do
         on_delete

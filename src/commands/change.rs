@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::change_args::{ChangeArgs, DryRun};
 use super::confirm::{check_writable, confirm};
+use super::gate_args::{GateArgs, name_of_run};
 use super::hold_trial::{held_at, tried_template};
 use super::not_applied::{not_read, not_shown};
 use super::out_after_change::OutAfterChange;
@@ -14,7 +15,7 @@ use super::parse::Named;
 use super::pending_change::PendingChange;
 use super::session::{GlobalArgs, Session, Target, show_progress};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
-use super::{Failure, RunCommand, partition};
+use super::{Failure, RunCommand, partition, refusal};
 use crate::cluster::Query;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
@@ -32,6 +33,7 @@ use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangeStage, Warning, WarningCode};
 use crate::rollout::harm::harm;
 use crate::rollout::new_pods::{Trial, not_asked, trial_of, trial_of_current};
+use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::is_rolled_back;
@@ -68,6 +70,24 @@ pub(super) trait Verb {
     /// Returns whether it rolls back, so that the API server is asked first whether it would create the pods.
     fn rolls_back(&self) -> bool {
         false
+    }
+
+    /// Returns the gates that were given, under which this program replaces the pods; `None` if the controller does.
+    fn gates(&self) -> Option<&GateArgs> {
+        None
+    }
+
+    /// Returns the stage that it is under gates, without them, and what speaks against it; `None` if there is no pod to replace.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is nothing to change it to, or if the DaemonSet is held for another reason.
+    fn stage(
+        &self,
+        _before: &Situation<'_>,
+        _run: String,
+    ) -> Result<Option<(StageRequest, Vec<Warning>)>, CommandError> {
+        Ok(None)
     }
 
     /// Makes the plan.
@@ -143,6 +163,10 @@ impl<V: Verb> RunCommand for V {
         let settings = self.change();
         let named = &settings.named()?;
         self.check()?;
+        if let Some(gates) = self.gates() {
+            gates.check()?;
+            settings.check_stage()?;
+        }
         if settings.dry_run == DryRun::Off {
             check_writable(io)?;
         }
@@ -154,6 +178,17 @@ impl<V: Verb> RunCommand for V {
         let patience = settings.given_patience();
         let read = timeout(patience.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(patience))??;
+        if let Some(gates) = self.gates() {
+            let daemon_set = only_one(&snapshot, &named.name)?;
+            if daemon_set.flavor() == Flavor::Advanced {
+                return Err(refusal::advanced("a gate such as --soak").into());
+            }
+            let stage = self.stage(&Situation::new(&Index::new(&snapshot), daemon_set), name_of_run(io))?;
+            if let Some((request, doubts)) = stage {
+                let (stage, read) = ((gates.put_into(request), doubts), (named, snapshot));
+                return Box::pin(partition::replace_pods(stage, settings, read, (&session, &target), io, out)).await;
+            }
+        }
         let mut is_answered = true;
         if asks {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
@@ -201,20 +236,10 @@ impl<V: Verb> RunCommand for V {
                 change.report.warnings.retain(|warning| warning.code != WarningCode::OnDelete);
                 change.report.warnings.push(Warning::new(WarningCode::OnDelete, message));
             } else {
-                let is_dry_run = settings.dry_run == DryRun::Client;
-                let opened = (&session, &target);
-                let mut doubts = change.report.warnings;
-                doubts.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
-                return Box::pin(partition::roll_back(
-                    (to_revision, doubts, switches.contains(&"--force")),
-                    (settings.given_patience(), settings.yes),
-                    (named, snapshot),
-                    is_dry_run,
-                    opened,
-                    io,
-                    out,
-                ))
-                .await;
+                let request = StageRequest::roll_back(to_revision, name_of_run(io), daemon_set);
+                let request = StageRequest { force: switches.contains(&"--force"), ..request };
+                let (stage, read) = ((request, doubts(change.report.warnings)), (named, snapshot));
+                return Box::pin(partition::replace_pods(stage, settings, read, (&session, &target), io, out)).await;
             }
         }
         if settings.watch && !is_rolled_out(&after) {
@@ -297,6 +322,12 @@ pub(super) fn resolve(
         return Err(CommandError::usage("a dump cannot be changed").hint(hint));
     }
     Ok(target)
+}
+
+/// Returns what speaks against the revision to return to.
+pub(super) fn doubts(mut warnings: Vec<Warning>) -> Vec<Warning> {
+    warnings.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
+    warnings
 }
 
 /// Returns whether this program replaces the pods of a DaemonSet, and not the controller.

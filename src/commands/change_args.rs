@@ -92,6 +92,24 @@ impl ChangeArgs {
         Err(CommandError::usage(message).hint("to follow what it does then, add --watch"))
     }
 
+    /// Refuses the flags that do not fit a stage, in which this program replaces the pods.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one of them was given.
+    pub(super) fn check_stage(&self) -> Result<(), CommandError> {
+        let flag = match self.output {
+            _ if self.no_wait => "--no-wait",
+            _ if self.dry_run == DryRun::Server => "--dry-run=server",
+            Some(Output::Yaml) => "--output yaml",
+            Some(Output::Name) => "--output name",
+            _ => return Ok(()),
+        };
+        let message = format!("{flag} cannot be given together with gates such as --soak");
+        Err(CommandError::usage(message)
+            .hint("with gates, this command replaces the pods itself and waits for them, as `partition NAME 0` does"))
+    }
+
     /// Returns how long to wait for the controller; `None` if not waiting.
     pub(super) fn patience(&self) -> Option<Duration> {
         // The server's answer has the object already.

@@ -15,6 +15,7 @@ mod coverage;
 mod crash_logs;
 mod explain;
 mod gate;
+mod gate_args;
 mod help;
 mod history;
 mod hold_trial;

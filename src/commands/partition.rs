@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::change::{self, only_one};
+use super::change_args::{ChangeArgs, DryRun};
 use super::confirm::{check_writable, confirm};
 use super::coverage::check_label;
 use super::hold_trial::held_at;
@@ -92,31 +93,27 @@ impl RunCommand for PartitionArgs {
     }
 }
 
-/// Rolls a DaemonSet that is paused or partitioned back to a revision, as it was read: its template, and then the updated nodes.
+/// Carries out a stage of another command, for the DaemonSet as it was read, with what speaks against it.
 ///
 /// # Errors
 ///
 /// Fails if that cannot be done now, a change is not applied, or the output cannot be written.
-pub(super) async fn roll_back(
-    (number, doubts, force): (i64, Vec<Warning>, bool),
-    (patience, yes): (Option<Duration>, bool),
+pub(super) async fn replace_pods(
+    (request, doubts): (StageRequest, Vec<Warning>),
+    settings: &ChangeArgs,
     (named, snapshot): (&Named, Snapshot),
-    dry_run: bool,
     (session, target): (&Session, &Target),
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let run = format!("{} {}", (io.clock)(), std::process::id());
-    let request = StageRequest::roll_back(number, run, only_one(&snapshot, &named.name)?);
-    let request = StageRequest { force, ..request };
     let order = Order {
         named,
-        dry_run,
-        yes,
+        dry_run: settings.dry_run != DryRun::Off,
+        yes: settings.yes,
         progress: watch::ProgressStyle::default(),
-        is_text: true,
+        is_text: settings.output.is_none(),
         doubts,
-        patience,
+        patience: settings.given_patience(),
         session,
         target,
     };
@@ -144,9 +141,7 @@ impl Order<'_> {
         };
         let is_advanced = only_one(&snapshot, &named.name)?.flavor() == Flavor::Advanced;
         if let (true, Some(flag)) = (is_advanced, not_for_advanced(&request)) {
-            return Err(CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
-                .hint("their controller chooses the nodes and replaces the pods")
-                .into());
+            return Err(refusal::advanced(flag).into());
         }
         if let Some((_, manifest)) = manifest {
             let (daemon_set, warnings) = manifest.validate(manifest.object().clone(), &snapshot)?;
@@ -223,7 +218,10 @@ impl Order<'_> {
         if dry_run {
             match is_text {
                 true if plan.steps.is_empty() => {}
-                true => write!(out, "{}", view.text(|page| render::partition::dry_run(&report, page)))?,
+                true => {
+                    let restarts = matches!(request.template, NewTemplate::Restart(_));
+                    write!(out, "{}", view.text(|page| render::partition::dry_run(&report, restarts, page)))?;
+                }
                 false => output::print_json(&mut report, view, out)?,
             }
             return Ok(Exit::Success);

@@ -1,18 +1,14 @@
 //! The flags of `partition`, and what they mean.
 
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
-use jiff::SignedDuration;
 
+use super::gate_args::{GateArgs, name_of_run};
 use super::output::{Output, formats};
 use super::parse::{Named, parse_name, parse_selector};
 use super::watch;
-use crate::connection::parse_duration;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::rollout::partition::StageGates;
 use crate::rollout::partition::plan::{Amount, StageRequest};
 use crate::rollout::partition::template::NewTemplate;
 
@@ -78,47 +74,9 @@ pub struct PartitionArgs {
     /// By default the zone.
     #[arg(long, help_heading = "Nodes", value_name = "LABEL", conflicts_with = "nodes")]
     spread_by: Option<String>,
-    /// How many nodes may become unavailable.
-    ///
-    /// In this run, besides those that are unavailable already; by default maxUnavailable of the update strategy, which counts both.
-    #[arg(long, help_heading = "Gates", value_name = "N|N%")]
-    max_unavailable: Option<IntOrPercent>,
-    /// Restarts allowed to a new pod
-    #[arg(long, help_heading = "Gates", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
-    max_restarts: i32,
-    /// How long new pods must stay available.
-    ///
-    /// All of them, at the end of a stage, such as 30s or 10m.
-    #[arg(long, help_heading = "Gates", value_name = "DURATION", default_value = "0s", hide_default_value = true, value_parser = parse_duration)]
-    soak: Duration,
-    /// Stop if nothing progresses
-    ///
-    /// For this time.
-    #[arg(long, help_heading = "Gates", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
-    progress_deadline: Duration,
-    /// Run this command for each updated node.
-    ///
-    /// With `sh -c`, and stop if it fails; NODE, POD, NAMESPACE and REVISION are set.
-    #[arg(long, help_heading = "Gates", value_name = "COMMAND")]
-    verify: Option<String>,
-    /// After a gate: stop (default) or undo.
-    ///
-    /// After a gate has stopped a stage, stop leaves everything as it is, and undo rolls the template back, and the updated nodes.
-    #[arg(long, help_heading = "Gates", value_name = "WHAT", value_enum, default_value_t, hide_default_value = true)]
-    on_failure: OnFailure,
-    /// Evict pods instead of deleting them.
-    ///
-    /// So that PodDisruptionBudgets are respected.
-    #[arg(long)]
-    evict: bool,
-    /// Begin although nodes have two pods.
-    ///
-    /// Because of maxSurge; the controller deletes the newer one of each.
-    #[arg(long)]
-    delete_surge_pods: bool,
-    /// Begin although more pods become unavailable.
-    ///
-    /// And would stay so.
+    #[command(flatten)]
+    gates: GateArgs,
+    /// Begin although more pods would become unavailable and stay so
     #[arg(long)]
     force: bool,
     /// Show the plan without sending it
@@ -139,16 +97,6 @@ pub struct PartitionArgs {
     /// Output format. One of: (json)
     #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json]), hide_possible_values = true)]
     output: Option<Output>,
-}
-
-/// What `--on-failure` takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum OnFailure {
-    /// Leave everything as it is
-    #[default]
-    Stop,
-    /// Roll the template back, and the updated nodes
-    Undo,
 }
 
 /// What `--dry-run` takes: a stage cannot be tried out on the server.
@@ -189,14 +137,7 @@ impl PartitionArgs {
             nodes,
             node_selector,
             spread_by,
-            max_unavailable,
-            max_restarts,
-            soak,
-            progress_deadline,
-            verify,
-            on_failure,
-            evict,
-            delete_surge_pods,
+            gates,
             force,
             dry_run,
             yes,
@@ -213,12 +154,7 @@ impl PartitionArgs {
         if number.value() < 0 || matches!(number, IntOrPercent::Percent(percent) if percent > 100) {
             return Err(CommandError::usage(format!("invalid number of pods \"{number}\"")));
         }
-        if let Some(amount) = max_unavailable
-            && (amount.value() < 1 || matches!(amount, IntOrPercent::Percent(percent) if percent > 100))
-        {
-            return Err(CommandError::usage(format!("invalid --max-unavailable \"{amount}\""))
-                .hint("give a number of nodes from 1, or a percentage from 1% to 100%"));
-        }
+        gates.check()?;
         let mut images = Vec::new();
         for text in image {
             match text.split_once('=') {
@@ -228,41 +164,19 @@ impl PartitionArgs {
                 _ => return Err(CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"))),
             }
         }
-        if verify.as_ref().is_some_and(|command| command.trim().is_empty()) {
-            return Err(CommandError::usage("--verify needs a command"));
-        }
-        if progress_deadline.is_zero() {
-            return Err(CommandError::usage("--progress-deadline must be longer than 0s"));
-        }
         let template = match to_revision {
             Some(number) => NewTemplate::Revision(number),
             None if images.is_empty() => NewTemplate::Live,
             None => NewTemplate::Images(images),
         };
-        let gates = StageGates {
-            max_restarts: Some(max_restarts),
-            soak: signed(soak),
-            progress_deadline: signed(progress_deadline),
-            verifies: verify.is_some(),
-        };
-        let run = format!("{} {}", (io.clock)(), std::process::id());
         let request = StageRequest {
             nodes,
             node_selector: parse_selector("--node-selector", node_selector.as_deref())?,
             spread_by,
-            max_unavailable,
-            gates,
-            verify,
-            evict,
-            rolls_back: on_failure == OnFailure::Undo,
-            delete_surge_pods,
             force,
-            ..StageRequest::new(amount, template, run)
+            ..StageRequest::new(amount, template, name_of_run(io))
         };
+        let request = gates.put_into(request);
         Ok(Settings { named, request, dry_run: dry_run == PartitionDryRun::Client, yes, progress, output, manifest })
     }
-}
-
-fn signed(duration: Duration) -> SignedDuration {
-    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }

@@ -110,9 +110,9 @@ impl<'a> Run<'a> {
                 refusal::not_held(error, name, self.back_to.filter(|_| !is_replaced))
             }
             _ => {
-                let continued = match self.request.undone_revision() {
-                    Some(number) => Fix::new("to continue", name.undo(number)),
-                    None => Continued::of_run(&self.report, self.request)
+                let continued = match Continued::of_request(name, self.request).again() {
+                    Some(undo) if self.request.is_undo() => Fix::new("to continue", undo),
+                    _ => Continued::of_run(&self.report, self.request)
                         .whole_again(self.request, self.manifest)
                         .map_or_else(|| self.repeat(), |again| Fix::new("to repeat it once that is allowed", again)),
                 };

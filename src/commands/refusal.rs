@@ -29,6 +29,22 @@ pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -
     CommandError::new(format!("the update strategy of {} is managed by {holder}", daemon_set.title())).hint(instead)
 }
 
+/// Builds the error of a flag of `partition`, for a DaemonSet whose pods this program does not replace.
+pub(super) fn advanced(flag: &str) -> CommandError {
+    CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
+        .hint("their controller chooses the nodes and replaces the pods")
+}
+
+/// Builds the error of a restart under gates, of a DaemonSet that is held for another reason.
+pub(super) fn held_otherwise(name: &DaemonSetName) -> CommandError {
+    let message = format!(
+        "{} is paused or partitioned: a restart would update all its nodes, and restore the update strategy",
+        name.title()
+    );
+    let status = name.command(Subcommand::Status);
+    CommandError::new(message).hint(Fix::new("end that first; to see how far it is, and how to continue", status))
+}
+
 /// Builds the error of a change that ends surge on nodes with two pods.
 pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: impl Into<Fix>) -> CommandError {
     let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
@@ -128,9 +144,11 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                  bypasses them",
             )
         }
-        StageRefusal::Worse(warnings) => match request.undone_revision() {
-            Some(number) => worse(warnings).hint(Fix::new("to roll back anyway", name.undo(number).switch("--force"))),
-            None => worse(warnings).hint("to begin anyway, add --force"),
+        StageRefusal::Worse(warnings) => match Continued::of_request(&name, request).again() {
+            Some(undo) if request.is_undo() => {
+                worse(warnings).hint(Fix::new("to roll back anyway", undo.switch("--force")))
+            }
+            _ => worse(warnings).hint("to begin anyway, add --force"),
         },
         StageRefusal::Deleting => CommandError::new(format!("{title} is being deleted")),
     }

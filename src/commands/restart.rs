@@ -4,11 +4,17 @@ use clap::Args;
 
 use super::change::Verb;
 use super::change_args::ChangeArgs;
-use super::refusal::worse;
+use super::gate_args::GateArgs;
+use super::refusal::{held_otherwise, worse};
 use crate::error::CommandError;
 use crate::facts::revisions::name_of;
+use crate::model::hold::Hold;
+use crate::model::int_or_percent::IntOrPercent;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
+use crate::report::plan::Warning;
+use crate::rollout::partition::plan::{Amount, StageRequest};
+use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::proposal::Planned;
 use crate::rollout::restart::restart;
 use crate::rollout::situation::Situation;
@@ -18,17 +24,26 @@ use crate::rollout::situation::Situation;
 /// The time is written into the annotation of the template that kubectl uses, which creates a new revision. Under
 /// OnDelete nothing restarts until pods are deleted; their nodes are listed.
 ///
-/// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
-/// it is not known whether it was applied.
+/// With a gate, such as --soak, --verify or --max-unavailable, the pods are replaced by this command and not by the controller, as
+/// `partition NAME 0` does: the update strategy is suspended until all of them have passed the gates. If it ends early, the same
+/// command continues.
+///
+/// Exit codes: 3 if a gate has stopped it; 6 if the change was applied and the controller was not seen to act on it; 7 if the
+/// change was sent and it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
-kubectl ds restart cilium -n kube-system")]
+kubectl ds restart cilium -n kube-system
+
+# Restart one pod after another, and stop if one does not come back
+kubectl ds restart cilium -n kube-system --max-unavailable 1 --soak 30s")]
 pub struct RestartArgs {
     /// Restart although new pods certainly fail.
     ///
     /// Although pods that are available would be replaced by pods that certainly fail or are rejected.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    gates: GateArgs,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -40,6 +55,21 @@ impl Verb for RestartArgs {
 
     fn creates_pods(&self) -> bool {
         true
+    }
+
+    fn gates(&self) -> Option<&GateArgs> {
+        self.gates.given()
+    }
+
+    fn stage(&self, before: &Situation<'_>, run: String) -> Result<Option<(StageRequest, Vec<Warning>)>, CommandError> {
+        let template = match Hold::of(before.daemon_set) {
+            None => NewTemplate::Restart(before.now()),
+            // It was begun before, and has not finished.
+            Some(hold) if hold.is_restart(before.daemon_set) => NewTemplate::Live,
+            Some(_) => return Err(held_otherwise(&name_of(before.daemon_set))),
+        };
+        let request = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), template, run);
+        Ok(Some((StageRequest { force: self.force, ..request }, Vec::new())))
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {

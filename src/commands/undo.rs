@@ -2,17 +2,22 @@
 
 use clap::Args;
 
-use super::change::Verb;
+use super::change::{Verb, doubts};
 use super::change_args::ChangeArgs;
+use super::gate_args::{GateArgs, OnFailure};
 use super::history::{existing, revisions_unknown};
 use super::refusal::worse;
 use crate::error::CommandError;
 use crate::facts::controller::Controller;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::report::fix::Fix;
+use crate::report::plan::Warning;
+use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
-use crate::rollout::undo::{NoTarget, is_return, undo, undo_safely, unfinished_rollback};
+use crate::rollout::undo::{
+    NoTarget, begun_rollback, is_return, is_rolled_back, undo, undo_safely, unfinished_rollback,
+};
 
 /// Roll back to the template of a revision
 ///
@@ -22,7 +27,8 @@ use crate::rollout::undo::{NoTarget, is_return, undo, undo_safely, unfinished_ro
 ///
 /// The changes are shown first, and then sent as one patch that never overwrites a concurrent edit. Only the template changes,
 /// as with kubectl. If the DaemonSet is paused or partitioned, the updated nodes are then rolled back one by one and the update
-/// strategy is restored, as with `partition NAME 0`, unless --no-wait or -o is given.
+/// strategy is restored, as with `partition NAME 0`, unless --no-wait or -o is given. With a gate, such as --soak, --verify or
+/// --max-unavailable, that is also done if it is not; if it ends early, the same command continues.
 ///
 /// Exit codes: 3 if a gate of `partition` stopped the rollback; 6 if the change was applied but the controller was not seen to
 /// act on it; 7 if the change was sent and it is not known whether it was applied.
@@ -34,7 +40,11 @@ kubectl ds undo fluent-bit -n logging --dry-run=client
 kubectl ds undo fluent-bit -n logging
 
 # Roll back to revision 2
-kubectl ds undo fluent-bit -n logging --to-revision=2")]
+kubectl ds undo fluent-bit -n logging --to-revision=2
+
+# Roll back one node after another, and stop if a pod does not come back
+kubectl ds undo fluent-bit -n logging --max-unavailable 1 --soak 30s")]
+#[command(mut_arg("max_restarts", |flag| flag.hide(true)), mut_arg("on_failure", |flag| flag.hide(true)))]
 pub struct UndoArgs {
     /// The revision to roll back to; 0 for the default
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
@@ -44,6 +54,8 @@ pub struct UndoArgs {
     /// Although the API server refuses the pods that available ones would be replaced by.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    gates: GateArgs,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -82,6 +94,18 @@ impl Verb for UndoArgs {
     }
 
     fn check(&self) -> Result<(), CommandError> {
+        let refused = match &self.gates {
+            gates if gates.max_restarts.is_some() => {
+                Some(("--max-restarts", "pods that are not replaced may have restarted before the rollback"))
+            }
+            gates if gates.on_failure == Some(OnFailure::Undo) => {
+                Some(("--on-failure undo", "what a rollback leaves is not rolled out again"))
+            }
+            _ => None,
+        };
+        if let Some((flag, why)) = refused {
+            return Err(CommandError::usage(format!("{flag} cannot be given to undo")).hint(why));
+        }
         match self.to_revision {
             0.. => Ok(()),
             negative => Err(CommandError::usage(format!("invalid revision \"{negative}\""))
@@ -91,6 +115,26 @@ impl Verb for UndoArgs {
 
     fn rolls_back(&self) -> bool {
         true
+    }
+
+    fn gates(&self) -> Option<&GateArgs> {
+        self.gates.given()
+    }
+
+    fn stage(&self, before: &Situation<'_>, run: String) -> Result<Option<(StageRequest, Vec<Warning>)>, CommandError> {
+        // A revision that was named may have another number now.
+        let begun = begun_rollback(before).filter(|_| self.to_revision == 0);
+        let (number, doubts) = match begun {
+            Some(current) => (Some(current), Vec::new()),
+            None => {
+                let Planned { plan, report, .. } = self.plan_rollback(before)?;
+                // Nobody asked for a rollout of the template that is there.
+                let is_needed = !plan.steps.is_empty() || is_rolled_back(before);
+                (report.to_revision.filter(|_| is_needed), doubts(report.warnings))
+            }
+        };
+        let request = number.map(|number| StageRequest::roll_back(number, run, before.daemon_set));
+        Ok(request.map(|request| (StageRequest { force: self.force, ..request }, doubts)))
     }
 
     fn switches(&self) -> Vec<&'static str> {

@@ -3,10 +3,8 @@
 use serde_json::Value;
 
 use crate::model::image::Image;
+use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::report::change::{Change, Op, PathStep};
-
-/// The annotation of a pod template that `kubectl rollout restart` sets.
-const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 /// The maximum length of values that are shown.
 const SHOWN: usize = 16;
@@ -55,7 +53,9 @@ fn fragment(change: &Change) -> (Rank, String) {
             (Rank::Spec, format!("order of {field} {container}"))
         }
         _ if order => (Rank::Spec, format!("order of {}", names.last().copied().unwrap_or_default())),
-        ["metadata", "annotations", RESTARTED_AT] if change.op != Op::Remove => (Rank::Restart, "restart".to_owned()),
+        ["metadata", "annotations", RESTARTED_AT_ANNOTATION] if change.op != Op::Remove => {
+            (Rank::Restart, "restart".to_owned())
+        }
         ["metadata", "annotations", key] => (Rank::Metadata, signed(change, &format!("annotation {}", short_key(key)))),
         ["metadata", "labels", key] => (Rank::Metadata, signed(change, &pair("label", short_key(key), change))),
         ["metadata", ref rest @ ..] => (Rank::Metadata, other(change, rest)),

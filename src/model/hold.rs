@@ -86,6 +86,13 @@ impl Hold {
         replaced.is_some() && replaced == current_hash
     }
 
+    /// Returns whether the last stage rolls out the restart that the template of the DaemonSet has, to all nodes.
+    pub(crate) fn is_restart(&self, daemon_set: &DaemonSet) -> bool {
+        let at = self.flags.as_ref().and_then(|flags| flags.restarted_at.as_deref());
+        let is_for_all = self.partition.is_some_and(|partition| partition.value() == 0);
+        is_for_all && at.is_some() && at == daemon_set.template().restarted_at()
+    }
+
     /// Returns the update strategy before the hold.
     pub fn original_strategy(&self) -> UpdateStrategy {
         strategy(&self.original).unwrap_or_default()
@@ -121,6 +128,9 @@ pub struct StageFlags {
     /// The hash of the revision whose template it was to replace; `None` if it rolls out the one that was there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_revision: Option<String>,
+    /// When the restart that it rolls out was requested, as the template has it; `None` if it was not begun by `restart`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<String>,
     /// How often a new pod may restart.
     #[serde(default)]
     pub max_restarts: i32,
@@ -220,6 +230,7 @@ mod tests {
             spread_by: Some("example.com/rack".to_owned()),
             max_unavailable: Some("10%".parse().unwrap()),
             replaced_revision: Some("5d4f".to_owned()),
+            restarted_at: Some("2026-11-21T06:00:00Z".to_owned()),
             max_restarts: 2,
             soak_seconds: 90,
             progress_deadline_seconds: 5,

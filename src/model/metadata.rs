@@ -19,6 +19,9 @@ pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.
 /// The annotation in which `kubectl apply` keeps the manifest that it applied last.
 pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// The annotation of a pod template whose change restarts the pods, as `kubectl rollout restart` sets it.
+pub const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
+
 wire! {
     /// An object's `metadata`, without annotations and managed fields.
     pub struct ObjectMeta {

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
+use super::metadata::RESTARTED_AT_ANNOTATION;
 use super::quantity::Quantity;
 use super::template_defaults;
 use super::template_types::{FieldKind, PodTemplateSpec, Type};
@@ -34,6 +35,11 @@ impl Template {
     /// Returns the template as it is written back to the API.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// Returns when its pods were last restarted, as the annotation has it.
+    pub(crate) fn restarted_at(&self) -> Option<&str> {
+        self.value["metadata"]["annotations"][RESTARTED_AT_ANNOTATION].as_str()
     }
 
     /// Returns the canonical form of the template, except for the order of lists.

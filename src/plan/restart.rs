@@ -5,9 +5,7 @@ use jiff::Timestamp;
 use super::DaemonSetPatch;
 use super::edits::Edits;
 use crate::model::daemon_set::DaemonSet;
-
-/// The annotation whose change restarts the pods, as kubectl sets it.
-const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
+use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 
 /// Writes the time of a restart into the template, as `defaultObjectRestarter` of
 /// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.37.2, does.

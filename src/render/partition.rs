@@ -124,9 +124,13 @@ fn gates(report: &PartitionReport) -> String {
 }
 
 /// Writes the sentence that a plan was only shown.
-pub(crate) fn dry_run(report: &PartitionReport, page: &mut Page<'_>) {
+pub(crate) fn dry_run(report: &PartitionReport, restarts: bool, page: &mut Page<'_>) {
     writeln!(page);
-    let done = if report.rolls_back { "rolled back" } else { "partitioned" };
+    let done = match (report.rolls_back, restarts) {
+        (true, _) => "rolled back",
+        (false, true) => "restarted",
+        (false, false) => "partitioned",
+    };
     writeln!(page, "{} {done} (dry run)", page.view.show(&report.daemon_set.full()))
 }
 

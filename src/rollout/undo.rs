@@ -124,6 +124,16 @@ pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     last.is_some_and(|last| revisions.doubt(last) == Some(Doubt::RolledBack))
 }
 
+/// Returns the revision that the last stage of a DaemonSet rolls back to, if its template was not changed since.
+pub(crate) fn begun_rollback(before: &Situation<'_>) -> Option<i64> {
+    let flags = Hold::of(before.daemon_set)?.flags.filter(|flags| flags.is_undo)?;
+    let revisions = &before.revisions;
+    // The controller may not have given the current one a new number yet.
+    let left = revisions.all.iter().find(|revision| !revision.is_current)?;
+    let is_there = Some(left.object.hash()) == flags.replaced_revision.as_deref();
+    Some(revisions.current().filter(|_| is_there)?.number())
+}
+
 /// Explains the choice of a revision.
 fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
@@ -164,9 +174,10 @@ fn describe(doubt: Doubt) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{NoTarget, undo, unfinished_rollback};
+    use super::{NoTarget, begun_rollback, undo, unfinished_rollback};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
+    use crate::model::hold::StageFlags;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::situation::Situation;
@@ -292,6 +303,33 @@ mod tests {
         // Nothing was rolled back.
         let forward = [(6, "agent:2", 5), (8, "agent:3", 10), (9, "agent:1", 20)];
         assert_eq!(to(&forward, ("9", "9"), 7), gone(7, &[9, 8, 6]));
+    }
+
+    /// The controller may have seen it or not; what was rolled out since is another one.
+    #[test]
+    fn a_rollback_that_was_begun_is_known_until_the_template_changes() {
+        let begun = |revisions: &[(i64, &str, u32)], live: &str, is_undo: bool| {
+            let flags = StageFlags {
+                is_undo,
+                replaced_revision: Some("agent-2".to_owned()),
+                progress_deadline_seconds: 600,
+                ..StageFlags::default()
+            };
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/partition": "0", "kubectl-ds/gates": flags.to_annotation()});
+            let snapshot =
+                history(revisions, live).daemon_set(json!({"metadata": {"annotations": annotations}})).finish();
+            let index = Index::new(&snapshot);
+            begun_rollback(&Situation::new(&index, &snapshot.daemon_sets[0]))
+        };
+        let observed = [(0, "agent:0", 0), (2, "agent:2", 10), (3, "agent:1", 5)];
+        assert_eq!(begun(&observed, "agent:1", true), Some(3));
+        assert_eq!(begun(&observed, "agent:1", false), None);
+        assert_eq!(begun(&[(0, "agent:0", 0), (1, "agent:1", 5), (2, "agent:2", 10)], "agent:1", true), Some(1));
+        // The template was not changed, or was changed again.
+        assert_eq!(begun(&observed, "agent:2", true), None);
+        let since = [(2, "agent:2", 10), (3, "agent:1", 5), (4, "agent:4", 20)];
+        assert_eq!(begun(&since, "agent:4", true), None);
     }
 
     #[test]

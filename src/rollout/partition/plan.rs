@@ -103,6 +103,7 @@ impl StageRequest {
             max_restarts: self.gates.max_restarts.unwrap_or(0),
             is_undo: self.is_undo(),
             replaced_revision: None,
+            restarted_at: None,
             soak_seconds: seconds(self.gates.soak),
             progress_deadline_seconds: seconds(self.gates.progress_deadline),
             verifies: self.verify.is_some(),
@@ -277,7 +278,12 @@ pub(crate) fn plan(
     }
     let is_needed = is_advanced || hold.is_some() || old > 0 || template.is_some();
     let replaced_revision = left.first().map(|hash| (*hash).to_owned());
-    let flags = StageFlags { replaced_revision, ..request.flags() };
+    let restarted_at = match request.template {
+        NewTemplate::Restart(_) => after.as_ref().and_then(|after| after.template().restarted_at().map(str::to_owned)),
+        NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
+        NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
+    };
+    let flags = StageFlags { replaced_revision, restarted_at, ..request.flags() };
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
@@ -299,7 +305,7 @@ pub(crate) fn plan(
     let is_way_back = match request.template {
         // What was rolled back before is rolled out again.
         NewTemplate::Revision(number) => request.is_undo() || !before.revisions.number(number).is_some_and(is_left),
-        NewTemplate::Live | NewTemplate::Images(_) | NewTemplate::Manifest(_) => false,
+        NewTemplate::Live | NewTemplate::Images(_) | NewTemplate::Manifest(_) | NewTemplate::Restart(_) => false,
     };
     let excused: BTreeSet<Outage> = match request.max_unavailable.is_some() || is_way_back {
         true => situation.eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
@@ -547,6 +553,8 @@ mod tests {
     use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::hold::Hold;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
@@ -620,6 +628,36 @@ mod tests {
             assert_eq!((report.not_ready, report.restores_strategy), (names(&["n2"]), restores_strategy));
             assert_eq!(report.outcome.updated, 1);
         }
+    }
+
+    /// What continues it writes no other time, and is told from what begins another one.
+    #[test]
+    fn a_restart_is_told_by_its_time_until_its_hold_ends() {
+        let again = |world: World, request: &StageRequest| {
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let planned = plan(&before, request, None).unwrap();
+            let after = planned.plan.applied_to(&before.daemon_set.object).unwrap();
+            (planned, DaemonSet::from_object(after).unwrap())
+        };
+        let is_restart = |daemon_set: &DaemonSet| Hold::of(daemon_set).unwrap().is_restart(daemon_set);
+        let restart = NewTemplate::Restart(at("12:00:00").parse().unwrap());
+        let restart = StageRequest { template: restart, ..request(0) };
+        let (planned, restarted) = again(rolling(&json!({"maxUnavailable": 1})), &restart);
+        assert_eq!(planned.report.update, 4);
+        assert_eq!(restarted.template().restarted_at(), Some(&*at("12:00:00")));
+        assert!(is_restart(&restarted));
+        // Continued by `partition NAME 0`, whoever runs it; a stage that keeps pods is another one.
+        let held = || rolling(&json!({})).daemon_set(restarted.object.clone());
+        let (continued, same) = again(held(), &request(0));
+        assert!(is_restart(&same) && continued.report.changes.is_empty(), "{:?}", continued.report.changes);
+        assert!(!is_restart(&again(held(), &request(1)).1));
+        assert!(!is_restart(&again(held(), &request_of_image(0)).1));
+        // Somebody has put the template back.
+        let mut object = restarted.object.clone();
+        object["spec"]["template"]["metadata"]["annotations"] = json!({});
+        assert!(!is_restart(&DaemonSet::from_object(object).unwrap()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The template that a stage rolls out, and what else the manifest of it would change.
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::plan::StageRefusal;
@@ -22,6 +23,8 @@ pub(crate) enum NewTemplate {
     Revision(i64),
     /// That of a manifest.
     Manifest(Box<DaemonSet>),
+    /// That of the DaemonSet with a restart at this time.
+    Restart(Timestamp),
 }
 
 /// Returns the template that is rolled out, if it is not that of the DaemonSet.
@@ -43,6 +46,11 @@ pub(super) fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Resul
                 return Err(StageRefusal::SelectorMismatch);
             }
             manifest.template()
+        }
+        NewTemplate::Restart(at) => {
+            let object = &revisions.daemon_set.object;
+            let restarted = Plan::restart(revisions.daemon_set, *at).applied_to(object);
+            Template::new(restarted.unwrap_or_else(|_| object.clone())["spec"]["template"].take())
         }
         NewTemplate::Images(images) => {
             let mut template = revisions.live.value().clone();

@@ -46,7 +46,8 @@ impl<'a> Continued<'a> {
     /// Returns a stage that was not begun.
     pub(crate) fn of_request(name: &'a DaemonSetName, request: &'a StageRequest) -> Self {
         let (flags, verify) = (request.flags(), request.verify.as_deref());
-        Continued { name, flags, verify, amount: request.amount, revision: None, is_on_delete: false }
+        let revision = request.undone_revision();
+        Continued { name, flags, verify, amount: request.amount, revision, is_on_delete: false }
     }
 
     /// Returns the stage that another run has left; `None` if there was none. If its flags cannot be read, the gates are the
@@ -60,7 +61,9 @@ impl<'a> Continued<'a> {
     /// Returns the command that continues it under the same gates; `None` if it is not known yet what that is.
     pub(crate) fn again(&self) -> Option<Command> {
         if self.flags.is_undo {
-            return Some(self.name.undo(self.revision?));
+            // The rest is kept in the cluster.
+            let flags = StageFlags { progress_deadline_seconds: 0, evict: false, ..self.flags.clone() };
+            return Some(self.gated(self.name.undo(self.revision?), &flags));
         }
         Some(self.command(&self.flags, self.amount))
     }
@@ -78,6 +81,7 @@ impl<'a> Continued<'a> {
             // A revision gets a new number when it becomes current, so the same command would mean another one.
             NewTemplate::Revision(_) => return None,
             NewTemplate::Manifest(_) => command = command.flag("-f", manifest.filter(|path| *path != "-")?),
+            NewTemplate::Restart(_) => command = self.gated(self.name.command(Subcommand::Restart), &self.flags),
         }
         for (switch, given) in [("--delete-surge-pods", request.delete_surge_pods), ("--force", request.force)] {
             command = if given { command.switch(switch) } else { command };
@@ -109,39 +113,49 @@ impl<'a> Continued<'a> {
 
     /// Returns the command that runs a stage with flags. Without the command of `--verify`, it does not run.
     fn command(&self, flags: &StageFlags, amount: Amount) -> Command {
-        let restarts = (flags.max_restarts != 0).then(|| flags.max_restarts.to_string());
-        let seconds = |seconds: i64, default: i64| (seconds != default && seconds != 0).then(|| format!("{seconds}s"));
-        let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut command = Command::kubectl(&["ds", "partition"]).namespace(&self.name.namespace);
         if flags.has_other_nodes {
             command = command.variable("--nodes", "NODES");
         }
-        let before = [
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let nodes = [
             ("--nodes", some(flags.nodes.join(","))),
             ("--node-selector", some(flags.node_selector.clone())),
             ("--spread-by", flags.spread_by.clone()),
+        ];
+        let command = self.gated(nodes.into_iter().fold(command, with), flags).name(self.name.short());
+        match amount {
+            Amount::Keep(keep) => command.name(keep.to_string()),
+            Amount::Update(update) => command.flag("--update", update.to_string()),
+        }
+    }
+
+    /// Adds the flags that `partition`, `restart` and `undo` share to a command.
+    fn gated(&self, command: Command, flags: &StageFlags) -> Command {
+        let restarts = (flags.max_restarts != 0).then(|| flags.max_restarts.to_string());
+        let seconds = |seconds: i64, default: i64| (seconds != default && seconds != 0).then(|| format!("{seconds}s"));
+        let gates = [
             ("--max-unavailable", flags.max_unavailable.map(|amount| amount.to_string())),
             ("--max-restarts", restarts),
             ("--soak", seconds(flags.soak_seconds, 0)),
             ("--progress-deadline", seconds(flags.progress_deadline_seconds, PROGRESS_DEADLINE)),
         ];
-        let add = |command: Command, (flag, value): (&str, Option<String>)| match value {
-            Some(value) => command.flag(flag, value),
-            None => command,
-        };
-        command = before.into_iter().fold(command, add);
-        command = match self.verify {
+        let command = gates.into_iter().fold(command, with);
+        let command = match self.verify {
             Some(verify) if flags.verifies => command.flag("--verify", verify),
             None if flags.verifies => command.variable("--verify", "VERIFY"),
             _ => command,
         };
-        command = add(command, ("--on-failure", flags.undoes_on_failure.then(|| "undo".to_owned())));
-        command = if flags.evict { command.switch("--evict") } else { command };
-        let command = command.name(self.name.short());
-        match amount {
-            Amount::Keep(keep) => command.name(keep.to_string()),
-            Amount::Update(update) => command.flag("--update", update.to_string()),
-        }
+        let command = with(command, ("--on-failure", flags.undoes_on_failure.then(|| "undo".to_owned())));
+        if flags.evict { command.switch("--evict") } else { command }
+    }
+}
+
+/// Adds a flag to a command if it has a value.
+fn with(command: Command, (flag, value): (&str, Option<String>)) -> Command {
+    match value {
+        Some(value) => command.flag(flag, value),
+        None => command,
     }
 }
 
@@ -243,7 +257,7 @@ pub(in crate::rollout) fn continuation(
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
+    use jiff::{SignedDuration, Timestamp};
     use serde_json::{Value, json};
 
     use super::{Continued, continuation, way_out};
@@ -321,12 +335,15 @@ mod tests {
             (manifest(), Some("a b.yaml"), Some(" -f 'a b.yaml'")),
             (manifest(), Some("-"), None),
             (NewTemplate::Revision(3), None, None),
+            (NewTemplate::Restart(Timestamp::UNIX_EPOCH), None, Some("restart")),
         ] {
             let mut request = StageRequest::new(Amount::Update(IntOrPercent::Int(3)), template, String::new());
             request.delete_surge_pods = true;
             let again = Continued::of_request(&name, &request).whole_again(&request, file);
-            let expected = expected
-                .map(|flags| format!("kubectl ds partition -n team --update 3{flags} --delete-surge-pods agent"));
+            let expected = expected.map(|flags| match flags {
+                "restart" => "kubectl ds restart -n team --delete-surge-pods agent".to_owned(),
+                flags => format!("kubectl ds partition -n team --update 3{flags} --delete-surge-pods agent"),
+            });
             assert_eq!(again.map(|again| again.to_string()), expected);
         }
     }
@@ -391,7 +408,10 @@ mod tests {
         let back = continuation(&name_of(situation.daemon_set), &hold, false, Some(1), &situation).pop().unwrap();
         assert_eq!(back.command.unwrap().to_string(), "kubectl ds undo --to-revision 1 -n default agent");
         // A rollback is continued as it was begun, whatever number it has now.
-        assert_eq!(continued(flags(&|flags| flags.is_undo = true)), ["kubectl ds undo --to-revision 2 agent"]);
+        let undo = "kubectl ds undo --to-revision 2 agent";
+        assert_eq!(continued(flags(&|flags| flags.is_undo = true)), [undo]);
+        let gates = |flags: &mut StageFlags| (flags.is_undo, flags.soak_seconds, flags.evict) = (true, 30, true);
+        assert_eq!(continued(flags(&gates)), [undo.replace("agent", "--soak 30s agent")]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::Situation;
 use crate::coverage::TemplatePart;
 use crate::difference::difference;
+use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::change::{Change, PathStep};
 
@@ -78,7 +79,7 @@ fn is_inside_container(change: &Change) -> bool {
             matches!(list.as_str(), "containers" | "initContainers") && INSIDE.contains(&name.as_str())
         }
         [PathStep::Field(_), PathStep::Field(_), PathStep::Field(key) | PathStep::Entry(key)] => {
-            key == "kubectl.kubernetes.io/restartedAt"
+            key == RESTARTED_AT_ANNOTATION
         }
         _ => false,
     }

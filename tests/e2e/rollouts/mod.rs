@@ -7,6 +7,7 @@ mod clocks;
 mod dated;
 mod drills;
 mod faults;
+mod gates;
 mod kept_strategy;
 mod meaning;
 pub(super) mod partition;

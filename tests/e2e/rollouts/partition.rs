@@ -127,12 +127,12 @@ fn stages_update_as_many_nodes_as_were_asked_for_and_restore_the_strategy() {
     assert!(events.iter().any(|event| event["reason"] == "PartitionFinished"), "{events:?}");
 }
 
-/// Each run is killed after one write more than the one before.
-#[test]
-fn a_client_that_is_killed_after_any_write_is_continued_by_the_next() {
-    let workload = create(Api::Apps, &json!(4));
-    let original = strategy(&workload);
-    let before = pods(&workload).0;
+/// Runs a command until it ends, each time killed after one write more than the time before, and returns how many runs that took,
+/// and the UIDs of the pods that were deleted.
+pub(super) fn run_until_not_killed<'a>(
+    workload: &Workload,
+    arguments: impl Fn(usize) -> Vec<&'a str>,
+) -> (usize, Vec<String>) {
     let child: Arc<Mutex<Option<Child>>> = Arc::default();
     let (writes, limit) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let folder = workload.cluster.control_plane.folder();
@@ -156,11 +156,7 @@ fn a_client_that_is_killed_after_any_write_is_continued_by_the_next() {
         runs += 1;
         writes.store(0, Ordering::SeqCst);
         limit.store(runs, Ordering::SeqCst);
-        let mut arguments = vec!["partition", "0"];
-        if runs == 1 {
-            arguments.push("--image=agent=agent:2");
-        }
-        let mut command = program(interceptor.kubeconfig(), &workload.arguments(&arguments));
+        let mut command = program(interceptor.kubeconfig(), &workload.arguments(&arguments(runs)));
         let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let id = started.id();
         *child.lock().unwrap() = Some(started);
@@ -178,16 +174,24 @@ fn a_client_that_is_killed_after_any_write_is_continued_by_the_next() {
             break;
         }
     }
+    let deletions = interceptor.writes().into_iter().filter(|request| request.method == "DELETE");
+    let uid = |body: &str| serde_json::from_str::<Value>(body).unwrap()["preconditions"]["uid"].to_string();
+    (runs, deletions.map(|request| uid(&request.body)).collect())
+}
+
+#[test]
+fn a_client_that_is_killed_after_any_write_is_continued_by_the_next() {
+    let workload = create(Api::Apps, &json!(4));
+    let original = strategy(&workload);
+    let before = pods(&workload).0;
+    let (runs, deletions) = run_until_not_killed(&workload, |run| match run {
+        1 => vec!["partition", "0", "--image=agent=agent:2"],
+        _ => vec!["partition", "0"],
+    });
     assert!(runs > 3, "{runs}");
     let (after, updated) = pods(&workload);
     assert_eq!((updated, before.intersection(&after).count()), (NODES, 0));
     assert_eq!((strategy(&workload), annotations(&workload)), (original, Vec::<String>::new()));
-    let deletions: Vec<String> = interceptor
-        .writes()
-        .into_iter()
-        .filter(|request| request.method == "DELETE")
-        .map(|request| serde_json::from_str::<Value>(&request.body).unwrap()["preconditions"]["uid"].to_string())
-        .collect();
     let unique: BTreeSet<&String> = deletions.iter().collect();
     assert_eq!((unique.len(), deletions.len()), (NODES, NODES), "no pod is deleted twice");
     assert!(unique.iter().all(|uid| before.contains(*uid)));
@@ -329,7 +333,7 @@ fn the_command_of_status_keeps_the_target_and_the_gates_of_a_stage() {
 }
 
 /// Returns the command of a way out that `status` prints.
-fn printed(workload: &Workload, advice: &str) -> String {
+pub(super) fn printed(workload: &Workload, advice: &str) -> String {
     after(&workload.run(&["status"]).stdout, advice)
 }
 

@@ -21,15 +21,15 @@ pub struct GateArgs {
     /// which counts both.
     #[arg(long, help_heading = "Gates", value_name = "N|N%")]
     max_unavailable: Option<IntOrPercent>,
-    /// How often a new pod may restart [default: 0]
+    /// Restarts allowed to a new pod [default: 0]
     #[arg(long, help_heading = "Gates", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) max_restarts: Option<i32>,
-    /// How long new pods must stay available [default: 0s].
+    /// How long new pods must stay available.
     ///
-    /// All of them have to, at the end of a stage: 30s or 10m, for example.
+    /// All of them have to at the end of a stage, for 30s or 10m, for example; by default not at all.
     #[arg(long, help_heading = "Gates", value_name = "DURATION", value_parser = parse_duration)]
     soak: Option<Duration>,
-    /// Stop after this time without progress [default: 10m]
+    /// Stop without progress [default: 10m]
     #[arg(long, help_heading = "Gates", value_name = "DURATION", value_parser = parse_duration)]
     progress_deadline: Option<Duration>,
     /// Run this command for each updated node.
@@ -37,12 +37,14 @@ pub struct GateArgs {
     /// It is run with `sh -c`, with NODE, POD, NAMESPACE and REVISION set, and stops the stage if it fails.
     #[arg(long, help_heading = "Gates", value_name = "COMMAND")]
     verify: Option<String>,
-    /// What to do once a gate has stopped it [default: stop].
+    /// After a gate: stop (default) or undo.
     ///
     /// `stop` leaves everything as it is; `undo` rolls back the template and the updated nodes.
     #[arg(long, help_heading = "Gates", value_name = "WHAT", value_enum)]
     pub(super) on_failure: Option<OnFailure>,
-    /// Evict pods, which respects PodDisruptionBudgets
+    /// Evict pods instead of deleting them.
+    ///
+    /// This respects PodDisruptionBudgets.
     #[arg(long)]
     evict: bool,
     /// Begin although nodes have two pods.

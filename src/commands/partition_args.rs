@@ -76,7 +76,9 @@ pub struct PartitionArgs {
     spread_by: Option<String>,
     #[command(flatten)]
     gates: GateArgs,
-    /// Begin although more pods would become unavailable and stay so
+    /// Begin although more pods become unavailable.
+    ///
+    /// They would stay so.
     #[arg(long)]
     force: bool,
     /// Show the plan without sending it

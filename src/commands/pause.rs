@@ -27,7 +27,7 @@ kubectl ds pause fluent-bit -n logging")]
 pub struct PauseArgs {
     /// Pause although nodes have two pods.
     ///
-    /// Because of maxSurge; the controller deletes the newer one of each.
+    /// They have because of maxSurge; the controller deletes the newer one of each.
     #[arg(long)]
     delete_surge_pods: bool,
     #[command(flatten)]

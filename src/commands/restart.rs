@@ -39,7 +39,7 @@ kubectl ds restart cilium -n kube-system --max-unavailable 1 --soak 30s")]
 pub struct RestartArgs {
     /// Restart although new pods certainly fail.
     ///
-    /// Although pods that are available would be replaced by pods that certainly fail or are rejected.
+    /// Available pods would be replaced by pods that certainly fail or are rejected.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

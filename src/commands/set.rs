@@ -61,7 +61,7 @@ pub struct SetArgs {
     revision_history_limit: Option<i32>,
     /// Set values that would block the rollout.
     ///
-    /// Although more pods would become unavailable and stay so, or maxSurge although the pods have host ports, which two pods of a
+    /// More pods would become unavailable and stay so, or a surge could not begin because of host ports, which two pods of a
     /// node cannot share.
     #[arg(long)]
     force: bool,

@@ -51,7 +51,7 @@ pub struct UndoArgs {
     to_revision: i64,
     /// Roll back although new pods are refused.
     ///
-    /// Although the API server refuses the pods that available ones would be replaced by.
+    /// Available pods would be replaced by pods that the API server refuses.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -47,6 +47,21 @@ const LAST_WORDS: &[Cause] = &[
         "correct the image: its program needs a library that is not in it, or another version",
     ),
     cause(
+        Mends::Template,
+        &["do you need to insmod", "can't change directory to '/lib/modules'"],
+        "load the kernel module that it needs on the node, or mount /lib/modules, so that the container can load it",
+    ),
+    cause(
+        Mends::Template,
+        &["argument list too long"],
+        "set enableServiceLinks: false in the template: every Service of the namespace adds variables to the environment",
+    ),
+    cause(
+        Mends::Object,
+        &["yaml: line ", "yaml: unmarshal errors", "error converting yaml to json"],
+        "correct the YAML that it reads, usually in a ConfigMap that the template mounts",
+    ),
+    cause(
         Mends::Cluster,
         &["is forbidden: user \"system:serviceaccount:"],
         "give the service account a role that allows what the message says",
@@ -350,7 +365,7 @@ fn crash_looping(
     let command = if is_last { logs } else { logs.switch("--previous") };
     // Nothing before its last line need be why it ended.
     let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
-    let told = || last_words.as_deref().and_then(cause).map(|cause| cause.advice);
+    let told = || end.and_then(|end| telling_line(&end.message)).and_then(cause).map(|cause| cause.advice);
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
@@ -481,6 +496,10 @@ const TELLING: &[&str] = &[
 /// Returns the line of a text that tells most of why a program has ended, as far as it is shown: the last one that tells of a failure, or
 /// else the last one.
 pub fn last_line(text: &str) -> Option<String> {
+    telling_line(text).map(shortened)
+}
+
+fn telling_line(text: &str) -> Option<&str> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).rev();
     let has = |line: &str, words: &[&str]| {
         let line = line.to_lowercase();
@@ -490,22 +509,26 @@ pub fn last_line(text: &str) -> Option<String> {
         |line: &&str| has(line, CLOSING) || line.to_lowercase().ends_with("failed to start") || is_of_a_dump(line);
     let decisive = || lines().find(|line| Cause::among(DECISIVE, line).is_some());
     let telling = || lines().filter(|line| !closes(line)).take(MOST_LINES).find(|line| has(line, TELLING));
-    let line = decisive().or_else(telling).or_else(|| lines().find(|line| !closes(line))).or_else(|| lines().next())?;
+    decisive().or_else(telling).or_else(|| lines().find(|line| !closes(line))).or_else(|| lines().next())
+}
+
+/// Cuts a long line in its middle: what is said last matters most.
+fn shortened(line: &str) -> String {
     let length = line.chars().count();
     if length <= LONGEST_MESSAGE {
-        return Some(line.to_owned());
+        return line.to_owned();
     }
-    // What is said last matters most.
     let begin: String = line.chars().take(LONGEST_MESSAGE / 2).collect();
     let end: String = line.chars().skip(length - LONGEST_MESSAGE / 2).collect();
-    Some(format!("{}…{}", begin.trim_end(), end.trim_start()))
+    format!("{}…{}", begin.trim_end(), end.trim_start())
 }
 
 /// Returns whether a line is one of the registers, frames and addresses that runtimes print when a program has crashed.
 fn is_of_a_dump(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let second = words.nth(1).unwrap_or_default();
-    line.starts_with("at ") || second.starts_with("0x") && words.next().is_none() || line.contains(" +0x")
+    let is_frame = line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    is_frame || line.starts_with("at ") || second.starts_with("0x") && words.next().is_none() || line.contains(" +0x")
 }
 
 /// Writes how a container terminated: `exit code 137 (killed)`.

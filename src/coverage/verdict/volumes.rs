@@ -165,10 +165,11 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
         let finding = node_plugin::not_registered(subject, node, pod, driver, message);
         return Some(finding.with_origin(Origin::ControlPlane));
     }
-    if let Some(advice) = kubelet_root(subject, node, pod, said).or_else(|| {
-        let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array();
-        host_path(said, volumes.map_or(&[], Vec::as_slice))
-    }) {
+    let volumes = || template_of(subject, pod).value()["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(advice) = other_type(said, volumes()) {
+        return Some(finding(advice).with_origin(Origin::Template(part())).with_command(describe_pod(pod)));
+    }
+    if let Some(advice) = kubelet_root(subject, node, pod, said).or_else(|| host_path(said)) {
         return Some(finding(advice).with_origin(Origin::Template(part())).with_command(edit(subject.daemon_set)));
     }
     // A template for Windows means a path of Windows.
@@ -221,23 +222,32 @@ fn kubelet_root(subject: &Subject, node: Option<&Node>, pod: &Pod, said: &str) -
     })
 }
 
+/// Returns what to do about a path on the host that the kubelet would create if nothing were there (type `FileOrCreate` or
+/// `DirectoryOrCreate`).
+fn other_type(said: &str, volumes: &[Value]) -> Option<String> {
+    let (_, check) = said.split_once("hostPath type check failed")?;
+    let (path, kind) = check.trim_start_matches([':', ',', ' ']).split_once(" is not a ")?;
+    let kind = kind.split([',', ' ']).next().unwrap_or(kind);
+    let creates = |volume: &Value| {
+        let source = &volume["hostPath"];
+        source["path"] == path && source["type"].as_str().is_some_and(|kind| kind.ends_with("OrCreate"))
+    };
+    volumes.iter().any(creates).then(|| {
+        format!(
+            "remove what is at {path} on these nodes if nothing uses it: it is no {kind}, and the kubelet creates one where nothing is; \
+             often a pod that mounts the same path without a type was there first"
+        )
+    })
+}
+
 /// Returns what to do about a path on the host that is not of the type that the template demands (`typeMatchedOrError`,
 /// pkg/volume/hostpath/host_path.go, release 1.37.2; before, it did not tell what the path is).
-fn host_path(said: &str, volumes: &[Value]) -> Option<String> {
+fn host_path(said: &str) -> Option<String> {
     let (_, check) = said.split_once("hostPath type check failed")?;
     let (path, kind) = check.trim_start_matches([':', ',', ' ']).split_once(" is not a ")?;
     let (kind, is) = kind.split_once(", it's a ").map_or((kind, None), |(kind, is)| (kind, Some(is)));
     let kind = kind.split(',').next().unwrap_or(kind).trim();
-    let creates = |volume: &&Value| {
-        let source = &volume["hostPath"];
-        source["path"] == path && source["type"].as_str().is_some_and(|kind| kind.ends_with("OrCreate"))
-    };
     Some(match is.map(str::trim).filter(|is| !is.is_empty()) {
-        // The kubelet would create it if there were nothing.
-        _ if volumes.iter().any(|volume| creates(&volume)) => format!(
-            "remove what is at {path} on these nodes if nothing uses it: it is no {kind}, and the kubelet creates one where nothing is; \
-             often a pod that mounts the same path without a type was there first"
-        ),
         Some(is) => format!(
             "{path} is a {is} on these nodes: replace it by a {kind} there, or correct the type of the hostPath volume in the template"
         ),

@@ -179,6 +179,39 @@ fn no_revision_is_blamed_or_rolled_back_because_of_a_node_on_which_everything_fa
     assert_eq!(of(None), (SuspectKind::Revision, vec![undo.to_owned()]));
 }
 
+/// client-go drops events of one object after 25 of them.
+#[test]
+fn a_refusal_from_before_the_last_change_counts_while_a_pod_is_still_missing() {
+    let verdict = |changed: &str, has_pod: bool| {
+        let refusal = "Error creating: pods \"agent-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0";
+        let world =
+            two_revisions().node("a", json!({})).event("DaemonSet", "agent", "FailedCreate", refusal, "11:40:00");
+        let world = if has_pod { world.pod("agent-a", "a", json!({})) } else { world };
+        status(began(world, changed), &[]).verdict
+    };
+    assert_eq!(verdict("11:45:00", false), Verdict::Blocked);
+    // It may be about to be created.
+    assert_eq!(verdict("11:59:50", false), Verdict::Progressing);
+    assert_eq!(verdict("11:45:00", true), Verdict::Complete);
+}
+
+/// Pods that have run for long say nothing about what is new in the cluster.
+#[test]
+fn pods_that_have_run_since_before_prove_nothing_about_those_that_start() {
+    let since_before = |started: &str| {
+        let running = json!({"metadata": {"creationTimestamp": started}, "status": {"containerStatuses": [
+            {"name": "agent", "ready": true, "started": true, "state": {"running": {"startedAt": started}}}]}});
+        let world = ["b", "c"].into_iter().fold(crashing(two_revisions(), "a"), |world, node| {
+            world.node(node, json!({})).pod(&format!("agent-{node}"), node, running.clone())
+        });
+        let suspect = status(world, &[]).suspect.unwrap();
+        assert_eq!(suspect.what, SuspectKind::Nodes);
+        suspect.works_since_before
+    };
+    assert!(since_before("2026-02-01T00:00:00Z"));
+    assert!(!since_before(&at("11:20:00")) && !since_before(&at("11:55:00")));
+}
+
 /// Without a readiness probe, each restart makes a pod ready for a moment.
 #[test]
 fn pods_that_crash_again_and_again_have_failed_since_the_first_crash() {

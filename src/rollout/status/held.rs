@@ -87,6 +87,27 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_of_all_nodes_that_did_not_pass_its_gates_is_not_over() {
+        for (partition, gates, is_unverified) in [
+            ("0", r#"{"verifies":true}"#, true),
+            ("0", r#"{"verifies":false}"#, false),
+            ("2", r#"{"verifies":true}"#, false),
+        ] {
+            let annotations = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
+                "kubectl-ds/held-since": "2026-03-01T11:30:00Z", "kubectl-ds/partition": partition, "kubectl-ds/gates": gates});
+            let patch =
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let world = world().daemon_set(patch).node("n", json!({})).pod("agent-n", "n", json!({}));
+            let status = rollout_status(&world.finish(), None).daemon_sets.remove(0);
+            let commands: Vec<String> =
+                status.way_out.iter().filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect();
+            assert_eq!(status.hold.unwrap().unverified, is_unverified, "{partition} {gates}");
+            assert_eq!(commands[0].contains("--verify"), is_unverified, "{commands:?}");
+            assert_eq!(commands.last().unwrap(), "kubectl ds resume -n default agent");
+        }
+    }
+
+    #[test]
     fn a_hold_is_shown_with_how_to_leave_it() {
         let commands = |status: &RolloutStatus| -> Vec<String> {
             status.way_out.iter().filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect()

@@ -263,7 +263,9 @@ pub(super) fn check_watch(target: &Target, output: Option<&Output>) -> Result<()
 /// Why the snapshot may be out of date.
 pub(super) fn notices(watch: &Watch<'_>) -> Vec<String> {
     let failure = watch.failure().map(|error| sanitize(&format!("{error}; what follows may be out of date")));
-    let unwatched = watch.unwatched().into_iter();
-    let unwatched = unwatched.map(|permission| format!("{permission} is forbidden: listing every 5s"));
+    let unwatched = watch.unwatched().into_iter().map(|(permission, error)| match error.is_forbidden() {
+        true => format!("{permission} is forbidden: listing every 5s"),
+        false => sanitize(&format!("{permission} fails: listing every 5s; {error}")),
+    });
     failure.into_iter().chain(unwatched).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.37.
 //! Unlike there, a watch that broke is resumed from its version after any failure that has nothing to do with the version,
-//! and what may be listed but not watched is listed at intervals. And a cluster that was restored from a backup is noticed:
+//! and what can be listed but not watched is listed at intervals, be it forbidden or that a proxy breaks each watch. And a cluster that was restored from a backup is noticed:
 //! its versions begin again at an older one, and until they have caught up, a watch from the old version shows nothing.
 
 use std::time::Duration;
@@ -15,17 +15,35 @@ use super::reader::is_forbidden;
 use super::request::Transport;
 use super::watch_event::{Event, Events};
 use crate::cluster::error::ClusterError;
-use crate::connection::error::ConnectionError;
+use crate::connection::error::{ConnectionError, FailureKind};
 use crate::model::metadata::ObjectMeta;
+use crate::model::snapshot::Kind;
 
 /// How long in seconds the server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
 
+/// How long in seconds the server keeps a watch open that is tried while its objects are listed. A bookmark comes two seconds
+/// before the end.
+const TRIAL_SECONDS: u32 = 5;
+
+/// How long after its end a watch may still be open.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a watch may be silent: the API server sends a bookmark once a minute, except to watches of events, which it does
+/// not cache.
+const MAX_SILENCE: Duration = Duration::from_secs(90);
+
 /// A watch that ends sooner without an event counts as a failure.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
-/// How often to list what may not be watched.
+/// How often to list what cannot be watched.
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
+
+/// At most this share of the time is spent on such lists: one in so many parts.
+const LOAD: u32 = 4;
+
+/// For how long to list before a watch is tried again. It doubles each time.
+const FIRST_LISTING: Duration = Duration::from_secs(30);
 
 /// The pause after the first failure. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
@@ -49,8 +67,8 @@ pub(super) enum ListChange<T> {
     Applied(Box<T>),
     /// An object was deleted, or is no longer kept.
     Deleted { namespace: String, name: String },
-    /// Watching is forbidden or not supported: the objects are listed every few seconds instead.
-    Unwatched,
+    /// Watching is forbidden or not supported, or keeps failing: the objects are listed every few seconds instead.
+    Unwatched(ClusterError),
     /// Listing is forbidden.
     Forbidden,
     /// A request failed, and is repeated.
@@ -70,7 +88,8 @@ pub(super) fn follow<'a, T: Item + 'a>(
         list,
         keep,
         state: State::Unlisted,
-        is_unwatched: false,
+        listed_until: None,
+        listing: FIRST_LISTING,
         has_failed: false,
         pause: FIRST_PAUSE,
         newest: 0,
@@ -84,7 +103,10 @@ struct Follower<'a, K> {
     list: List,
     keep: K,
     state: State<'a>,
-    is_unwatched: bool,
+    /// When to try again to watch what is listed instead; `None` while it is watched.
+    listed_until: Option<Instant>,
+    /// For how long to list the next time.
+    listing: Duration,
     /// Whether a failure of the watch was reported.
     has_failed: bool,
     /// How long to wait after the next failure.
@@ -140,6 +162,7 @@ impl<'a, K> Follower<'a, K> {
     where
         K: Fn(T) -> Option<T>,
     {
+        let began = Instant::now();
         let listed = async || list::open::<T>(self.transport, self.list.clone()).await?.collect(&self.keep).await;
         let mut answer = listed().await;
         for retry in 1..=STALE_LISTS {
@@ -158,11 +181,12 @@ impl<'a, K> Follower<'a, K> {
             }
             Ok(Listed { items, resource_version }) => {
                 (self.newest, self.stale_since) = (resource_version.parse().unwrap_or(0), None);
-                self.state = if self.is_unwatched {
-                    self.pause = FIRST_PAUSE;
-                    State::Pausing(None, LIST_INTERVAL)
-                } else {
-                    State::At(resource_version)
+                self.state = match self.listed_until {
+                    Some(until) if Instant::now() < until => {
+                        self.pause = FIRST_PAUSE;
+                        State::Pausing(None, LIST_INTERVAL.max(began.elapsed() * LOAD))
+                    }
+                    _ => State::At(resource_version),
                 };
                 ListChange::Listed(items)
             }
@@ -182,7 +206,7 @@ impl<'a, K> Follower<'a, K> {
         match list::version::<T>(self.transport, &self.list).await {
             Ok(now) if self.is_stale(&now) => None,
             // What may be watched, but no longer listed, is watched.
-            Err(error) if !is_forbidden(&error) => self.fail(version, error),
+            Err(error) if !is_forbidden(&error) => self.retry(version, error),
             _ => {
                 self.state = State::At(version);
                 None
@@ -192,16 +216,26 @@ impl<'a, K> Follower<'a, K> {
 
     async fn open<T: Item>(&mut self, version: String) -> Option<ListChange<T>> {
         let request = format!("watch {}", self.list.kind.resource());
+        let seconds = if self.listed_until.is_some() { TRIAL_SECONDS } else { WATCH_SECONDS };
+        let longest = Duration::from_secs(seconds.into()) + GRACE;
+        let max_silence = if self.list.kind == Kind::Events { longest } else { longest.min(MAX_SILENCE) };
+        let began = Instant::now();
         let opened = async {
-            let path = self.list.watch(&version, WATCH_SECONDS)?;
-            Events::new(self.transport.watch(&request, &path, T::ACCEPT, WATCH_SECONDS).await?)
+            let path = self.list.watch(&version, seconds)?;
+            Events::new(self.transport.watch(&request, &path, T::ACCEPT, max_silence).await?)
         };
         match opened.await {
             Ok(events) => {
                 self.state = State::Watching { version, events: Box::new(events), opened: Instant::now() };
                 std::mem::take(&mut self.has_failed).then_some(ListChange::Resumed)
             }
-            Err(error) => self.fail(version, error),
+            Err(error) => {
+                // The request was repeated for that long.
+                if began.elapsed() > LIST_INTERVAL {
+                    self.pause = MAX_PAUSE;
+                }
+                self.fail(version, error)
+            }
         }
     }
 
@@ -220,18 +254,16 @@ impl<'a, K> Follower<'a, K> {
             Ok(Some(Event::Deleted(object))) => (object, true),
             Ok(Some(Event::Bookmark(newer))) => {
                 self.note_version(&newer);
-                self.pause = FIRST_PAUSE;
                 let version = if newer.is_empty() { version } else { newer };
                 self.state = State::Watching { version, events, opened };
-                return None;
+                return self.works();
             }
             Ok(None) if opened.elapsed() >= SHORTEST_WATCH => {
-                self.pause = FIRST_PAUSE;
                 self.state = State::Ended(version);
-                return None;
+                return self.works();
             }
             // A proxy that ends each watch at once hides what happens.
-            Ok(None) if self.pause > FIRST_PAUSE => {
+            Ok(None) if self.pause > FIRST_PAUSE || self.listed_until.is_some() => {
                 let problem = "the watch ended as soon as it began".to_owned();
                 return self.fail(version, ConnectionError::lost(problem).into());
             }
@@ -251,18 +283,35 @@ impl<'a, K> Follower<'a, K> {
         Some(kept.map_or(ListChange::Deleted { namespace, name }, |object| ListChange::Applied(Box::new(object))))
     }
 
-    /// Decides how to continue after a watch that could not be opened or that broke.
+    /// Notes that the watch works: one that only opens may be a proxy's, which sends nothing.
+    fn works<T>(&mut self) -> Option<ListChange<T>> {
+        self.pause = FIRST_PAUSE;
+        self.listed_until.take().map(|_| ListChange::Resumed)
+    }
+
+    /// Decides how to continue after a watch that could not be opened or that broke: what is not over after a few attempts, and
+    /// what no attempt would change, is listed instead.
     fn fail<T>(&mut self, version: String, error: ClusterError) -> Option<ListChange<T>> {
+        let is_refused = matches!(&error, ClusterError::Api { code: 403 | 405, .. });
+        let is_silent = matches!(&error, ClusterError::Connection(error) if error.failure == FailureKind::TimedOut);
+        if !is_refused && !is_silent && self.listed_until.is_none() && self.pause <= LIST_INTERVAL {
+            return self.retry(version, error);
+        }
+        let is_first = self.listed_until.replace(Instant::now() + self.listing).is_none();
+        self.listing *= 2;
+        self.has_failed = false;
+        let is_out_of_date = is_first && !is_refused;
+        self.state = State::Pausing(None, if is_out_of_date { Duration::ZERO } else { LIST_INTERVAL });
+        is_first.then_some(ListChange::Unwatched(error))
+    }
+
+    /// Repeats a request that failed, later, and from the version if that has nothing to do with the failure.
+    fn retry<T>(&mut self, version: String, error: ClusterError) -> Option<ListChange<T>> {
         let version = match &error {
             // The server has forgotten the version; a list shows what was missed.
             ClusterError::Api { code: 410, .. } => {
                 self.back_off(None);
                 return None;
-            }
-            ClusterError::Api { code: 403 | 405, .. } => {
-                self.is_unwatched = true;
-                self.state = State::Pausing(None, LIST_INTERVAL);
-                return Some(ListChange::Unwatched);
             }
             // The same version would lead to the same answer.
             ClusterError::Answer { .. } | ClusterError::Api { code: 400 | 404 | 422, .. } => None,

@@ -1,5 +1,7 @@
 //! Reads the logs of containers, which the API server hands on from the kubelets.
 
+use std::time::Duration;
+
 use super::Live;
 use super::list::{escape, object};
 use super::request::Response;
@@ -12,8 +14,8 @@ const REQUEST: &str = "get pods/log";
 /// What kubectl accepts of a log: the errors are JSON.
 const ACCEPT: &str = "application/json, */*";
 
-/// How long a log that is followed may be silent, in seconds: a year.
-const SILENCE: u32 = 365 * 24 * 60 * 60;
+/// How long a log that is followed may be silent: a year.
+const SILENCE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The most bytes of a line that is followed; a longer one is shown in pieces.
 const MAX_LINE: usize = 1 << 16;

@@ -16,9 +16,6 @@ use crate::connection::error::ConnectionError;
 use crate::connection::{Connection, Retries, SILENCE, TooLongToWait, repeated_until};
 use crate::model::snapshot::Kind;
 
-/// How long after its end a watch may still be open.
-const GRACE: Duration = Duration::from_secs(5);
-
 /// How much of an error's body is read, in bytes.
 const LONGEST_REFUSAL: usize = 1 << 16;
 
@@ -71,7 +68,7 @@ impl Transport {
         self.success(request, answer, deadline, too_long).await
     }
 
-    /// Requests a watch, which the server ends after `seconds`. Until then it may be silent.
+    /// Requests a watch, which may be silent for that long.
     ///
     /// # Errors
     ///
@@ -81,10 +78,9 @@ impl Transport {
         request: &str,
         path: &str,
         accept: &'static str,
-        seconds: u32,
+        max_silence: Duration,
     ) -> Result<Response<'_>, ClusterError> {
         let response = self.get(request, path, accept).await?;
-        let max_silence = Duration::from_secs(u64::from(seconds)) + GRACE;
         Ok(Response { deadline: None, max_silence, ..response })
     }
 

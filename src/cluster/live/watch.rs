@@ -83,7 +83,8 @@ struct Followed<'a> {
     namespace: Option<String>,
     /// Whether the list was read once, or is known to be forbidden.
     is_listed: bool,
-    is_unwatched: bool,
+    /// Why it is listed at intervals instead of watched.
+    unwatched: Option<ClusterError>,
     failure: Option<ClusterError>,
 }
 
@@ -201,15 +202,27 @@ impl<'a> Watch<'a> {
 
     /// Returns why the snapshot may be out of date: a request failed, and is being repeated.
     pub fn failure(&self) -> Option<&ClusterError> {
-        let of_nodes = self.nodes.failure.as_ref().map(|(error, _)| error);
-        self.followed.values().find_map(|followed| followed.failure.as_ref()).or(of_nodes)
+        self.failures().next().map(|(_, failure)| failure)
     }
 
-    /// Returns the permissions that are missing to watch, such as `watch pods`. What may only be listed is listed every
-    /// five seconds.
-    pub fn unwatched(&self) -> BTreeSet<String> {
-        let unwatched = self.followed.iter().filter(|(_, followed)| followed.is_unwatched);
-        unwatched.map(|(subject, _)| permission("watch", subject.kind())).collect()
+    /// Returns whether what decides verdicts is up to date: events and leases only explain them.
+    pub fn is_current(&self) -> bool {
+        self.failures().all(|(kind, _)| matches!(kind, Kind::Events | Kind::Leases))
+    }
+
+    fn failures(&self) -> impl Iterator<Item = (Kind, &ClusterError)> {
+        let of_nodes = self.nodes.failure.as_ref().map(|(error, _)| (Kind::Nodes, error));
+        let failures = self.followed.iter();
+        failures.filter_map(|(subject, followed)| Some((subject.kind(), followed.failure.as_ref()?))).chain(of_nodes)
+    }
+
+    /// Returns what cannot be watched, such as `watch pods`, and why. It is listed every five seconds instead, or less often if
+    /// that takes long.
+    pub fn unwatched(&self) -> BTreeMap<String, &ClusterError> {
+        let unwatched = self.followed.iter().filter_map(|(subject, followed)| {
+            Some((permission("watch", subject.kind()), followed.unwatched.as_ref()?))
+        });
+        unwatched.collect()
     }
 
     /// Follows DaemonSets, Advanced ones as the list says, and what there is only one of.
@@ -324,7 +337,7 @@ impl<'a> Watch<'a> {
         let changes = follow(&self.live.transport, list, keep);
         let updates = changes.map(move |change| Box::new(move |all: &mut Snapshot| apply(change, all)) as Update<'a>);
         let updates = Box::pin(updates);
-        let followed = Followed { updates, namespace, is_listed: false, is_unwatched: false, failure: None };
+        let followed = Followed { updates, namespace, is_listed: false, unwatched: None, failure: None };
         self.followed.insert(subject, followed);
     }
 
@@ -366,8 +379,12 @@ impl<'a> Watch<'a> {
                 let cause = GapCause::Forbidden(permission("list", kind));
                 self.has_changed |= add_gap(snapshot, Gap { kind, namespace: followed.namespace.clone(), cause });
             }
-            Outcome::Unwatched => self.has_changed |= !std::mem::replace(&mut followed.is_unwatched, true),
-            Outcome::Resumed => {}
+            Outcome::Unwatched(error) => {
+                self.has_changed |= followed.unwatched.replace(error).is_none();
+                // The next list ends it.
+                followed.failure.clone_from(&failure);
+            }
+            Outcome::Resumed => self.has_changed |= followed.unwatched.take().is_some(),
             Outcome::Failed(error) => {
                 let is_unknown = !followed.is_listed || snapshot.gaps.iter().any(|gap| gap.kind == kind);
                 match unreadable_lease(&error).filter(|_| kind == Kind::Leases && is_unknown) {
@@ -452,7 +469,7 @@ fn apply_written(change: ListChange<WrittenNode>, all: &mut Snapshot) -> Outcome
             all.node_writes.clear();
             (ListChange::Forbidden, false)
         }
-        ListChange::Unwatched => (ListChange::Unwatched, false),
+        ListChange::Unwatched(error) => (ListChange::Unwatched(error), false),
         ListChange::Failed(error) => (ListChange::Failed(error), false),
         ListChange::Resumed => (ListChange::Resumed, false),
     };
@@ -485,7 +502,7 @@ enum Outcome {
     Listed { has_changed: bool },
     Applied { has_changed: bool },
     Forbidden,
-    Unwatched,
+    Unwatched(ClusterError),
     Failed(ClusterError),
     Resumed,
 }
@@ -522,7 +539,7 @@ fn apply<T: Item>(change: ListChange<T>, objects: &mut Vec<T>, belongs: impl Fn(
             objects.retain(|object| !belongs(object));
             Outcome::Forbidden
         }
-        ListChange::Unwatched => Outcome::Unwatched,
+        ListChange::Unwatched(error) => Outcome::Unwatched(error),
         ListChange::Failed(error) => Outcome::Failed(error),
         ListChange::Resumed => Outcome::Resumed,
     }

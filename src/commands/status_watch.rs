@@ -46,6 +46,9 @@ const CONTRADICTION: Duration = Duration::from_secs(10);
 /// How long that may take.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
+/// How long that may take after a timeout.
+const LAST_READ: Duration = Duration::from_secs(10);
+
 /// How long a rollout may be blocked by default: with --fail-fast, and with --accept alone, which says what it may lack.
 const BLOCKED_FOR: Duration = Duration::from_secs(60);
 const BLOCKED_FOR_WITH_ACCEPT: Duration = Duration::from_secs(30);
@@ -181,6 +184,8 @@ enum End {
     Done,
     Blocked,
     TimedOut,
+    /// Out of time, and what is complete could not be read again.
+    Unconfirmed,
     Interrupted,
 }
 
@@ -195,7 +200,7 @@ pub(super) async fn run(
     let FollowedRollouts { query, is_named, to_revision, output, view, mut display, map, accept, templates } = followed;
     // 0 is no limit, as in kubectl.
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let names = query.names.clone();
     let flavor = if query.flavors == Flavors::Advanced { Flavor::Advanced } else { Flavor::Apps };
     let watch = in_time(deadline, session.watch(query.clone()));
@@ -214,13 +219,14 @@ pub(super) async fn run(
     let mut is_confirmed = false;
     // Whether nothing has been waited for since everything was read, and why it could not be read again, and when to try once more.
     let (mut is_fresh, mut unconfirmed) = (true, None);
+    let mut is_last = false;
     let mut foreign_pods = ForeignPods::default();
     let mut tried = None;
     let (mut report, end) = loop {
         let looked = Instant::now();
         in_time(deadline, watch.snapshot()).await?;
-        // What is out of date neither completes nor blocks a rollout.
-        let is_current = watch.failure().is_none();
+        // What is out of date neither completes nor blocks a rollout. Watches that fail do not make old what was just read.
+        let is_current = is_fresh || watch.is_current();
         rejection.check(&watch)?;
         display.print_warnings(session, io)?;
         let snapshot = in_time(deadline, watch.snapshot()).await?;
@@ -258,7 +264,8 @@ pub(super) async fn run(
         events.update(&report);
         // If nothing has come of what the controller could do, nothing will.
         let ends = |rollout| is_done(rollout, standstills.nothing_changes(rollout, looked.into_std()));
-        let seems_over = is_current && report.daemon_sets.iter().all(ends);
+        let is_complete = report.daemon_sets.iter().all(ends);
+        let seems_over = is_current && is_complete;
         // A watch that has fallen silent must not make a rollout complete.
         if !seems_over {
             unconfirmed = None;
@@ -290,7 +297,7 @@ pub(super) async fn run(
         }
         match display {
             // Whoever reads the stream believes it.
-            _ if seems_over && !is_over => {}
+            _ if is_complete && !is_over => {}
             Display::Lines => {
                 write!(out, "{}", view.text(|page| lines.update(&report, page)))?;
                 out.flush()?;
@@ -352,6 +359,9 @@ pub(super) async fn run(
         if is_confirmed {
             break (report, End::Blocked);
         }
+        if is_last {
+            break (report, End::TimedOut);
+        }
         if is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
             match read_again(session, &query, deadline, io.interrupt.requested()).await {
                 Ok(read) => {
@@ -367,7 +377,7 @@ pub(super) async fn run(
             }
         }
         is_fresh = false;
-        let timed_out = async {
+        let timed_out = async move {
             match deadline {
                 Some(deadline) => sleep_until(deadline).await,
                 None => std::future::pending().await,
@@ -376,7 +386,19 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             () = io.interrupt.requested() => break (report, End::Interrupted),
-            () = timed_out => break (report, End::TimedOut),
+            () = timed_out => {
+                // A watch may have fallen silent.
+                deadline = Some(Instant::now() + LAST_READ);
+                match read_again(session, &query, deadline, io.interrupt.requested()).await {
+                    Ok(read) => {
+                        (watch, foreign_pods) = read;
+                        (tried, is_fresh, unconfirmed, is_last) = (None, true, None, true);
+                    }
+                    Err(_) if io.interrupt.is_requested() => break (report, End::Interrupted),
+                    Err(_) if is_complete => break (report, End::Unconfirmed),
+                    Err(_) => break (report, End::TimedOut),
+                }
+            }
             () = display.next_look(&mut watch, looked) => {}
         }
     };
@@ -410,8 +432,9 @@ pub(super) async fn run(
         End::Done if report.daemon_sets.iter().any(has_lost_nodes) => Ok(Exit::No),
         End::Done => Ok(Exit::Success),
         End::Blocked => Ok(Exit::No),
-        End::TimedOut if unconfirmed.is_some() => {
-            Err(timed_out("that every rollout is done could not be confirmed").hint(afterwards(&report)).into())
+        End::Unconfirmed => {
+            let error = timed_out("that every rollout is done could not be confirmed");
+            Err(CommandError { exit: Exit::Partial, ..error }.hint(afterwards(&report)).into())
         }
         End::TimedOut => Err(timed_out("not every rollout is done").hint(afterwards(&report)).into()),
         End::Interrupted => Err(interrupted().hint(afterwards(&report)).into()),

@@ -4,6 +4,7 @@ mod admission;
 #[cfg(unix)]
 mod agent_pods;
 pub(crate) mod asking;
+mod broken_watches;
 mod clusters;
 mod config_objects;
 mod connecting;

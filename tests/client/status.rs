@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::server::{Asked, Reply, Server};
 use super::watching::Watches;
 use super::{JSON, cluster, daemon_set, json_list, node, pod, protobuf_list, refusal};
-use crate::screens::kubectl_ds;
+use crate::screens::{Ended, kubectl_ds};
+use crate::support::in_process::{FastClock, run_fast};
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/team/pods";
 pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/team/daemonsets";
@@ -98,7 +99,7 @@ fn a_rollout_that_cannot_be_read_again_is_not_called_complete() {
     fails.store(true, Ordering::Relaxed);
     following.send(PODS, "MODIFIED", &ready_pod());
     let (code, lines, err) = running.end();
-    assert_eq!(code, Some(4), "{lines:#?} {err}");
+    assert_eq!(code, Some(5), "{lines:#?} {err}");
     assert!(err.contains("warning: not confirmed to be done: ") && err.contains("could not be confirmed"), "{err}");
 }
 
@@ -154,11 +155,30 @@ impl Following {
         Following { watches, sent, server, arguments }
     }
 
+    /// Returns the arguments with some flags.
+    fn line(&self, flags: &[&str]) -> Vec<String> {
+        let server = format!("http://{}", self.server.address);
+        let flags = ["--watch", "--server", &server].into_iter().chain(flags.iter().copied()).map(str::to_owned);
+        self.arguments.iter().cloned().chain(flags).collect()
+    }
+
     /// Returns the command with some flags.
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
-        let server = format!("http://{}", self.server.address);
-        let arguments = self.arguments.iter().map(String::as_str).chain(["--watch", "--server", &server]);
-        kubectl_ds(&arguments.chain(flags.iter().copied()).collect::<Vec<_>>())
+        kubectl_ds(&self.line(flags).iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Runs the command on a fast clock; returns how long it took by that clock, too.
+    pub(super) fn run_fast(&self, flags: &[&str]) -> (Ended, Duration) {
+        run_fast(&self.line(flags), &FastClock::default())
+    }
+
+    /// Returns the queries of the watches of a path.
+    pub(super) fn watched(&self, path: &str) -> Vec<String> {
+        let asked = self.server.asked().into_iter();
+        asked
+            .map(|asked| asked.target)
+            .filter(|target| target.starts_with(path) && target.contains("watch=true"))
+            .collect()
     }
 
     /// Starts the command.
@@ -239,7 +259,7 @@ impl Running {
 }
 
 const DEGRADED: &str = "team/agent is degraded: revision 7 is rolled out to 1 node; 1 unavailable";
-const COMPLETE: &str = "team/agent is complete: revision 7 is available on its only node";
+pub(super) const COMPLETE: &str = "team/agent is complete: revision 7 is available on its only node";
 
 #[test]
 fn a_rollout_is_followed_to_its_end() {

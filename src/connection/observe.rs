@@ -16,6 +16,8 @@ pub(crate) struct Observed {
     clock: fn() -> Timestamp,
     /// By how many seconds the server's clock is ahead of `clock`.
     skew: AtomicI64,
+    /// The date of the last answer that had one, in seconds.
+    date: AtomicI64,
     warnings: Mutex<Warnings>,
 }
 
@@ -42,7 +44,7 @@ impl Warnings {
 
 impl Observed {
     pub(super) fn new(clock: fn() -> Timestamp) -> Self {
-        Observed { clock, skew: AtomicI64::new(0), warnings: Mutex::default() }
+        Observed { clock, skew: AtomicI64::new(0), date: AtomicI64::new(i64::MIN), warnings: Mutex::default() }
     }
 
     /// Returns the time by this machine's clock.
@@ -95,6 +97,10 @@ impl Observed {
         }
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
         let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
+        // What a proxy has cached shows the same date again and again.
+        if self.date.swap(date.as_second(), Ordering::Relaxed) == date.as_second() {
+            return;
+        }
         let (least, most) = (date.duration_since((self.clock)()).as_secs(), date.duration_since(sent).as_secs());
         // The date is in whole seconds, and was written somewhere between request and answer.
         let possible = least - 1..=most + 1;
@@ -121,7 +127,27 @@ fn warning_text(header: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_WARNINGS, Warnings, warning_text};
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use http::HeaderMap;
+    use http::header::DATE;
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::{MAX_WARNINGS, Observed, Warnings, warning_text};
+
+    #[test]
+    fn time_goes_on_although_a_proxy_sends_the_same_date_again_and_again() {
+        static SECOND: AtomicI64 = AtomicI64::new(1_000_000);
+        let observed = Observed::new(|| Timestamp::from_second(SECOND.load(Ordering::Relaxed)).unwrap());
+        let mut headers = HeaderMap::new();
+        for (date, now) in [("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 01 Jan 1970 00:00:00 GMT", 60)] {
+            headers.insert(DATE, date.parse().unwrap());
+            observed.note(observed.local_time(), &headers);
+            let shown = observed.server_time(observed.local_time());
+            assert_eq!(shown.duration_since(Timestamp::UNIX_EPOCH), SignedDuration::from_secs(now));
+            SECOND.fetch_add(60, Ordering::Relaxed);
+        }
+    }
 
     #[test]
     fn a_server_that_warns_of_something_else_each_time_fills_no_memory() {

@@ -184,7 +184,7 @@ impl<'a> Watch<'a> {
     pub async fn snapshot(&mut self) -> &Snapshot {
         self.catch_up().await;
         if self.failure().is_none() {
-            self.snapshot.now = self.live.now();
+            self.snapshot.now = self.live.now().max(self.snapshot.now);
             self.snapshot.clock_difference = self.live.clock_difference();
         }
         &self.snapshot

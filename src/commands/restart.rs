@@ -63,6 +63,10 @@ impl Verb for RestartArgs {
 
     fn stage(&self, before: &Situation<'_>, run: String) -> Result<Option<(StageRequest, Vec<Warning>)>, CommandError> {
         let template = match Hold::of(before.daemon_set) {
+            None if before.nodes().all(|(_, node)| node.pods.is_empty()) => {
+                let message = format!("{} has no pods to restart", name_of(before.daemon_set).title());
+                return Err(CommandError::new(message));
+            }
             None => NewTemplate::Restart(before.now()),
             // It was begun before, and has not finished.
             Some(hold) if hold.is_restart(before.daemon_set) => NewTemplate::Live,

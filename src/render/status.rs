@@ -111,7 +111,7 @@ fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
     };
     let status = Column::text("STATUS", move |(row, _): &Row<'_>| status(row));
     let status = status.merged_into(Column::fitted("STATUS", move |(row, now): &Row<'_>, width| {
-        or_merged(row.verdict == Verdict::Degraded, word(row), |width| problems(&(*row, *now), width), width)
+        or_merged(word(row) == Verdict::Degraded.name(), word(row), |width| problems(&(*row, *now), width), width)
     }));
     let mut columns = vec![
         Column::text("NAME", |(row, _): &Row<'_>| view.show(&row.name)).shrinkable(),

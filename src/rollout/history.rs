@@ -58,7 +58,10 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
         older.iter().find(same).map(Revision::number)
     });
-    let is_left = |left: &&Revision<'_>| revisions.doubt(left) == Some(Doubt::RolledBack);
+    let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
+    // It was there before what it was rolled back from, or its template was.
+    let is_older = |left: &Revision<'_>| created(revision) < created(left) || same_as.is_some();
+    let is_left = |left: &&Revision<'_>| is_older(left) && revisions.doubt(left) == Some(Doubt::RolledBack);
     RevisionRow {
         revision: object.revision,
         name: object.metadata.name.clone(),

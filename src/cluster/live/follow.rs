@@ -45,6 +45,9 @@ const LOAD: u32 = 4;
 /// For how long to list before a watch is tried again. It doubles each time.
 const FIRST_LISTING: Duration = Duration::from_secs(30);
 
+/// How long at most.
+const MAX_LISTING: Duration = Duration::from_secs(600);
+
 /// The pause after the first failure. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
 
@@ -298,7 +301,7 @@ impl<'a, K> Follower<'a, K> {
             return self.retry(version, error);
         }
         let is_first = self.listed_until.replace(Instant::now() + self.listing).is_none();
-        self.listing *= 2;
+        self.listing = (self.listing * 2).min(MAX_LISTING);
         self.has_failed = false;
         let is_out_of_date = is_first && !is_refused;
         self.state = State::Pausing(None, if is_out_of_date { Duration::ZERO } else { LIST_INTERVAL });

@@ -56,6 +56,12 @@ fn the_line_that_tells_why_a_program_has_ended_is_shown() {
             "Could not unload",
         ),
         ("reading /etc/agent.yaml\nlistening on 9100\ndone", "done"),
+        (
+            "starting agent v1.2\nlevel=fatal msg=\"cannot open /etc/agent.yaml: permission denied, exiting\"",
+            "permission denied",
+        ),
+        ("config missing, using default\nSegmentation fault (core dumped)", "Segmentation fault"),
+        ("reading /etc/agent.yaml\nat least one endpoint is required", "at least one endpoint"),
         (&long, "cannot get resource"),
     ] {
         let reason = first(plain().unready_pod("agent-x", "n", crash(message), json!({})));
@@ -140,12 +146,12 @@ fn what_admission_adds_is_blamed_on_no_revision() {
     }
     // What the template asks for is too little to be lowered.
     let requests = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
-    for (of_pod, says) in [("6", true), ("5", false)] {
-        let world = world().node("n", json!({})).template(requests("5")).revision_of_image("of-agent", 3, "agent:2");
+    for (own, of_pod, says) in [("1", "6", true), ("5", "6", false), ("5", "5", false)] {
+        let world = world().node("n", json!({})).template(requests(own)).revision_of_image("of-agent", 3, "agent:2");
         let labels = json!({"labels": {"controller-revision-hash": "of-agent"}});
         let pod = json!({"metadata": labels, "spec": requests(of_pod)});
         let reason = first(world.pending_pod("agent-x", "n", "0/1 nodes are available: 1 Insufficient cpu.", pod));
-        assert_eq!(reason.message.contains("the template requests 5"), says, "{}", reason.message);
+        assert_eq!(reason.message.contains("the template requests 1"), says, "{}", reason.message);
         assert_eq!(reason.fix.advice.contains("VerticalPodAutoscaler"), says, "{}", reason.fix.advice);
     }
 }

@@ -187,14 +187,15 @@ fn of_injected(subject: &Subject, pod: &Pod, container: &str, finding: Finding) 
         let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
         lists.flatten().any(|other| other["name"] == container)
     };
-    if spec.is_none_or(has_it) {
+    if finding.origin == Origin::Node || spec.is_none_or(has_it) {
         return finding;
     }
     let message = finding.message.words(format!("; the template has no container {container}: admission adds it"));
     let advice = "mend what adds the container to pods (a mutating webhook, such as that of a service mesh), or exclude these pods \
                   from it: no revision of the template is without it";
-    let logs = logs(pod, container);
-    Finding::new(finding.code, message, advice).with_origin(Origin::Unknown).with_command(logs)
+    let runs = matches!(finding.code, ReasonCode::CrashLooping | ReasonCode::ReadinessFailing);
+    let command = if runs { logs(pod, container) } else { describe_pod(pod) };
+    Finding::new(finding.code, message, advice).with_origin(Origin::Unknown).with_command(command)
 }
 
 /// A container with its role and its status.
@@ -363,7 +364,6 @@ fn crash_looping(
     // With all containers, the kubelet removes their logs.
     let is_last = status.state.terminated.is_some() || restarts_all;
     let command = if is_last { logs } else { logs.switch("--previous") };
-    // Nothing before its last line need be why it ended.
     let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
     let told = || end.and_then(|end| telling_line(&end.message)).and_then(cause).map(|cause| cause.advice);
     let (advice, command) = match completes {
@@ -440,22 +440,18 @@ const DECISIVE: &[Cause] = &[
     ),
 ];
 
-/// What lines have that only follow what a program has failed of: that it ends, tries again, how to learn more, or its stacks.
-const CLOSING: &[&str] = &[
-    "error: exit status",
-    "exiting",
-    "terminating",
-    "shutting down",
-    "attempting again",
-    "retrying",
-    "backtrace",
-    "stack trace",
-    "goroutine ",
-    "for more information",
-    "perhaps ",
-    "note: ",
-    "goodbye",
-];
+/// What lines have that only follow what a program has failed of: that it tries again, how to learn more, or its stacks.
+const CLOSING: &[&str] =
+    &["error: exit status", "attempting again", "backtrace", "stack trace", "for more information"];
+
+/// How such lines begin.
+const BEGINS: &[&str] = &["note: ", "perhaps ", "goroutine "];
+
+/// What such lines say if they say nothing else.
+const ENDS: &[&str] = &["exiting", "terminating", "shutting down", "retrying", "goodbye", "failed to start"];
+
+/// The most characters of a line that says nothing else.
+const NOTHING_ELSE: usize = 40;
 
 /// How many lines before the end may tell what it is about.
 const MOST_LINES: usize = 12;
@@ -491,6 +487,17 @@ const TELLING: &[&str] = &[
     "must ",
     "timed out",
     "timeout",
+    "segmentation fault",
+    "core dumped",
+    "killed",
+    "aborted",
+    "illegal instruction",
+    "no space left",
+    "read-only file system",
+    "deadline exceeded",
+    "out of memory",
+    "no route to host",
+    "too many open files",
 ];
 
 /// Returns the line of a text that tells most of why a program has ended, as far as it is shown: the last one that tells of a failure, or
@@ -505,8 +512,12 @@ fn telling_line(text: &str) -> Option<&str> {
         let line = line.to_lowercase();
         words.iter().any(|word| line.contains(word))
     };
-    let closes =
-        |line: &&str| has(line, CLOSING) || line.to_lowercase().ends_with("failed to start") || is_of_a_dump(line);
+    let closes = |line: &&str| {
+        has(line, CLOSING)
+            || BEGINS.iter().any(|begin| line.to_lowercase().starts_with(begin))
+            || (has(line, ENDS) && line.chars().count() <= NOTHING_ELSE)
+            || is_of_a_dump(line)
+    };
     let decisive = || lines().find(|line| Cause::among(DECISIVE, line).is_some());
     let telling = || lines().filter(|line| !closes(line)).take(MOST_LINES).find(|line| has(line, TELLING));
     decisive().or_else(telling).or_else(|| lines().find(|line| !closes(line))).or_else(|| lines().next())
@@ -528,7 +539,8 @@ fn is_of_a_dump(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let second = words.nth(1).unwrap_or_default();
     let is_frame = line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
-    is_frame || line.starts_with("at ") || second.starts_with("0x") && words.next().is_none() || line.contains(" +0x")
+    let is_call = line.starts_with("at ") && line.contains(['(', '/']);
+    is_frame || is_call || second.starts_with("0x") && words.next().is_none() || line.contains(" +0x")
 }
 
 /// Writes how a container terminated: `exit code 137 (killed)`.

@@ -333,7 +333,10 @@ pub fn same_elsewhere<'s, 'a>(subject: &'s Subject<'_, 'a>, pod: &'s Pod) -> imp
     let is_own = |other: &&Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
     let peers = subject.index.snapshot.peers.iter().filter(is_own);
     let is_same = |other: &&Pod| {
-        other.is_ready() && other.revision_hash() == pod.revision_hash() && other.spec.containers == pod.spec.containers
+        // Of a pod that is well, no more is kept than arithmetic needs.
+        let images = |pod: &'_ Pod| pod.spec.containers.iter().map(|it| (it.name.clone(), it.image.clone())).collect();
+        let (own, others): (Vec<_>, Vec<_>) = (images(pod), images(other));
+        other.is_ready() && other.revision_hash() == pod.revision_hash() && own == others
     };
     subject.pods().chain(peers).filter(is_same)
 }

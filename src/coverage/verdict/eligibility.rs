@@ -137,7 +137,7 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
         Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), MISTAKE)
     } else {
         let change = format!("change label {key} to {}", quote_empty(wanted));
-        if OPERATOR_STATES.iter().any(|state| actual.starts_with(state)) {
+        if key.starts_with("nvidia.com/") && OPERATOR_STATES.iter().any(|state| actual.starts_with(state)) {
             let advice =
                 "wait for the operator that has set this value while it works on the node, or see what keeps it";
             let told = format!("{key}={wanted}: the node has {key}={actual}");

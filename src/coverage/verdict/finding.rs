@@ -188,7 +188,13 @@ impl Finding {
     /// Says that the DaemonSet is to be changed where it is written from, if it is to be changed.
     pub fn change_at(&mut self, writer: &str, daemon_set: &DaemonSet) {
         let edits = self.command.as_ref() == Some(&edit(daemon_set));
-        if edits || matches!(self.origin, Origin::Placement | Origin::Room(Lack::HostPorts)) {
+        let is_of_template = match self.code {
+            ReasonCode::UntoleratedNoSchedule | ReasonCode::UntoleratedNoExecute | ReasonCode::NotReadyNotTolerated => {
+                true
+            }
+            _ => self.origin == Origin::Room(Lack::HostPorts),
+        };
+        if edits || is_of_template {
             let begun = std::mem::replace(&mut self.advice, Sentence::from(""));
             self.advice = begun.words(format!("; {writer} writes this DaemonSet back: change it there"));
             self.command = self.command.take().filter(|_| !edits);

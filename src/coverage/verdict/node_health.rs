@@ -57,7 +57,10 @@ pub fn node_unreachable(subject: &Subject, node: &Node) -> Option<Finding> {
 
 /// Finds that the kubelet no longer reports what has become of a pod that was available.
 pub fn pod_is_out_of_date(subject: &Subject, node: &Node) -> Option<Finding> {
-    let finding = node_unreachable(subject, node).filter(|_| !node.posts_status())?;
+    if node.posts_status() {
+        return None;
+    }
+    let finding = node_unreachable(subject, node)?;
     let message = finding.message.clone().words("; whether its pod still runs is unknown");
     Some(Finding { message, ..finding })
 }

@@ -104,20 +104,25 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         _ => told(finding),
     });
     let shortages =
-        shortages.zip(&short).map(|(finding, resource)| raised_by_admission(subject, pod, resource, finding));
+        shortages.zip(&short).map(|(finding, resource)| raised_by_admission(subject, &room, pod, resource, finding));
     findings.extend(conflicts.into_iter().map(told).chain(shortages));
     findings
 }
 
-/// Says of a pod that requests more of a resource than its template that admission has raised it.
-fn raised_by_admission(subject: &Subject, pod: &Pod, resource: &str, finding: Finding) -> Finding {
+/// Says of a pod that requests more of a resource than its template, for which there is room, that admission has raised it.
+fn raised_by_admission(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resource: &str, finding: Finding) -> Finding {
     let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
     let of_template = template.map(|template| subject.daemon_set.with_template(template).spec.template.spec);
-    let own = of_template.and_then(|spec| template_requests(&spec).get(resource).copied()).filter(|own| *own > 0);
+    let of_template = of_template.map(|spec| template_requests(&spec));
+    let own = of_template.as_ref().and_then(|own| own.get(resource).copied()).filter(|own| *own > 0);
     let overhead = pod.spec.overhead.get(resource).map_or(0, |quantity| amount(resource, quantity));
     let requested = pod_requests(pod).get(resource).copied().unwrap_or(0).saturating_sub(overhead);
     let is_beside_old = finding.origin == Origin::Room(Lack::BesideOldPod);
     let Some(own) = own.filter(|own| requested > *own && !is_beside_old) else { return finding };
+    // What the template asks for is too much by itself.
+    if room.shortages(&of_template.unwrap_or_default()).iter().any(|(short, _)| short == resource) {
+        return finding;
+    }
     let message = finding.message.words("; the template requests ").amount(resource, own);
     let advice = "limit what raises the request as pods are created (a VerticalPodAutoscaler, or another mutating webhook), or free some on \
                   the node: no change of the template lowers it";

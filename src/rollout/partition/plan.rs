@@ -335,7 +335,8 @@ pub(crate) fn plan(
         let replacement = Replacement {
             after: situation.daemon_set,
             hash: situation.current_hash().unwrap_or_default(),
-            is_same_template: new_template.is_none(),
+            // What a restart writes changes nothing about the new pods.
+            is_same_template: new_template.is_none() || matches!(request.template, NewTemplate::Restart(_)),
             by_controller: is_advanced,
             // The controller replaces those pods once the strategy is restored.
             includes_ineligible: kept(keep, desired) == 0 && !is_on_delete,

@@ -49,6 +49,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, world};
+    use crate::model::hold::StageFlags;
     use crate::report::rollout_status::{RolloutStatus, Verdict};
     use crate::rollout::status::rollout_status;
 
@@ -88,11 +89,9 @@ mod tests {
 
     #[test]
     fn a_stage_of_all_nodes_that_did_not_pass_its_gates_is_not_over() {
-        for (partition, gates, is_unverified) in [
-            ("0", r#"{"verifies":true}"#, true),
-            ("0", r#"{"verifies":false}"#, false),
-            ("2", r#"{"verifies":true}"#, false),
-        ] {
+        for (partition, verifies, is_unverified) in [("0", true, true), ("0", false, false), ("2", true, false)] {
+            let flags = StageFlags { verifies, progress_deadline_seconds: 600, ..StageFlags::default() };
+            let gates = flags.to_annotation();
             let annotations = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
                 "kubectl-ds/held-since": "2026-03-01T11:30:00Z", "kubectl-ds/partition": partition, "kubectl-ds/gates": gates});
             let patch =
@@ -101,7 +100,7 @@ mod tests {
             let status = rollout_status(&world.finish(), None).daemon_sets.remove(0);
             let commands: Vec<String> =
                 status.way_out.iter().filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect();
-            assert_eq!(status.hold.unwrap().unverified, is_unverified, "{partition} {gates}");
+            assert_eq!(status.hold.unwrap().unverified, is_unverified, "{partition} {verifies}");
             assert_eq!(commands[0].contains("--verify"), is_unverified, "{commands:?}");
             assert_eq!(commands.last().unwrap(), "kubectl ds resume -n default agent");
         }

@@ -55,7 +55,7 @@ pub(crate) fn add_crash_log(report: &mut CoverageReport, crash: &SilentCrash, pr
     let SilentCrash { namespace, pod, node, container, .. } = crash;
     let last_line = last_line(log);
     let words = match &last_line {
-        Some(line) => format!("; log of {pod}: {line:?}"),
+        Some(line) => format!("; last log line of {pod}: {line:?}"),
         None => format!("; the log of {pod} is empty"),
     };
     for daemon_set in report.daemon_sets.iter_mut().filter(|daemon_set| daemon_set.namespace == *namespace) {

@@ -33,13 +33,13 @@ fn contexts_of_a_kubeconfig_are_read_together() {
     };
     let both = run(&["status", "agent", "--contexts", "?ast,?est"]);
     assert_eq!((both.code, both.err.as_str()), (Some(0), ""), "{}", both.out);
-    assert!(both.out.starts_with("2 DaemonSets in 2 clusters: 2 complete\n"), "{}", both.out);
+    assert!(both.out.contains(" in 2 clusters: 2 complete\n"), "{}", both.out);
     for context in ["east", "west"] {
         assert!(both.out.lines().any(|line| line.starts_with(context) && line.contains("Complete")), "{}", both.out);
     }
     let all = run(&["list", "--contexts", "*"]);
     assert_eq!(all.code, Some(5), "{}", all.err);
-    assert!(all.out.starts_with("2 DaemonSets on 2 nodes in 2 of 3 clusters: 2 healthy\n"), "{}", all.out);
+    assert!(all.out.contains(" in 2 of 3 clusters: 2 healthy\n"), "{}", all.out);
     assert!(all.err.starts_with("closed: Error from server (Forbidden): daemonsets.apps is forbidden"), "{}", all.err);
     assert!(all.err.contains("kubectl auth can-i --list --context closed\n"), "{}", all.err);
     for command in [&["coverage"][..], &["list"]] {

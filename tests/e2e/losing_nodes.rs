@@ -159,7 +159,7 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict.to_owned()));
     cluster.wait_until("only the one that is rolled out is blocked", || (verdicts() == expected).then_some(()));
     let list = run_on(&cluster, &["list"]).expect(0);
-    list.must_say("1 blocked, 2 with nodes down");
+    list.must_say("1 blocked, 2 with nodes at fault");
     // What explains all three is told once, above each table.
     for table in [&["list", "-A"][..], &["coverage", "-A"], &["status", "-A"]] {
         let told =

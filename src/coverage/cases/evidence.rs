@@ -245,9 +245,9 @@ fn a_path_of_another_type_is_removed_where_the_kubelet_would_create_it() {
     let volume =
         |kind: &str| json!({"volumes": [{"name": "lock", "hostPath": {"path": "/run/xtables.lock", "type": kind}}]});
     for (kind, said, expected) in [
-        ("FileOrCreate", "/run/xtables.lock is not a file", "remove what is at /run/xtables.lock"),
-        ("FileOrCreate", "/run/xtables.lock is not a file, it's a directory", "remove what is at /run/xtables.lock"),
-        ("DirectoryOrCreate", "/run/xtables.lock is not a directory", "remove what is at /run/xtables.lock"),
+        ("FileOrCreate", "/run/xtables.lock is not a file", "if nothing uses /run/xtables.lock"),
+        ("FileOrCreate", "/run/xtables.lock is not a file, it's a directory", "if nothing uses /run/xtables.lock"),
+        ("DirectoryOrCreate", "/run/xtables.lock is not a directory", "if nothing uses /run/xtables.lock"),
         ("File", "/run/xtables.lock is not a file", "create the file"),
         ("Directory", "/run/xtables.lock is not a directory, it's a file", "replace it by a directory"),
     ] {

@@ -185,7 +185,7 @@ impl Finding {
         self
     }
 
-    /// Says that the DaemonSet is to be changed where it is written from, if it is to be changed.
+    /// Adds to advice to edit the DaemonSet that another controller reverts such an edit, and where to change it instead.
     pub fn change_at(&mut self, writer: &str, daemon_set: &DaemonSet) {
         let edits = self.command.as_ref() == Some(&edit(daemon_set));
         let is_of_template = match self.code {

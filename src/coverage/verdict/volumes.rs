@@ -234,8 +234,8 @@ fn other_type(said: &str, volumes: &[Value]) -> Option<String> {
     };
     volumes.iter().any(creates).then(|| {
         format!(
-            "remove what is at {path} on these nodes if nothing uses it: it is no {kind}, and the kubelet creates one where nothing is; \
-             often a pod that mounts the same path without a type was there first"
+            "if nothing uses {path} on these nodes, remove it there: it is not a {kind}, and the kubelet creates one if the path is free; \
+             often another pod mounted the same path first, without a type"
         )
     })
 }

@@ -218,10 +218,7 @@ impl Order<'_> {
         if dry_run {
             match is_text {
                 true if plan.steps.is_empty() => {}
-                true => {
-                    let restarts = matches!(request.template, NewTemplate::Restart(_));
-                    write!(out, "{}", view.text(|page| render::partition::dry_run(&report, restarts, page)))?;
-                }
+                true => write!(out, "{}", view.text(|page| render::partition::dry_run(&report, page)))?,
                 false => output::print_json(&mut report, view, out)?,
             }
             return Ok(Exit::Success);

@@ -11,6 +11,7 @@ use crate::io::Io;
 use crate::render::partition::progress;
 use crate::render::rollout_screen::{self, Moment};
 use crate::render::view::View;
+use crate::report::list::Status;
 use crate::report::node_map::ZONE;
 use crate::report::partition::PartitionReport;
 use crate::report::rollout_status::Verdict;
@@ -105,7 +106,7 @@ impl StageProgress {
             rollout.way_out.clear();
             if rollout.verdict == Verdict::Paused && !stage.daemon_set.is_advanced() {
                 // It is this client that replaces the pods.
-                rollout.verdict = Verdict::Progressing;
+                (rollout.verdict, rollout.status) = (Verdict::Progressing, Status::Progressing);
             }
         }
         let events = report.daemon_sets.first().map(|rollout| self.events.of(rollout)).unwrap_or_default();

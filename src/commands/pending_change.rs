@@ -379,6 +379,10 @@ impl PendingChange<'_> {
 
     /// Waits until the controller has observed the change; returns `None` if it has not in time. If a pause was put back, the
     /// field managers that did it are returned, too.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the DaemonSet is another one by now.
     async fn wait(
         &self,
         object: &Value,
@@ -400,7 +404,13 @@ impl PendingChange<'_> {
         };
         tokio::select! {
             biased;
-            outcome = self.session.poll_until(&query, patience, outcome) => Ok(outcome?),
+            outcome = self.session.poll_until(&query, patience, outcome) => match outcome? {
+                Some((ChangeOutcome { stage: ChangeStage::Applied, .. }, _)) => {
+                    let message = "the DaemonSet was deleted and created again";
+                    Err(CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) }.hint(self.repeat()))
+                }
+                outcome => Ok(outcome),
+            },
             () = io.interrupt.requested() => Err(interrupted()),
         }
     }

@@ -262,8 +262,7 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     }
     let is_unknown = |verdict: Verdict| verdict == Verdict::Unknown;
     let is_no = |rollout: &RolloutStatus| {
-        let is_unverified = rollout.hold.as_ref().is_some_and(|hold| hold.unverified);
-        rollout.verdict != Verdict::Unknown && (!rollout.counts_as_complete() || is_unverified)
+        rollout.verdict != Verdict::Unknown && (!rollout.counts_as_complete() || rollout.is_unverified())
     };
     let requested = |rollout: &RolloutStatus| rollout.requested.map(|requested| requested.current);
     let is_no = |rollout: &RolloutStatus| is_no(rollout) || rollout.is_of_another_template() || has_lost_nodes(rollout);

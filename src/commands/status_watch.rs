@@ -306,6 +306,7 @@ pub(super) async fn run(
                 // Ages change all the time: only what happened counts.
                 let state = |one: &RolloutStatus| {
                     (
+                        one.status,
                         one.verdict,
                         one.blocked_by,
                         one.matches_manifest,
@@ -573,6 +574,7 @@ fn is_done(rollout: &RolloutStatus, nothing_changes: bool) -> bool {
     is_requested
         && rollout.matches_manifest != Some(false)
         && rollout.counts_as_complete()
+        && !rollout.is_unverified()
         && (!goes_on || nothing_changes)
 }
 

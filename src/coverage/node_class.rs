@@ -30,8 +30,13 @@ impl<'a> NodeClasses<'a> {
     /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not
     /// known in advance.
     pub fn of(&self, node: &Node) -> Option<u64> {
-        // The findings tell for how long a node has not been ready, or has been removed, and of the pod that removes a startup taint.
-        let has_its_own = |taint: &Taint| is_by_autoscaler(&taint.key) || is_startup(&taint.key);
+        // The findings tell for how long a node has not been ready, or has been removed, and of the pod that removes a startup taint
+        // or installs the network.
+        let has_its_own = |taint: &Taint| {
+            is_by_autoscaler(&taint.key)
+                || is_startup(&taint.key)
+                || taint.key == "node.kubernetes.io/network-unavailable"
+        };
         if self.by_name
             || node.spec.taints.iter().any(has_its_own)
             || node.condition("Ready").is_some_and(|ready| ready.status != "True")
@@ -69,6 +74,7 @@ mod tests {
             .node("d", json!({"metadata": {"labels": {"disk": "hdd", "disc": "ssd"}}}))
             .node("e", json!({"metadata": {"labels": {"disk": "hdd"}}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}))
             .node("f", json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}))
+            .node("g", json!({"spec": {"taints": [{"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"}]}}))
             .finish();
         let classes = NodeClasses::new(&snapshot.daemon_sets[0]);
         let of = |number: usize| classes.of(&snapshot.nodes[number]);
@@ -77,7 +83,7 @@ mod tests {
         for other in [2, 3, 4] {
             assert_ne!(of(0), of(other));
         }
-        assert_eq!(of(5), None);
+        assert_eq!([of(5), of(6)], [None, None]);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Index<'a> {
     pub devices: Devices,
     /// The numbers of the nodes that are not ready, by their addresses.
     down: OnceCell<HashMap<IpAddr, usize>>,
+    /// The positions of the DaemonSets that install a network plugin.
+    network_plugins: OnceCell<Vec<usize>>,
     /// The positions of the DaemonSets that remove a taint, by its key.
     removers: RefCell<HashMap<String, Vec<usize>>>,
 }
@@ -125,8 +127,23 @@ impl<'a> Index<'a> {
             budgets,
             devices,
             down: OnceCell::new(),
+            network_plugins: OnceCell::new(),
             removers: RefCell::default(),
         }
+    }
+
+    /// Returns the known DaemonSets, with those that others depend on.
+    pub fn all_daemon_sets(&self) -> impl Iterator<Item = &'a DaemonSet> {
+        self.snapshot.daemon_sets.iter().chain(&self.snapshot.node_agents)
+    }
+
+    /// Returns the known DaemonSets that install a network plugin.
+    pub fn network_plugins(&self) -> Vec<&'a DaemonSet> {
+        let positions = self.network_plugins.get_or_init(|| {
+            let all = self.all_daemon_sets().enumerate();
+            all.filter(|(_, daemon_set)| daemon_set.installs_network()).map(|(at, _)| at).collect()
+        });
+        positions.iter().filter_map(|at| self.all_daemon_sets().nth(*at)).collect()
     }
 
     /// Returns the node that is not ready and whose IP address a message names, with that address.
@@ -152,8 +169,7 @@ impl<'a> Index<'a> {
         if !is_startup(key) {
             return Vec::new();
         }
-        let snapshot = self.snapshot;
-        let daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets.iter().chain(&snapshot.node_agents).collect();
+        let daemon_sets: Vec<&DaemonSet> = self.all_daemon_sets().collect();
         let mut known = self.removers.borrow_mut();
         let positions = known.entry(key.to_owned()).or_insert_with(|| {
             (0..daemon_sets.len()).filter(|position| removes(daemon_sets[*position], key)).collect()

@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
+use super::list::styled;
 use super::page::Page;
 use super::removed_nodes;
-use super::status::{headline, styled};
+use super::status::headline;
 use super::style;
 use super::text::{count, some_of};
 use super::view::View;
@@ -17,7 +18,7 @@ pub(crate) fn done(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>)
     if let Some(removed) = &rollout.removed_nodes {
         removed_nodes::write(removed, now, page);
     }
-    let style = if rollout.counts_as_complete() { style::well } else { styled(rollout.verdict) };
+    let style = if rollout.counts_as_complete() { style::well } else { styled(rollout.status) };
     page.paragraph(&headline(rollout, now), style)
 }
 

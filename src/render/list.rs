@@ -17,7 +17,7 @@ use super::text::{count, or_merged, or_unknown, time_since};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::clusters::ClusterReports;
-use crate::report::list::{FleetStatus, ListReport, ListRow};
+use crate::report::list::{ListReport, ListRow, Status};
 
 /// The maximum number of rows on a terminal before others are left out.
 pub(super) const MOST_ROWS: usize = 18;
@@ -59,7 +59,7 @@ fn write(reports: &Reports<'_, ListReport>, shown: ListParts, page: &mut Page<'_
     if reports.are_several() {
         all.sort_by(|(_, (a, _)), (_, (b, _))| (shown.order)(a, b));
     }
-    let is_healthy = |row: &ListRow| row.status == FleetStatus::Healthy && row.lost_pods.is_none();
+    let is_healthy = |row: &ListRow| row.status == Status::Healthy && row.lost_pods.is_none();
     let others = all.iter().filter(|(_, (row, _))| !is_healthy(row)).count();
     let is_cut = view.limit.is_some() && !shown.all && !shown.wide;
     let mut healthy_left = if is_cut { MOST_ROWS.saturating_sub(others) } else { usize::MAX };
@@ -107,26 +107,31 @@ fn summary(reports: &Reports<'_, ListReport>, rows: &[InCluster<'_, Row<'_>>], p
         None | Some(0) => String::new(),
         Some(number) => format!(" ({number} NotReady)"),
     };
-    let mut by_status: BTreeMap<FleetStatus, usize> = BTreeMap::new();
+    let mut by_status: BTreeMap<Status, usize> = BTreeMap::new();
     for (_, (row, _)) in rows {
         *by_status.entry(row.status).or_default() += 1;
     }
-    let healthy = by_status.remove_entry(&FleetStatus::Healthy);
-    let words = healthy.into_iter().chain(by_status).map(|(status, number)| match status {
-        FleetStatus::Blocked => format!("{number} blocked"),
-        FleetStatus::NodesDown => format!("{number} with nodes at fault"),
-        FleetStatus::Paused => format!("{number} paused"),
-        FleetStatus::Degraded => format!("{number} degraded"),
-        FleetStatus::NotObserved => format!("{number} not observed"),
-        FleetStatus::Deleting => format!("{number} being deleted"),
-        FleetStatus::Unknown => format!("{number} unknown"),
-        FleetStatus::NoNodes => format!("{number} with no eligible node"),
-        FleetStatus::Progressing => format!("{number} progressing"),
-        FleetStatus::Healthy => format!("{number} healthy"),
-    });
+    let healthy = by_status.remove_entry(&Status::Healthy);
+    let words = healthy.into_iter().chain(by_status).map(|(status, number)| format!("{number} {}", phrase(status)));
     let words: Vec<String> = words.collect();
     let statuses = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
     format!("{}{nodes}{not_ready}{place}{statuses}", count(rows.len(), "DaemonSet"))
+}
+
+/// Returns a status as the rest of a sentence that begins with how many DaemonSets have it.
+pub(super) fn phrase(status: Status) -> &'static str {
+    match status {
+        Status::Blocked => "blocked",
+        Status::NodesDown => "with nodes at fault",
+        Status::Paused => "paused",
+        Status::Degraded => "degraded",
+        Status::NotObserved => "not observed",
+        Status::Deleting => "being deleted",
+        Status::Unknown => "unknown",
+        Status::NoNodes => "with no eligible node",
+        Status::Progressing => "progressing",
+        Status::Healthy => "healthy",
+    }
 }
 
 fn columns<'a>(shown: ListParts, has_namespaces: bool, view: &'a View) -> Vec<Column<'a, Row<'a>>> {
@@ -160,23 +165,23 @@ fn columns<'a>(shown: ListParts, has_namespaces: bool, view: &'a View) -> Vec<Co
     }
     let status = Column::text("STATUS", |(row, _): &Row<'_>| status(row.status));
     columns.push(status.merged_into(Column::fitted("STATUS", |(row, now): &Row<'_>, width| {
-        let is_said = matches!(row.status, FleetStatus::Degraded | FleetStatus::NodesDown | FleetStatus::NoNodes);
-        or_merged(is_said, &format!("{:?}", row.status), |width| problem(row, Some(*now), width), width)
+        or_merged(row.status, |width| problem(row, Some(*now), width), width)
     })));
     columns.push(Column::fitted("PROBLEM", |(row, now): &Row<'_>, width| problem(row, Some(*now), width)));
     columns
 }
 
 /// Returns a status in its style.
-pub(super) fn status(status: FleetStatus) -> String {
-    let word = format!("{status:?}");
+pub(super) fn status(status: Status) -> String {
+    styled(status)(status.name().to_owned())
+}
+
+/// Returns the style of a status.
+pub(super) fn styled(status: Status) -> fn(String) -> String {
     match status {
-        FleetStatus::Blocked | FleetStatus::Degraded | FleetStatus::NodesDown | FleetStatus::NotObserved => {
-            style::trouble(word)
-        }
-        FleetStatus::Deleting | FleetStatus::Unknown | FleetStatus::NoNodes => style::moving(word),
-        FleetStatus::Progressing | FleetStatus::Paused => style::moving(word),
-        FleetStatus::Healthy => style::well(word),
+        Status::Blocked | Status::Degraded | Status::NodesDown | Status::NotObserved => style::trouble,
+        Status::Deleting | Status::Unknown | Status::NoNodes | Status::Progressing | Status::Paused => style::moving,
+        Status::Healthy => style::well,
     }
 }
 
@@ -196,16 +201,16 @@ pub(super) fn problem(row: &ListRow, now: Option<Timestamp>, width: usize) -> St
 
 fn trouble(row: &ListRow, width: usize) -> String {
     match row.status {
-        FleetStatus::Paused if row.hold.is_some() && row.counts.outdated == Some(0) => String::new(),
+        Status::Paused if row.hold.is_some() && row.counts.outdated == Some(0) => String::new(),
         _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
         _ if row.removed_nodes.is_some() => String::new(),
-        FleetStatus::NoNodes => Some(troubles(&row.not_eligible_reasons, width))
+        Status::NoNodes => Some(troubles(&row.not_eligible_reasons, width))
             .filter(|text| !text.is_empty() && text.len() <= width)
             .unwrap_or_else(|| "no eligible node".to_owned()),
-        FleetStatus::Progressing | FleetStatus::Paused | FleetStatus::Blocked => {
+        Status::Progressing | Status::Paused | Status::Blocked => {
             row.counts.outdated.map(|old| format!("{} to update", count(old, "node"))).unwrap_or_default()
         }
-        FleetStatus::Unknown => "nodes or pods not read".to_owned(),
+        Status::Unknown => "nodes or pods not read".to_owned(),
         _ => String::new(),
     }
 }

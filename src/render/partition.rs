@@ -31,9 +31,10 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
         0 => format!("{name}: nothing to update; {kept} of {} stay on other revisions", count_of(report.desired)),
         update => {
             let nodes = format!("{update} of {}", count_of(report.desired));
-            let what = match report.rolls_back {
-                true => format!("roll {nodes} back to {revision}"),
-                false => format!("update {nodes} to {revision}"),
+            let what = match (report.rolls_back, report.restarts) {
+                (true, _) => format!("roll {nodes} back to {revision}"),
+                (false, true) => format!("restart the pods of {nodes} as {revision}"),
+                (false, false) => format!("update {nodes} to {revision}"),
             };
             let kept = if kept == 0 { String::new() } else { format!(", keep {kept} on other revisions") };
             let rest = [(report.already_updated, "already on it"), (report.without_pod, "without a pod")];
@@ -124,9 +125,9 @@ fn gates(report: &PartitionReport) -> String {
 }
 
 /// Writes the sentence that a plan was only shown.
-pub(crate) fn dry_run(report: &PartitionReport, restarts: bool, page: &mut Page<'_>) {
+pub(crate) fn dry_run(report: &PartitionReport, page: &mut Page<'_>) {
     writeln!(page);
-    let done = match (report.rolls_back, restarts) {
+    let done = match (report.rolls_back, report.restarts) {
         (true, _) => "rolled back",
         (false, true) => "restarted",
         (false, false) => "partitioned",

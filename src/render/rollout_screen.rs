@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 
+use super::list::styled;
 use super::node_map;
 use super::region::Line;
 use super::removed_nodes::sentence;
-use super::status::{at_once, change, headline, overview, styled, suspicion};
+use super::status::{at_once, change, headline, overview, suspicion};
 use super::style;
 use super::text::{columns, count, some_of, time_since, wrap};
 use super::view::View;
@@ -93,7 +94,7 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let removed = rollout.removed_nodes.iter().flat_map(|it| wrap(&view.show(&sentence(it, now)), view.width));
     let removed: Vec<String> = removed.map(style::trouble).collect();
     let head = wrap(&view.show(&headline(rollout, now)), view.width).into_iter();
-    let head = head.map(|line| style::answer(styled(rollout.verdict)(line)));
+    let head = head.map(|line| style::answer(styled(rollout.status)(line)));
     let head = room.take(removed.into_iter().chain(head).collect(), 1);
     let bar = room.take(vec![bar(rollout, view)], 1);
     let notices = room.take(moment.notices.iter().flat_map(|text| notice(text, view)).take(3).collect(), 1);

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::clusters::{Reports, in_namespace, only_namespace};
 use super::coverage::{incomplete, stale_status, troubles};
+use super::list;
 use super::page::Page;
 use super::recent_changes;
 use super::removed_nodes;
@@ -18,7 +19,7 @@ use crate::report::clusters::ClusterReports;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
-use crate::report::list::Severity;
+use crate::report::list::{Severity, Status};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Cause, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus,
@@ -71,22 +72,21 @@ fn rank(rollout: &RolloutStatus) -> (bool, bool, Severity) {
 
 fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
     let view = page.view;
-    let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
+    let mut by_status: BTreeMap<Status, usize> = BTreeMap::new();
     let mut rows = reports.rows(|report| report.daemon_sets.iter().map(|row| (row, report.now)));
     rows.sort_by_key(|(_, (rollout, _))| rank(rollout));
     let sorted: Vec<&RolloutStatus> = rows.iter().map(|(_, (rollout, _))| *rollout).collect();
     let is_another = |rollout: &RolloutStatus| rollout.matches_manifest == Some(false);
-    let has_verdict = |rollout: &RolloutStatus| !is_accepted(rollout) && !is_not_accepted(rollout);
-    for rollout in sorted.iter().filter(|rollout| !is_another(rollout) && has_verdict(rollout)) {
-        *verdicts.entry(rollout.verdict).or_default() += 1;
+    for rollout in sorted.iter().filter(|rollout| !is_another(rollout) && !is_accepted(rollout)) {
+        *by_status.entry(rollout.status).or_default() += 1;
     }
     let others = sorted.iter().filter(|rollout| is_another(rollout)).count();
     let accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_accepted(rollout)).count();
     let mut numbers: Vec<String> = Vec::from_iter((others > 0).then(|| format!("{others} with another template")));
-    numbers.extend(verdicts.iter().map(|(verdict, number)| format!("{number} {}", phrase(*verdict))));
+    let healthy = by_status.remove_entry(&Status::Healthy);
+    let by_status = healthy.into_iter().chain(by_status);
+    numbers.extend(by_status.map(|(status, number)| format!("{number} {}", list::phrase(status))));
     numbers.extend((accepted > 0).then(|| format!("{accepted} accepted")));
-    let not_accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_not_accepted(rollout)).count();
-    numbers.extend((not_accepted > 0).then(|| format!("{not_accepted} not accepted")));
     let numbers = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
     let namespace = only_namespace(sorted.iter().map(|row| row.namespace.as_str()), Heading::Shown, view);
     let headline =
@@ -96,22 +96,13 @@ fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
     writeln!(page);
     let problems = |(row, now): &Row<'_>, width: usize| some_of(&problems(row, *now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
-    let word = |row: &RolloutStatus| match is_accepted(row) {
-        _ if is_another(row) => "OtherTemplate",
-        true if by_annotation(row) => "Accepted*",
-        true => "Accepted",
-        false if is_not_accepted(row) => "NotAccepted",
-        false => row.verdict.name(),
-    };
-    let status = |row: &RolloutStatus| match is_accepted(row) {
-        _ if is_another(row) => style::trouble(word(row)),
-        true => style::well(word(row)),
-        false if is_not_accepted(row) => style::trouble(word(row)),
-        false => styled(row.verdict)(word(row).to_owned()),
+    let status = |row: &RolloutStatus| match is_accepted(row) && !is_another(row) {
+        true => style::well(row.status.name().to_owned()),
+        false => list::status(row.status),
     };
     let status = Column::text("STATUS", move |(row, _): &Row<'_>| status(row));
     let status = status.merged_into(Column::fitted("STATUS", move |(row, now): &Row<'_>, width| {
-        or_merged(word(row) == Verdict::Degraded.name(), word(row), |width| problems(&(*row, *now), width), width)
+        or_merged(row.status, |width| problems(&(*row, *now), width), width)
     }));
     let mut columns = vec![
         Column::text("NAME", |(row, _): &Row<'_>| view.show(&row.name)).shrinkable(),
@@ -142,10 +133,14 @@ fn is_not_accepted(rollout: &RolloutStatus) -> bool {
 
 /// Returns the problems of a rollout in short, or the time left.
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
-    let mut words: Vec<String> = rollout.removed_nodes.iter().map(removed_nodes::in_short).collect();
+    let another = (rollout.matches_manifest == Some(false)).then(|| "another template".to_owned());
+    let mark = if by_annotation(rollout) { "*" } else { "" };
+    let accepted = (another.is_none() && is_accepted(rollout)).then(|| format!("accepted{mark}"));
+    let mut words: Vec<String> = another.into_iter().chain(accepted).collect();
+    words.extend(rollout.removed_nodes.iter().map(removed_nodes::in_short));
     words.extend(rollout.lost_pods.iter().map(|lost| removed_nodes::lost_in_short(lost, Some(now))));
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
-    words.extend(accepted.map(|accepted| format!("{} down", count(accepted.not_accepted.len(), "node"))));
+    words.extend(accepted.map(|accepted| format!("{} down, not accepted", count(accepted.not_accepted.len(), "node"))));
     words.extend(rollout.concerns.iter().map(|concern| concern.code.name().to_owned()));
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
@@ -162,11 +157,9 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     words.extend(rollout.hold.as_ref().map(held_in_short));
     if matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown) {
         words.extend(rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)));
-        let is_complete = rollout.verdict == Verdict::Complete;
-        words.extend((is_complete && rollout.counts.eligible == Some(0)).then(|| "no eligible node".to_owned()));
-    }
-    if rollout.verdict == Verdict::Complete && rollout.is_degraded() {
-        words.iter_mut().take(1).for_each(|first| first.insert_str(0, "degraded: "));
+        words.extend(
+            (rollout.rollout_complete && rollout.counts.eligible == Some(0)).then(|| "no eligible node".to_owned()),
+        );
     }
     words
 }
@@ -186,14 +179,6 @@ fn phrase(verdict: Verdict) -> &'static str {
         Verdict::Paused => "paused",
         Verdict::Progressing => "progressing",
         Verdict::Complete => "complete",
-    }
-}
-
-pub(super) fn styled(verdict: Verdict) -> fn(String) -> String {
-    match verdict {
-        Verdict::Blocked | Verdict::Degraded => style::trouble,
-        Verdict::Complete => style::well,
-        _ => style::moving,
     }
 }
 

@@ -7,6 +7,7 @@ use super::view::View;
 use crate::encode::sanitize::sanitize;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::fix::Fix;
+use crate::report::list::Status;
 
 /// Returns the width of text without styles, in columns.
 pub fn columns(text: &str) -> usize {
@@ -135,8 +136,9 @@ fn fitting(text: impl Iterator<Item = char>, room: usize) -> String {
 pub use crate::report::count;
 
 /// Returns a status and the problem, or the problem alone if it says the status, too, or there is no room for both.
-pub(super) fn or_merged(is_said: bool, status: &str, problem: impl Fn(usize) -> String, width: usize) -> String {
-    let shortest = problem(0);
+pub(super) fn or_merged(status: Status, problem: impl Fn(usize) -> String, width: usize) -> String {
+    let is_said = matches!(status, Status::Degraded | Status::NodesDown | Status::NoNodes);
+    let (status, shortest) = (status.name(), problem(0));
     match status.len() + 2 + shortest.chars().count() {
         _ if shortest.is_empty() => status.to_owned(),
         both if is_said || both > width => problem(width),

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes};
 use super::fix::Fix;
 use super::incident::Incident;
+use super::reason::named_values;
 use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
 
@@ -46,45 +47,44 @@ impl super::Report for ListReport {
     }
 }
 
-/// The status of a DaemonSet, most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-pub enum FleetStatus {
-    /// Its rollout is not finished, and blocked: see `status`.
-    Blocked,
-    /// No rollout is under way, and nodes need attention: eligible ones without an available pod, others with one, or most of
-    /// the nodes that the last revision has removed.
-    Degraded,
-    /// Nodes are down or otherwise at fault; all others have an available pod of the current revision.
-    NodesDown,
-    /// The controller has not observed the current spec.
-    NotObserved,
-    /// It is being deleted.
-    Deleting,
-    /// Nodes or pods could not be read.
-    Unknown,
-    /// Its rollout is complete, because no node is eligible.
-    NoNodes,
-    /// Its rollout is progressing: pods are starting, terminating or being replaced.
-    Progressing,
-    /// Its rollout is paused: the update strategy does not replace pods of older revisions, or `pause` or `partition` has
-    /// suspended it.
-    Paused,
-    /// Its rollout is complete: every eligible node has an available pod of the current revision.
-    Healthy,
+named_values! {
+    /// How a DaemonSet is doing, most severe first.
+    Status {
+        /// Its rollout is not finished, and blocked: see `status`.
+        Blocked,
+        /// No rollout is under way, and nodes need attention: eligible ones without an available pod, others with one, or most of
+        /// the nodes that the last revision has removed.
+        Degraded,
+        /// Nodes are down or otherwise at fault; all others have an available pod of the current revision.
+        NodesDown,
+        /// The controller has not observed the current spec.
+        NotObserved,
+        /// It is being deleted.
+        Deleting,
+        /// Nodes or pods could not be read.
+        Unknown,
+        /// Its rollout is complete, because no node is eligible.
+        NoNodes,
+        /// Its rollout is progressing: pods are starting, terminating or being replaced.
+        Progressing,
+        /// Its rollout is paused: the update strategy does not replace pods of older revisions, or `pause` or `partition` has
+        /// suspended it.
+        Paused,
+        /// Its rollout is complete: every eligible node has an available pod of the current revision.
+        Healthy,
+    }
 }
 
 /// The rank of a DaemonSet among others, the most severe first, and what decides between equals, as in
 /// [`Urgency`](super::coverage::Urgency).
-pub type Severity = (FleetStatus, bool, bool, Reverse<usize>);
+pub type Severity = (Status, bool, bool, Reverse<usize>);
 
 impl ListRow {
     /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked.
     pub fn needs_attention(&self) -> bool {
         let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
         let has_reason = !self.troubles.is_empty() || is_removed;
-        matches!(self.status, FleetStatus::Blocked | FleetStatus::NodesDown)
-            || self.counts.need_attention(has_reason, true)
+        matches!(self.status, Status::Blocked | Status::NodesDown) || self.counts.need_attention(has_reason, true)
     }
 }
 
@@ -98,7 +98,7 @@ pub struct ListRow {
     /// The name.
     pub name: String,
     /// The status.
-    pub status: FleetStatus,
+    pub status: Status,
     /// Node counts.
     #[serde(flatten)]
     pub counts: Counts,

@@ -28,6 +28,8 @@ pub struct PartitionReport {
     pub revision: Option<i64>,
     /// Whether `undo` rolls the DaemonSet back.
     pub rolls_back: bool,
+    /// Whether it restarts the pods with the template that they have.
+    pub restarts: bool,
     /// How the DaemonSet is changed before the first pod is replaced.
     pub changes: Vec<Change>,
     /// What admission, such as a webhook, changes in the template on top of that, as a dry run by the API server has shown.

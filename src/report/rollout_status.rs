@@ -7,7 +7,7 @@ use super::acceptance::Acceptance;
 use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes, StatusDifference};
 use super::fix::Fix;
 use super::incident::Incident;
-use super::list::Severity;
+use super::list::{Severity, Status};
 use super::node_map::NodeMap;
 use super::reason::{Reason, ReasonCode, named_values};
 use super::recent_changes::ClusterChange;
@@ -51,7 +51,7 @@ impl super::Report for RolloutStatusReport {
 }
 
 named_values! {
-    /// How far a rollout is.
+    /// How far a rollout is; reports have the [`Status`] that follows from it.
     Verdict {
         /// The rollout is not finished: the controller cannot act, other than to recreate failed pods, and no pod is about to become
         /// available.
@@ -201,9 +201,14 @@ pub struct RolloutStatus {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The verdict.
+    /// How it is doing, as in `list`.
+    pub status: Status,
+    /// Whether every eligible node has one pod, of the current revision and available, and no pod of an older revision remains.
+    pub rollout_complete: bool,
+    /// How far the rollout is.
+    #[serde(skip)]
     pub verdict: Verdict,
-    /// What blocks the rollout; absent unless the verdict is Blocked.
+    /// What blocks the rollout; absent unless something does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<BlockedBy>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
@@ -230,13 +235,13 @@ pub struct RolloutStatus {
     /// Node counts.
     pub counts: Counts,
     /// How many nodes may be replaced at a time, and what uses that up; absent if nothing is replaced: under OnDelete, or
-    /// if the verdict is Deleting or Unknown.
+    /// if the DaemonSet is being deleted, or the pods are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// Why eligible nodes have no available pod, why others count against the budget, and why surge pods cannot start;
     /// problems first, most nodes first.
     pub causes: Vec<Cause>,
-    /// The nodes that are missing, by fault; absent if it is not known which are: if the verdict is Unknown, NotObserved or Deleting.
+    /// The nodes that are missing, by fault; absent if it is not known which are: if the status is Unknown, NotObserved or Deleting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultCounts>,
     /// What is accepted of what is missing; absent if nothing is, or if it is not known what is missing.
@@ -309,6 +314,11 @@ impl RolloutStatus {
             Some(accepted) => accepted.complete || (accepted.by.is_empty() && self.verdict == Verdict::Complete),
             None => self.verdict == Verdict::Complete,
         }
+    }
+
+    /// Returns whether its pods are all replaced, but whether they passed the check of its last stage is not known.
+    pub fn is_unverified(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.unverified)
     }
 
     /// Returns whether another revision or template is current than the one that was asked about.

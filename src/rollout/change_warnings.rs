@@ -248,7 +248,10 @@ pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
         return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
     }
-    daemon_set.writer().map(|writer| format!("{writer}, which controls it"))
+    // k3s applies the files of its add-ons when they change and when it starts, not when somebody else writes.
+    let owner = daemon_set.annotations.get("objectset.rio.cattle.io/owner-gvk");
+    let is_addon = daemon_set.metadata.controller().is_none() && owner.is_some_and(|it| it.ends_with("Kind=Addon"));
+    daemon_set.writer().filter(|_| !is_addon).map(|writer| format!("{writer}, which controls it"))
 }
 
 /// Warns of everybody who may put back the suspended strategy, or the partition of an Advanced DaemonSet, and of what follows.
@@ -293,7 +296,7 @@ fn field_managers(daemon_set: &DaemonSet) -> impl Iterator<Item = &str> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Written, last_applied, managers, obstacles};
+    use super::{Written, holder, last_applied, managers, obstacles};
     use crate::model::daemon_set::DaemonSet;
     use crate::model::template::Template;
     use crate::report::plan::{Warning, WarningCode};
@@ -338,6 +341,21 @@ mod tests {
             |key: &str| managers(&daemon_set(json!({"metadata": label(key, "web")})), written).remove(0).message;
         assert!(of_flux(helm_release).contains("HelmRelease"));
         assert!(of_flux("kustomize.toolkit.fluxcd.io/name").contains("Kustomization"));
+    }
+
+    #[test]
+    fn whoever_reconciles_the_strategy_decides_about_it() {
+        let by = |metadata: Value| holder(&daemon_set(json!({"metadata": metadata})));
+        let rancher = |kind: &str| {
+            json!({"annotations": {"objectset.rio.cattle.io/owner-gvk": format!("k3s.cattle.io/v1, Kind={kind}"),
+                "objectset.rio.cattle.io/owner-namespace": "kube-system", "objectset.rio.cattle.io/owner-name": "lb"}})
+        };
+        assert_eq!(by(rancher("HelmChart")).as_deref(), Some("HelmChart kube-system/lb, which controls it"));
+        assert_eq!(by(rancher("Addon")), None);
+        let owner = json!({"ownerReferences": [{"kind": "Agent", "name": "a", "uid": "u", "controller": true}]});
+        assert_eq!(by(owner).as_deref(), Some("Agent a, which controls it"));
+        assert!(by(json!({"labels": {"addonmanager.kubernetes.io/mode": "Reconcile"}})).is_some());
+        assert_eq!(by(json!({"labels": {"addonmanager.kubernetes.io/mode": "EnsureExists"}})), None);
     }
 
     #[test]

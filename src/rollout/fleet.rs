@@ -133,7 +133,7 @@ mod tests {
     use crate::coverage::walk::coverage;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
-    use crate::report::list::FleetStatus;
+    use crate::report::list::Status;
     use crate::report::reason::ReasonCode;
     use crate::report::rollout_status::Verdict;
     use crate::report::{Envelope, Report};
@@ -150,8 +150,8 @@ mod tests {
         snapshot.daemon_sets.push(other);
         let rows = fleet(&snapshot).daemon_sets;
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
-        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), FleetStatus::Progressing));
-        assert_eq!(rows[1].status, FleetStatus::Healthy);
+        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), Status::Progressing));
+        assert_eq!(rows[1].status, Status::Healthy);
         assert_eq!(rows[0].troubles.len(), 1);
         assert!(rows[1].troubles.is_empty());
         assert_eq!(rows[1].images, ["agent:2"]);
@@ -190,7 +190,7 @@ mod tests {
             .finish();
         let row = &fleet(&snapshot).daemon_sets[0];
         assert_eq!((row.troubles[0].code, row.troubles[0].count), (ReasonCode::ControllerNotObserved, 0));
-        assert_eq!(row.status, FleetStatus::NotObserved);
+        assert_eq!(row.status, Status::NotObserved);
     }
 
     #[test]
@@ -205,8 +205,8 @@ mod tests {
             let hold = row.hold.expect("a hold");
             (row.status, hold.in_force, hold.partition.unwrap().to_string())
         };
-        assert_eq!(held("OnDelete"), (FleetStatus::Paused, true, "90%".to_owned()));
-        assert_eq!(held("RollingUpdate"), (FleetStatus::Healthy, false, "90%".to_owned()));
+        assert_eq!(held("OnDelete"), (Status::Paused, true, "90%".to_owned()));
+        assert_eq!(held("RollingUpdate"), (Status::Healthy, false, "90%".to_owned()));
     }
 
     #[test]
@@ -218,23 +218,23 @@ mod tests {
         let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": just_now}]);
         let young = json!({"metadata": {"creationTimestamp": just_now}, "status": {"conditions": conditions}});
         let old = json!({"metadata": {"labels": {"controller-revision-hash": "old", "pod-template-generation": "1"}}});
-        assert_eq!(status(one().unready_pod("agent-a", "a", starting, young)), FleetStatus::Progressing);
-        assert_eq!(status(one().pod("agent-a", "a", old.clone())), FleetStatus::Progressing);
+        assert_eq!(status(one().unready_pod("agent-a", "a", starting, young)), Status::Progressing);
+        assert_eq!(status(one().pod("agent-a", "a", old.clone())), Status::Progressing);
         let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
-        assert_eq!(status(one().daemon_set(on_delete).pod("agent-a", "a", old.clone())), FleetStatus::Paused);
+        assert_eq!(status(one().daemon_set(on_delete).pod("agent-a", "a", old.clone())), Status::Paused);
         let stuck = one().node("b", json!({})).pod("agent-a", "a", old);
         let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
-        assert_eq!(status(stuck.unready_pod("agent-b", "b", crashes, json!({}))), FleetStatus::Blocked);
-        assert_eq!(status(one().template(json!({"nodeSelector": {"disk": "ssd"}}))), FleetStatus::NoNodes);
+        assert_eq!(status(stuck.unready_pod("agent-b", "b", crashes, json!({}))), Status::Blocked);
+        assert_eq!(status(one().template(json!({"nodeSelector": {"disk": "ssd"}}))), Status::NoNodes);
         let labeled = world().node("a", json!({"metadata": {"labels": {"disk": "ssd"}}}));
         let mistaken =
             fleet(&labeled.template(json!({"nodeSelector": {"disk": "SSD"}})).finish()).daemon_sets.remove(0);
-        assert_eq!((mistaken.status, mistaken.troubles.len()), (FleetStatus::NoNodes, 1));
+        assert_eq!((mistaken.status, mistaken.troubles.len()), (Status::NoNodes, 1));
         let mut unread = one();
         let cause = crate::model::snapshot::GapCause::NotInDump;
         let kind = crate::model::snapshot::Kind::Pods;
         unread.snapshot.gaps.push(crate::model::snapshot::Gap { kind, namespace: None, cause });
-        assert_eq!(status(unread), FleetStatus::Unknown);
+        assert_eq!(status(unread), Status::Unknown);
     }
 
     /// Returns the world's DaemonSet with another name, on the nodes of the pool of this name.
@@ -344,8 +344,8 @@ mod tests {
             json!({"metadata": {"creationTimestamp": at("11:40:00"), "deletionTimestamp": at("12:00:20")}});
         let one = || world().node("a", json!({})).pod("agent-a", "a", json!({}));
         let status = |world: World| fleet(&world.finish()).daemon_sets[0].status;
-        assert_eq!(status(one()), FleetStatus::Healthy);
-        assert_eq!(status(one().pod("agent-b", "a", terminating)), FleetStatus::Progressing);
+        assert_eq!(status(one()), Status::Healthy);
+        assert_eq!(status(one().pod("agent-b", "a", terminating)), Status::Progressing);
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
         let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
         let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
         let row = fleet(&world.node("b", tainted).pod("agent-b", "b", json!({})).finish()).daemon_sets.remove(0);
-        assert_eq!((row.status, row.troubles[0].code), (FleetStatus::Degraded, ReasonCode::Misscheduled));
+        assert_eq!((row.status, row.troubles[0].code), (Status::Degraded, ReasonCode::Misscheduled));
     }
 
     /// Whether a pod of a node that is down is missing depends on what it tolerates, which is no difference to the cluster.
@@ -370,8 +370,8 @@ mod tests {
             let world = world.node("b", down).unready_pod("agent-b", "b", running, json!({}));
             fleet(&world.finish()).daemon_sets.remove(0).status
         };
-        assert_eq!(status(json!([{"operator": "Exists"}])), FleetStatus::NodesDown);
-        assert_eq!(status(json!([])), FleetStatus::NodesDown);
+        assert_eq!(status(json!([{"operator": "Exists"}])), Status::NodesDown);
+        assert_eq!(status(json!([])), Status::NodesDown);
     }
 
     /// What the table says of a DaemonSet is what the incident above it says.
@@ -394,7 +394,7 @@ mod tests {
         let all = |object: &mut Value| object["spec"]["template"]["spec"]["nodeSelector"] = json!(null);
         snapshot.daemon_sets = vec![of_pool(&snapshot, "c", all), of_pool(&snapshot, "d", all)];
         for (row, incidents) in [fleet(&snapshot)].iter().map(|report| (&report.daemon_sets, &report.incidents)) {
-            let blocked = row.iter().filter(|row| row.status == FleetStatus::Blocked).count();
+            let blocked = row.iter().filter(|row| row.status == Status::Blocked).count();
             let in_rollout = incidents[0].in_rollout.as_ref().map(Vec::len);
             assert_eq!((blocked, in_rollout), (2, Some(2)), "{incidents:?}");
         }
@@ -456,20 +456,17 @@ mod tests {
         };
         let gone = one().template(json!({"nodeSelector": {"disk": "ssd"}})).pod("agent-gone", "gone", json!({}));
         for (snapshot, list) in [
-            (one().finish(), FleetStatus::Healthy),
-            (one().node("b", tainted).pod("agent-b", "b", json!({})).finish(), FleetStatus::Degraded),
-            (overlapping(one().finish()), FleetStatus::Degraded),
-            (gone.finish(), FleetStatus::Degraded),
-            (
-                world().node("a", json!({})).template(json!({"nodeSelector": {"disk": "ssd"}})).finish(),
-                FleetStatus::NoNodes,
-            ),
+            (one().finish(), Status::Healthy),
+            (one().node("b", tainted).pod("agent-b", "b", json!({})).finish(), Status::Degraded),
+            (overlapping(one().finish()), Status::Degraded),
+            (gone.finish(), Status::Degraded),
+            (world().node("a", json!({})).template(json!({"nodeSelector": {"disk": "ssd"}})).finish(), Status::NoNodes),
         ] {
             let row = fleet(&snapshot).daemon_sets.into_iter().find(|row| row.name == "agent").unwrap();
             let status = rollout_status(&snapshot, None).daemon_sets;
             let status = status.into_iter().find(|status| status.name == "agent").unwrap();
             assert_eq!((row.status, status.verdict), (list, Verdict::Complete));
-            assert_eq!(status.is_degraded(), list == FleetStatus::Degraded, "{list:?}");
+            assert_eq!(status.is_degraded(), list == Status::Degraded, "{list:?}");
         }
     }
 }

@@ -33,11 +33,7 @@ impl<'a> AppliedChange<'a> {
     /// the DaemonSet was changed again.
     pub(crate) fn outcome(&self, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<ChangeOutcome> {
         if daemon_set.metadata.uid != self.uid {
-            return Some(ChangeOutcome {
-                stage: ChangeStage::Applied,
-                changed_again: true,
-                ..self.plan.outcome.clone()
-            });
+            return Some(ChangeOutcome { stage: ChangeStage::Applied, ..self.plan.outcome.clone() });
         }
         if daemon_set.status.observed_generation < self.generation {
             return None;
@@ -127,7 +123,7 @@ mod tests {
         let mut recreated = cluster("agent:1", 1, 1, &renumbered);
         recreated.daemon_sets[0].metadata.uid = "other".to_owned();
         let found = outcome(&before, &planned, &recreated).unwrap();
-        assert_eq!((found.stage, found.revision, found.changed_again), (ChangeStage::Applied, None, true));
+        assert_eq!((found.stage, found.revision, found.changed_again), (ChangeStage::Applied, None, false));
     }
 
     #[test]

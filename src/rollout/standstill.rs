@@ -101,12 +101,12 @@ fn key(rollout: &RolloutStatus) -> (String, String) {
 impl Standstill {
     fn of(rollout: &RolloutStatus, before: Option<Self>, nothing_changes: bool, now: Instant) -> Option<Self> {
         let progress = (rollout.revision.as_ref().map(|revision| revision.number), rollout.counts.updated_available);
-        if rollout.counts_as_complete() {
+        if rollout.counts_as_complete() && !rollout.is_unverified() {
             return None;
         }
         let stands_still = match rollout.verdict {
             Verdict::Blocked | Verdict::Degraded | Verdict::Paused => true,
-            // More nodes are down than are accepted.
+            // More nodes are down than are accepted, or nobody has checked the last stage.
             Verdict::Complete => true,
             // Nobody observes it.
             Verdict::NotObserved if rollout.controller_silent_since.is_some() => true,

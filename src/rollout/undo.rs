@@ -111,9 +111,13 @@ pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
 
 /// Returns the revision that a DaemonSet was rolled back to under a hold, if some nodes have not followed yet.
 pub(crate) fn unfinished_rollback(before: &Situation<'_>) -> Option<i64> {
+    let hold = Hold::of(before.daemon_set)?;
     let is_left = before.eligible().any(|node| node.old.is_some());
-    let is_held = Hold::of(before.daemon_set).is_some() && is_rolled_back(before);
-    Some(before.current.known().filter(|_| is_held && is_left)?.revision)
+    let last = before.revisions.all.iter().find(|revision| !revision.is_current)?.object.hash();
+    // A stage that rolls out what was rolled back once goes forward.
+    let goes_forward =
+        hold.flags.is_some_and(|flags| !flags.is_undo && flags.replaced_revision.as_deref() == Some(last));
+    Some(before.current.known().filter(|_| is_left && !goes_forward && is_rolled_back(before))?.revision)
 }
 
 /// Returns whether the current revision was returned to from the one that was current before it.
@@ -265,15 +269,30 @@ mod tests {
         let held = json!({"metadata": {"annotations": {"kubectl-ds/held-since": at("11:50:00"),
             "kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}"}},
             "spec": {"updateStrategy": {"type": "OnDelete"}}});
-        for (is_held, hash, expected) in [(true, "agent-2", Some(3)), (true, "agent-1", None), (false, "agent-2", None)]
-        {
+        let begun = StageFlags { progress_deadline_seconds: 600, ..StageFlags::default() };
+        let forward = StageFlags { replaced_revision: Some("agent-2".to_owned()), ..begun.clone() };
+        let elsewhere = StageFlags { replaced_revision: Some("agent-0".to_owned()), ..begun };
+        let back = StageFlags { is_undo: true, ..forward.clone() };
+        for (is_held, flags, hash, expected) in [
+            (true, None, "agent-2", Some(3)),
+            (true, None, "agent-1", None),
+            (false, None, "agent-2", None),
+            (true, Some(&forward), "agent-2", None),
+            (true, Some(&elsewhere), "agent-2", Some(3)),
+            (true, Some(&back), "agent-2", Some(3)),
+        ] {
+            let mut held = held.clone();
+            if let Some(flags) = flags {
+                held["metadata"]["annotations"]["kubectl-ds/partition"] = json!("0");
+                held["metadata"]["annotations"]["kubectl-ds/gates"] = json!(flags.to_annotation());
+            }
             let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
             let world =
                 history(&left, "agent:1").node("n", json!({})).pod("a", "n", json!({"metadata": {"labels": labels}}));
-            let snapshot = if is_held { world.daemon_set(held.clone()) } else { world }.finish();
+            let snapshot = if is_held { world.daemon_set(held) } else { world }.finish();
             let index = Index::new(&snapshot);
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-            assert_eq!(unfinished_rollback(&situation), expected, "{is_held} {hash}");
+            assert_eq!(unfinished_rollback(&situation), expected, "{is_held} {flags:?} {hash}");
         }
     }
 

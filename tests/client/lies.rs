@@ -365,8 +365,8 @@ fn a_status_that_names_no_object_makes_nothing_missing_in_a_preview() {
     }
 }
 
-/// Runs `status` against a server whose date is so many years off, and returns the verdict.
-fn verdict_years_off(cluster: &Arc<Cluster>, years: i64) -> String {
+/// Runs `status` against a server whose date is so many years off, and returns the status that it tells.
+fn status_years_off(cluster: &Arc<Cluster>, years: i64) -> String {
     let date = Timestamp::now().to_zoned(TimeZone::UTC).checked_add(years.years()).unwrap();
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     let server = Server::start({
@@ -375,7 +375,7 @@ fn verdict_years_off(cluster: &Arc<Cluster>, years: i64) -> String {
     });
     let status = run(&server, &["status", "agent", "-o", "json"]);
     let report: Value = serde_json::from_str(&status.out).expect(&status.err);
-    report["daemonSets"][0]["verdict"].as_str().unwrap_or_else(|| panic!("{}", status.out)).to_owned()
+    report["daemonSets"][0]["status"].as_str().unwrap_or_else(|| panic!("{}", status.out)).to_owned()
 }
 
 #[test]
@@ -383,21 +383,21 @@ fn a_date_that_is_ahead_makes_no_pod_available() {
     let cluster = Cluster::new();
     // The pods have been ready since the beginning of 2026.
     cluster.edit(|object| object["spec"]["minReadySeconds"] = (10 * 366 * 86_400).into());
-    assert_eq!(verdict_years_off(&cluster, 20), "Progressing");
+    assert_eq!(status_years_off(&cluster, 20), "Progressing");
 }
 
 #[test]
 fn a_date_that_is_behind_makes_no_pod_unavailable_that_the_controller_counts() {
     let cluster = Cluster::new();
     cluster.edit(|object| object["spec"]["minReadySeconds"] = 30.into());
-    assert_eq!(verdict_years_off(&cluster, -20), "Progressing");
+    assert_eq!(status_years_off(&cluster, -20), "Progressing");
     cluster.edit(|object| {
         object["status"]["numberAvailable"] = 2.into();
         object["metadata"]["managedFields"] = json!([{"manager": "kube-controller-manager", "operation": "Update",
             "subresource": "status", "time": "2026-01-01T00:01:00Z"}]);
     });
-    assert_eq!(verdict_years_off(&cluster, -20), "Complete");
+    assert_eq!(status_years_off(&cluster, -20), "Healthy");
     // A status from before the pods were available may count those before them.
     cluster.edit(|object| object["metadata"]["managedFields"][0]["time"] = "2026-01-01T00:00:20Z".into());
-    assert_eq!(verdict_years_off(&cluster, -20), "Progressing");
+    assert_eq!(status_years_off(&cluster, -20), "Progressing");
 }

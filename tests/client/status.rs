@@ -286,10 +286,10 @@ fn with_json_each_change_is_an_object_on_a_line() {
     running.read_line();
     following.send(PODS, "MODIFIED", &ready_pod());
     let (code, lines, _) = running.end();
-    let verdict = |line: &String| serde_json::from_str::<Value>(line).unwrap()["daemonSets"][0]["verdict"].clone();
+    let status = |line: &String| serde_json::from_str::<Value>(line).unwrap()["daemonSets"][0]["status"].clone();
     assert_eq!(
-        (code, lines.iter().map(verdict).collect::<Vec<_>>()),
-        (Some(0), vec![json!("Degraded"), json!("Complete")])
+        (code, lines.iter().map(status).collect::<Vec<_>>()),
+        (Some(0), vec![json!("Degraded"), json!("Healthy")])
     );
 }
 

@@ -626,6 +626,24 @@ fn an_object_that_was_recreated_is_left_alone() {
     );
 }
 
+/// The change is gone with the object that had it.
+#[test]
+fn an_object_that_is_recreated_after_the_change_does_not_have_it() {
+    let store = store();
+    // The controller has not observed the change.
+    store.object.lock().unwrap()["status"]["observedGeneration"] = 1.into();
+    let server = serve(store, move |_| {
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            store.object.lock().unwrap()["metadata"]["uid"] = "another".into();
+        });
+        None
+    });
+    let (code, _, err) = run(&server, &["restart", "agent"]);
+    assert_eq!(code, Some(7), "{err}");
+    assert!(err.contains("the DaemonSet was deleted and created again"), "{err}");
+}
+
 #[test]
 fn what_is_being_deleted_is_not_waited_for() {
     let store = store();

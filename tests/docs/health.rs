@@ -59,14 +59,14 @@ fn helm(daemon_set: &Value) -> &'static str {
     if is_observed(daemon_set) && is_ready { "ready" } else { "not ready" }
 }
 
-/// Returns the verdict of `status`, and the reasons of the nodes that are not done.
-fn verdict(status: &Value) -> String {
-    let verdict = status["verdict"].as_str().unwrap();
-    let verdict = if status["accepted"]["complete"] == true { "accepted" } else { verdict };
+/// Returns the status, and the reasons of the nodes that are not done.
+fn ours(status: &Value) -> String {
+    let word = status["status"].as_str().unwrap();
+    let word = if status["accepted"]["complete"] == true { "accepted" } else { word };
     let causes = status["causes"].as_array().unwrap().iter().filter(|cause| cause["passing"] != true);
     let mut reasons: Vec<&str> = causes.map(|cause| cause["code"].as_str().unwrap()).collect();
     reasons.dedup();
-    if reasons.is_empty() { verdict.to_owned() } else { format!("{verdict}: {}", reasons.join(", ")) }
+    if reasons.is_empty() { word.to_owned() } else { format!("{word}: {}", reasons.join(", ")) }
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn the_page_has_the_verdicts_of_others_beside_ours() {
             .output()
             .unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let ours = verdict(&report["daemonSets"][0]);
+        let ours = ours(&report["daemonSets"][0]);
         let [argo_cd, flux, helm] = [argo_cd(daemon_set), flux(daemon_set), helm(daemon_set)];
         let _ = writeln!(table, "| {situation} | {argo_cd} | {flux} | {helm} | {ours} |");
     }

@@ -149,15 +149,17 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     });
     // One of them is being rolled out, and the nodes use up its budget.
     patch(&cluster, "stuck", &json!({"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}));
-    let verdicts = || -> Vec<(String, String)> {
+    let blocked_by = || -> Vec<(String, String)> {
         let report = run_on(&cluster, &["status", "-o", "json"]).json();
         let rollouts = report["daemonSets"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        rollouts.map(|rollout| (text(&rollout["name"]), text(&rollout["verdict"]))).collect()
+        rollouts
+            .map(|rollout| (text(&rollout["name"]), rollout["blockedBy"].as_str().unwrap_or("no").to_owned()))
+            .collect()
     };
-    let expected = [("stuck", "Blocked"), ("a", "Degraded"), ("b", "Degraded")];
-    let expected = expected.map(|(name, verdict)| (name.to_owned(), verdict.to_owned()));
-    cluster.wait_until("only the one that is rolled out is blocked", || (verdicts() == expected).then_some(()));
+    let expected = [("stuck", "Budget"), ("a", "no"), ("b", "no")];
+    let expected = expected.map(|(name, by)| (name.to_owned(), by.to_owned()));
+    cluster.wait_until("only the one that is rolled out is blocked", || (blocked_by() == expected).then_some(()));
     let list = run_on(&cluster, &["list"]).expect(0);
     list.must_say("1 blocked, 2 with nodes at fault");
     // What explains all three is told once, above each table.

@@ -261,13 +261,14 @@ impl<'a, K> Follower<'a, K> {
                 self.state = State::Watching { version, events, opened };
                 return self.works();
             }
-            Ok(None) if opened.elapsed() >= SHORTEST_WATCH => {
+            // A trial has to show something: a proxy may keep a watch open, and what happens to itself.
+            Ok(None) if opened.elapsed() >= SHORTEST_WATCH && !self.is_trial() => {
                 self.state = State::Ended(version);
                 return self.works();
             }
             // A proxy that ends each watch at once hides what happens.
-            Ok(None) if self.pause > FIRST_PAUSE || self.listed_until.is_some() => {
-                let problem = "the watch ended as soon as it began".to_owned();
+            Ok(None) if self.pause > FIRST_PAUSE || self.is_trial() => {
+                let problem = "the watch ended without a bookmark".to_owned();
                 return self.fail(version, ConnectionError::lost(problem).into());
             }
             Ok(None) => {
@@ -284,6 +285,11 @@ impl<'a, K> Follower<'a, K> {
         self.state = State::Watching { version, events, opened };
         let kept = if is_deleted { None } else { (self.keep)(object) };
         Some(kept.map_or(ListChange::Deleted { namespace, name }, |object| ListChange::Applied(Box::new(object))))
+    }
+
+    /// Returns whether a watch is tried that has to show a bookmark; events have none.
+    fn is_trial(&self) -> bool {
+        self.listed_until.is_some() && self.list.kind != Kind::Events
     }
 
     /// Notes that the watch works: one that only opens may be a proxy's, which sends nothing.

@@ -180,10 +180,10 @@ impl<'a> Watch<'a> {
     /// Returns the cluster as it is now, as far as it is known.
     ///
     /// Waits if a change was begun but not finished, such as a new DaemonSet whose pods are not listed yet. While requests
-    /// fail, its time stands still: nothing becomes available or late that is only out of date.
+    /// for what decides fail, its time stands still: nothing becomes available or late that is only out of date.
     pub async fn snapshot(&mut self) -> &Snapshot {
         self.catch_up().await;
-        if self.failure().is_none() {
+        if self.is_current() {
             self.snapshot.now = self.live.now().max(self.snapshot.now);
             self.snapshot.clock_difference = self.live.clock_difference();
         }

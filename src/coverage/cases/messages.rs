@@ -866,6 +866,21 @@ fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
             calico,
             "check the pod of the network plugin",
         ),
+        (
+            vec![plugin("kube-multus-ds", json!({})), plugin("calico-node", json!({}))],
+            &taint,
+            "v1.37.2",
+            calico,
+            "DaemonSet kube-system/calico-node",
+        ),
+        (
+            vec![plugin("istio-cni-node", json!({})), plugin("cilium", json!({}))],
+            &taint,
+            "v1.37.2",
+            "istio-cni: no such file",
+            "DaemonSet kube-system/istio-cni-node",
+        ),
+        (vec![plugin("istio-cni-node", json!({}))], &taint, "v1.37.2", calico, "check the pod of the network plugin"),
         (Vec::new(), &json!([]), "v1.37.2+k3s1", flannel, "k3s or k3s-agent"),
         (Vec::new(), &json!([]), "v1.37.2+rke2r1", flannel, "check the pod of the network plugin"),
     ] {

@@ -68,15 +68,20 @@ pub fn with_network_plugin(
 ) -> Finding {
     let Some(node) = node.filter(|_| NodePlugin::of(daemon_set) != Some(NodePlugin::Network)) else { return finding };
     let said = finding.message.to_string().to_lowercase();
-    let plugins: Vec<&DaemonSet> = all(index).filter(|it| NodePlugin::of(it) == Some(NodePlugin::Network)).collect();
+    let plugins = index.network_plugins();
     if plugins.is_empty() && node.status.node_info.kubelet_version.contains("+k3s") && said.contains("flannel") {
         let message = finding.message.words("; k3s runs flannel itself, in no pod");
         return Finding::new(finding.code, message, "check the log of k3s or k3s-agent on the node, and restart it")
             .with_origin(finding.origin);
     }
-    let is_named = |plugin: &&&DaemonSet| name_parts(&plugin.metadata.name).iter().any(|part| said.contains(part));
-    let named: Vec<&DaemonSet> = plugins.iter().filter(is_named).copied().collect();
-    let [plugin] = (if named.is_empty() { plugins } else { named })[..] else { return finding };
+    let is_named = |plugin: &&DaemonSet| name_parts(&plugin.metadata.name).iter().any(|part| said.contains(part));
+    let is_main = |plugin: &&DaemonSet| !CHAINED.iter().any(|name| plugin.metadata.name.contains(name));
+    let only = |is_it: &dyn Fn(&&DaemonSet) -> bool| {
+        let mut alike = plugins.iter().copied().filter(|plugin| is_it(plugin));
+        alike.next().filter(|_| alike.next().is_none())
+    };
+    let by_name = plugins.iter().any(|plugin| is_named(plugin));
+    let Some(plugin) = only(if by_name { &is_named } else { &is_main }) else { return finding };
     let message = format!("; DaemonSet {} installs the network plugin", full_name(plugin));
     let begun = Finding { message: finding.message.clone().words(message), ..finding.clone() };
     on_node(index, plugin, node, begun, None).unwrap_or(finding)
@@ -141,7 +146,7 @@ fn taints_alone(eligibility: &Eligibility) -> bool {
 /// Returns the DaemonSet that registers a CSI driver: of those that register one, the one whose template names the driver, or else
 /// the only one whose name has a part of the driver's.
 fn daemon_set_of<'a>(index: &Index<'a>, driver: &str) -> Option<&'a DaemonSet> {
-    let plugins: Vec<&DaemonSet> = all(index).filter(|it| it.registers_with_kubelet()).collect();
+    let plugins: Vec<&DaemonSet> = index.all_daemon_sets().filter(|it| it.registers_with_kubelet()).collect();
     let template =
         |plugin: &DaemonSet| plugin.object.pointer("/spec/template").map(Value::to_string).unwrap_or_default();
     let named = plugins.iter().copied().find(|plugin| template(plugin).contains(driver));
@@ -155,15 +160,13 @@ fn daemon_set_of<'a>(index: &Index<'a>, driver: &str) -> Option<&'a DaemonSet> {
     named.or_else(|| alike.next().filter(|_| alike.next().is_none()))
 }
 
-/// Returns the DaemonSets that are known, with those that others depend on.
-fn all<'a>(index: &Index<'a>) -> impl Iterator<Item = &'a DaemonSet> {
-    index.snapshot.daemon_sets.iter().chain(&index.snapshot.node_agents)
-}
-
 /// Returns the parts of a name that tell it from others.
 fn name_parts(name: &str) -> Vec<&str> {
     name.split(['.', '-', '/']).filter(|part| part.len() > 2 && !GENERIC.contains(part)).collect()
 }
+
+/// Parts of the names of plugins that are called after another one, which configures the network of the node.
+const CHAINED: [&str; 6] = ["istio-cni", "linkerd-cni", "kuma-cni", "multus", "whereabouts", "sriov"];
 
 /// Parts of the names of drivers and plugins that say nothing.
 const GENERIC: [&str; 13] =

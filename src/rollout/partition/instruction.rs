@@ -187,6 +187,7 @@ fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &Stag
         run: String::new(),
         keep,
         nodes: Vec::new(),
+        empty: Vec::new(),
         max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
         excused: Default::default(),
         lost: Default::default(),
@@ -359,8 +360,9 @@ impl<'v, 'a> StageView<'v, 'a> {
             .filter(|node| self.is_old(node))
             .count()
             .saturating_sub(kept(stage.keep, desired));
+        let of_stage = stage.nodes.iter().chain(&stage.empty);
         let waiting: Vec<&RolloutNode<'_>> =
-            stage.nodes.iter().filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
+            of_stage.filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
         // An unavailable pod is replaced at no cost, but not all of them at once: they may have something in common.
         let may_replace = |node: &&&RolloutNode<'_>| match node.old_is_available {
             true => unavailable.len() < allowed,

@@ -43,8 +43,11 @@ pub(crate) struct Stage {
     pub(crate) run: String,
     /// How many pods stay on older revisions.
     pub(crate) keep: IntOrPercent,
-    /// The nodes that may be updated, in this order. No pod on another node is deleted.
+    /// The nodes that may be updated, in this order. No pod on another node is deleted, but for the empty ones.
     pub(crate) nodes: Vec<String>,
+    /// The nodes without a pod when a stage was planned that keeps none: what the controller creates there before it sees the new
+    /// template is of an older revision, and is replaced, too.
+    pub(crate) empty: Vec<String>,
     /// How many nodes may be without an available pod.
     pub(crate) max_unavailable: IntOrPercent,
     /// The outages that do not count: they are older than the stage.

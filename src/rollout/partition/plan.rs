@@ -360,6 +360,8 @@ pub(crate) fn plan(
     let present = situation.eligible().filter(|_| new_template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
     let not_counted = int(situation.eligible().filter(is_excused).count());
+    let has_none = |node: &RolloutNode<'_>| node.old.is_none() && node.updated.is_none();
+    let empty = situation.eligible().filter(|node| kept(keep, desired) == 0 && has_none(node) && !is_skipped(node));
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current_hash().unwrap_or_default().to_owned(),
@@ -367,6 +369,7 @@ pub(crate) fn plan(
         run: request.run.clone(),
         keep,
         nodes: nodes.clone(),
+        empty: empty.map(name).collect(),
         max_unavailable,
         excused,
         lost,
@@ -406,6 +409,7 @@ pub(crate) fn plan(
         skipped: if is_advanced { Vec::new() } else { skipped },
         evicts: request.evict,
         rolls_back: request.is_undo(),
+        restarts: matches!(request.template, NewTemplate::Restart(_)),
         max_unavailable: int(allowed_now),
         not_counted,
         unavailable: int(situation

@@ -175,7 +175,9 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
         fixes.push(Fix::new("to roll back", name.command(Subcommand::Undo)));
         return fixes;
     }
-    let back = back_to.map(|number| Fix::new("to roll back", continued.back(number)));
+    // What a rollback leaves is not a way back.
+    let back = back_to.filter(|_| !report.rolls_back);
+    let back = back.map(|number| Fix::new("to roll back", continued.back(number)));
     // What a gate has stopped is rolled back before it is continued, and continued before the gates are given up.
     match report.outcome.stage {
         PartitionStage::Stopped => fixes.splice(0..0, back).for_each(drop),
@@ -269,6 +271,7 @@ mod tests {
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
     use crate::report::partition::{Gate, GateFailure, PartitionStage};
+    use crate::rollout::partition::StageGates;
     use crate::rollout::partition::plan::{Amount, StageRequest, plan};
     use crate::rollout::partition::template::NewTemplate;
     use crate::rollout::situation::Situation;
@@ -455,5 +458,11 @@ mod tests {
             let is_stopped = last.is_some_and(|advice| advice.contains("once the cause is fixed"));
             assert_eq!(is_stopped, gate == Some(Gate::Starts), "{stage:?}");
         }
+        // What a rollback leaves is no way back.
+        let undo = StageRequest { gates: StageGates { max_restarts: None, ..request.gates.clone() }, ..request };
+        (report.rolls_back, report.outcome.stage) = (true, PartitionStage::Stopped);
+        let fixes = way_out(&report, &undo, Some(1)).into_iter();
+        let commands: Vec<String> = fixes.filter_map(|fix| Some(fix.command?.to_string())).collect();
+        assert!(!commands.iter().any(|command| command.contains("--to-revision 1")), "{commands:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! How a DaemonSet is doing, and where it comes in a list of several: `list` and `status` have the same order.
 
 use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, RemovedNodes, Urgency};
-use crate::report::list::{FleetStatus, Severity};
+use crate::report::list::{Severity, Status};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutHold, Verdict};
 
@@ -12,25 +12,25 @@ pub(in crate::rollout) fn severity(
     verdict: Verdict,
     lacks_nodes: bool,
     hold: Option<&RolloutHold>,
-) -> (FleetStatus, Severity) {
+) -> (Status, Severity) {
     let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
     let status = match fleet_status(verdict, &coverage.counts, troubles) {
-        FleetStatus::Healthy | FleetStatus::NoNodes if has_lost_most => FleetStatus::Degraded,
-        FleetStatus::Blocked | FleetStatus::Degraded if lacks_nodes && !has_lost_most => FleetStatus::NodesDown,
+        Status::Healthy | Status::NoNodes if has_lost_most => Status::Degraded,
+        Status::Blocked | Status::Degraded if lacks_nodes && !has_lost_most => Status::NodesDown,
         // The next revision will not be rolled out.
-        FleetStatus::Healthy if hold.is_some_and(|hold| hold.in_force) => FleetStatus::Paused,
+        Status::Healthy if hold.is_some_and(|hold| hold.in_force) => Status::Paused,
         status => status,
     };
     let (attention, is_unexplained, is_not_critical, unavailable): Urgency = coverage.urgency(troubles);
-    let is_settled = matches!(status, FleetStatus::NotObserved | FleetStatus::Deleting | FleetStatus::Unknown);
+    let is_settled = matches!(status, Status::NotObserved | Status::Deleting | Status::Unknown);
     // A stopped rollout is no worse than pods that are missing, whatever else is under way.
     let rank = match (status, attention) {
-        (FleetStatus::Blocked, _) => status,
+        (Status::Blocked, _) => status,
         _ if is_settled => status,
         // It must not hide what fails because of itself.
-        (FleetStatus::NodesDown, _) => FleetStatus::Degraded,
-        (_, Attention::Fails) => FleetStatus::Blocked,
-        (_, Attention::NodesFail) => FleetStatus::Degraded,
+        (Status::NodesDown, _) => Status::Degraded,
+        (_, Attention::Fails) => Status::Blocked,
+        (_, Attention::NodesFail) => Status::Degraded,
         (_, Attention::Passes) => status,
     };
     (status, (rank, is_unexplained, is_not_critical, unavailable))
@@ -42,21 +42,21 @@ fn is_down(code: ReasonCode) -> bool {
 }
 
 /// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
-fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> FleetStatus {
+fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> Status {
     match verdict {
-        Verdict::Deleting => FleetStatus::Deleting,
-        Verdict::NotObserved => FleetStatus::NotObserved,
-        Verdict::Unknown => FleetStatus::Unknown,
-        Verdict::Blocked => FleetStatus::Blocked,
-        Verdict::Degraded => FleetStatus::Degraded,
-        Verdict::Paused => FleetStatus::Paused,
-        Verdict::Progressing => FleetStatus::Progressing,
+        Verdict::Deleting => Status::Deleting,
+        Verdict::NotObserved => Status::NotObserved,
+        Verdict::Unknown => Status::Unknown,
+        Verdict::Blocked => Status::Blocked,
+        Verdict::Degraded => Status::Degraded,
+        Verdict::Paused => Status::Paused,
+        Verdict::Progressing => Status::Progressing,
         Verdict::Complete if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) => {
-            FleetStatus::NoNodes
+            Status::NoNodes
         }
-        Verdict::Complete if troubles.is_empty() => FleetStatus::Healthy,
+        Verdict::Complete if troubles.is_empty() => Status::Healthy,
         // Most pods do not tolerate the taints that such nodes get, so that none is missing.
-        Verdict::Complete if troubles.iter().all(|trouble| is_down(trouble.code)) => FleetStatus::NodesDown,
-        Verdict::Complete => FleetStatus::Degraded,
+        Verdict::Complete if troubles.iter().all(|trouble| is_down(trouble.code)) => Status::NodesDown,
+        Verdict::Complete => Status::Degraded,
     }
 }

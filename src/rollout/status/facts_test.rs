@@ -8,7 +8,7 @@ use crate::coverage::walk::{coverage, daemon_set_coverage};
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::snapshot::{Gap, GapCause, Kind, Neighbor, Snapshot};
-use crate::report::list::FleetStatus;
+use crate::report::list::Status;
 use crate::report::reason::ReasonCode as R;
 use crate::report::rollout_status::Verdict;
 use crate::rollout::fleet::fleet;
@@ -122,7 +122,7 @@ fn what_unread_revisions_would_tell_is_unknown() {
 }
 
 /// What coverage, status and list say of the world's DaemonSet as a whole.
-fn concerns(world: World) -> (Vec<R>, Vec<R>, Vec<R>, Verdict, FleetStatus) {
+fn concerns(world: World) -> (Vec<R>, Vec<R>, Vec<R>, Verdict, Status) {
     let snapshot = world.finish();
     let codes = |reasons: &[crate::report::reason::Reason]| reasons.iter().map(|it| it.code).collect::<Vec<_>>();
     let of_coverage = codes(&coverage(&snapshot, &Options::default()).daemon_sets[0].concerns);
@@ -168,7 +168,7 @@ fn pods_of_another_template_are_not_complete_in_any_report() {
         assert_eq!(found.is_some(), is_odd, "{situation}");
         let row = fleet(&snapshot).daemon_sets.remove(0);
         assert_eq!(status.verdict == Verdict::Degraded, is_odd, "{situation}");
-        assert_eq!(row.status == FleetStatus::Degraded, is_odd, "{situation}");
+        assert_eq!(row.status == Status::Degraded, is_odd, "{situation}");
         assert_eq!(status.counts_as_complete(), !is_odd && situation.starts_with("all"), "{situation}");
         if let Some(concern) = found {
             assert!(concern.message.starts_with(message), "{situation}: {}", concern.message);
@@ -189,11 +189,8 @@ fn an_overlap_with_a_daemon_set_that_was_not_requested_is_told_alike() {
         concerns(world)
     };
     let overlap = || vec![R::SelectorOverlap];
-    assert_eq!(
-        of("default", "two", "agent"),
-        (overlap(), overlap(), overlap(), Verdict::Complete, FleetStatus::Degraded)
-    );
-    let none = || (vec![], vec![], vec![], Verdict::Complete, FleetStatus::Healthy);
+    assert_eq!(of("default", "two", "agent"), (overlap(), overlap(), overlap(), Verdict::Complete, Status::Degraded));
+    let none = || (vec![], vec![], vec![], Verdict::Complete, Status::Healthy);
     assert_eq!(of("default", "two", "other"), none());
     assert_eq!(of("elsewhere", "two", "agent"), none());
 }
@@ -210,7 +207,7 @@ fn a_namespace_that_is_being_deleted_blocks_alike() {
     let told = || vec![R::NamespaceTerminating];
     let (of_coverage, of_status, _, verdict, status) = of(deleted);
     assert_eq!((of_coverage, of_status), (told(), told()));
-    assert_eq!((verdict, status), (Verdict::Blocked, FleetStatus::Blocked));
+    assert_eq!((verdict, status), (Verdict::Blocked, Status::Blocked));
     let (of_coverage, _, _, verdict, _) = of(json!({"metadata": {"name": "default"}}));
     assert_eq!((of_coverage, verdict), (vec![], Verdict::Progressing));
 }

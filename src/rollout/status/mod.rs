@@ -124,11 +124,13 @@ fn status<'a>(
     }
     let (hold, coverage) = (held::hold(&situation), &situation.coverage);
     let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
-    let (_, severity) = severity(coverage, &coverage.troubles(), verdict, lacks_nodes, hold.as_ref());
+    let (status, severity) = severity(coverage, &coverage.troubles(), verdict, lacks_nodes, hold.as_ref());
     RolloutStatus {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
         name: daemon_set.metadata.name.clone(),
+        status,
+        rollout_complete: verdict == Verdict::Complete,
         verdict,
         blocked_by: judged.err(),
         strategy: situation.coverage.strategy.clone(),

@@ -484,7 +484,7 @@ impl Rollout {
     fn is_told_by_the_program(&self, status: &RolloutStatus, seen: usize) -> bool {
         let run = self.workload.run(&["status", "-o", "json"]);
         let told = run.json()["daemonSets"][0].clone();
-        let (verdict, way_out) = (&told["verdict"], &told["wayOut"]);
+        let (is_complete, way_out) = (&told["rolloutComplete"], &told["wayOut"]);
         self.wait_until_recorded();
         let Some((now, changes)) = self.look() else { return false };
         // A pod that was recreated and has failed again leaves everything as it was.
@@ -504,7 +504,7 @@ impl Rollout {
         let origin = Origin::Cluster(Command::default().flag("--kubeconfig", kubeconfig.display().to_string()));
         let mut expected = status.way_out.clone();
         expected.iter_mut().for_each(|fix| origin.complete(fix));
-        assert_eq!(verdict, &json!(status.verdict), "{run}");
+        assert_eq!((is_complete, &told["status"]), (&json!(status.rollout_complete), &json!(status.status)), "{run}");
         assert_eq!(run.code, Some(if now.counts_as_complete() { 0 } else { 3 }), "{run}");
         assert_eq!(commands(way_out), commands(&json!(expected)), "{run}");
         true

@@ -239,11 +239,11 @@ fn status_tells_what_a_partition_a_selector_and_a_pause_retain() {
         (json!({"paused": true}), 3),
     ] {
         let workload = Workload::create(cluster, Api::KruiseV1Beta1, &cluster.namespace(), "agent", &json!({}));
-        assert_eq!(settled_status(&workload)["verdict"], "Complete", "{rolling}");
+        assert_eq!(settled_status(&workload)["rolloutComplete"], true, "{rolling}");
         set_rolling_update(&workload, &rolling);
         workload.set_image("agent:2");
         let status = settled_status(&workload);
-        assert_eq!(status["verdict"], "Paused", "{rolling}: {status:#}");
+        assert_eq!(status["status"], "Paused", "{rolling}: {status:#}");
         assert_eq!(old_pods_on(&workload).len(), retained, "{rolling}");
         if rolling["paused"] != true {
             assert_eq!(status["retained"], json!(old_pods_on(&workload)), "{rolling}");
@@ -254,7 +254,7 @@ fn status_tells_what_a_partition_a_selector_and_a_pause_retain() {
         assert_eq!(old_pods_on(&workload).len(), retained - 1, "{rolling}");
         if let Some(all) = status["wayOut"].as_array().unwrap().last() {
             take_way_out(&workload, &all["command"]);
-            assert_eq!(settled_status(&workload)["verdict"], "Complete", "{rolling}: {all}");
+            assert_eq!(settled_status(&workload)["rolloutComplete"], true, "{rolling}: {all}");
         }
         workload.run(&["status"]).expect(0);
         workload.delete();
@@ -272,11 +272,11 @@ fn a_failing_revision_of_an_advanced_daemon_set_is_blocked_and_rolled_back() {
         bad["metadata"]["annotations"] = json!({FATE: CRASHING});
         workload.set_template(&bad);
         let status = settled_status(&workload);
-        let said = (&status["verdict"], &status["suspect"]["what"]);
+        let said = (&status["status"], &status["suspect"]["what"]);
         assert_eq!(said, (&json!("Blocked"), &json!("Revision")), "{status:#}");
         assert_eq!((&status["budget"]["allowed"], &status["budget"]["used"]), (&json!(1), &json!(1)), "{status:#}");
         take_way_out(&workload, &status["wayOut"][0]["command"]);
-        assert_eq!(settled_status(&workload)["verdict"], "Complete");
+        assert_eq!(settled_status(&workload)["rolloutComplete"], true);
         workload.delete();
     }
 }
@@ -301,7 +301,7 @@ fn the_rollout_of_an_advanced_daemon_set_is_followed_to_its_end() {
         let run = run_on(&cluster.control_plane, &plain).expect(0);
         let mut report: Value = serde_json::from_str(run.stdout.lines().next_back().unwrap()).unwrap();
         let last = report["daemonSets"].take();
-        assert_eq!((last.as_array().unwrap().len(), &last[0]["verdict"]), (1, &json!("Complete")), "{run}");
+        assert_eq!((last.as_array().unwrap().len(), &last[0]["rolloutComplete"]), (1, &json!(true)), "{run}");
         workload.delete();
     }
 }
@@ -314,7 +314,7 @@ fn status_tells_that_pods_are_updated_in_place() {
     let in_place = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling_update}});
     let workload = Workload::create(cluster, Api::KruiseV1Beta1, &cluster.namespace(), "agent", &in_place);
     let status = settled_status(&workload);
-    assert_eq!((&status["verdict"], &status["next"]["inPlace"]), (&json!("Complete"), &json!(true)), "{status:#}");
+    assert_eq!((&status["rolloutComplete"], &status["next"]["inPlace"]), (&json!(true), &json!(true)), "{status:#}");
     let running = uids(&workload);
     workload.set_image("agent:2");
     let status = settled_status(&workload);

@@ -238,7 +238,7 @@ fn a_change_is_followed_until_its_rollout_is_done() {
         let complete = run.stdout.find("/agent is complete: revision").unwrap_or_else(|| panic!("not followed: {run}"));
         assert!(applied < complete, "{run}");
         let status = workload.run(&["status", "-o", "json"]).expect(0);
-        assert_eq!(status.json()["daemonSets"][0]["verdict"], "Complete", "{status}");
+        assert_eq!(status.json()["daemonSets"][0]["rolloutComplete"], true, "{status}");
     }
     workload.delete();
 }

@@ -61,6 +61,28 @@ fn a_pod_that_the_controller_has_not_created_yet_is_awaited_until_the_deadline()
     assert_eq!((failures[0].gate, failures[0].node.as_ref()), (Gate::ProgressDeadline, Some(&name)));
 }
 
+/// The controller creates a pod of the template that it knows: that of the stage which is taken over, or undone.
+#[test]
+fn a_node_without_a_pod_that_gets_one_of_the_older_revision_is_updated_too() {
+    // Where some are kept, another stage updates it.
+    for (keep, end_old) in [(0, 0), (2, 3)] {
+        let mut model = Model::new(3, 4, &json!(1), Faults::default());
+        all_old(&mut model);
+        model.nodes[2].pods.clear();
+        let mut client = Client::start(&mut model, IntOrPercent::Int(keep)).unwrap();
+        let (has_stage, name) = (client.stage.nodes.contains(&model.nodes[2].name), model.nodes[2].name.clone());
+        let pod = model.pod(OLD, Some(0));
+        model.nodes[2].pods.push(pod);
+        let end = loop {
+            match client.act(&mut model, 0).unwrap() {
+                (Some(end), _) => break end,
+                (None, _) => model.tick(),
+            }
+        };
+        assert_eq!((has_stage, end, model.old()), (false, End::Done, end_old), "{keep} {name}");
+    }
+}
+
 /// A kubelet registers its node before that is ready, and the controller creates a pod at once.
 #[test]
 fn a_node_that_has_just_joined_fails_no_gate_until_it_has_been_ready() {

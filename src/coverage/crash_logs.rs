@@ -1,6 +1,7 @@
 //! Pods that crash without a termination message, so that only their logs tell why.
 
-use super::verdict::containers::{last_line, silent_crash};
+use super::verdict::containers::silent_crash;
+use super::verdict::telling::last_line;
 use crate::facts::index::Index;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{CoverageReport, CrashLog, ReasonGroup};

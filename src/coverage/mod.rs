@@ -46,6 +46,7 @@ pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Passing, TemplatePart};
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
 #[cfg(feature = "live")]
+pub(crate) use verdict::images::registry;
 pub(crate) use verdict::limit_range::refused_namespaces;
 pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::quota::{exceeds_quota, is_overdrawn};

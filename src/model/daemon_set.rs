@@ -192,6 +192,13 @@ impl DaemonSet {
         owner().or_else(rancher).or_else(addon)
     }
 
+    /// Returns who reverts at once what somebody else changes. k3s applies the files of its add-ons when they change and when it starts.
+    pub fn reverted_by(&self) -> Option<String> {
+        let owner = self.annotations.get("objectset.rio.cattle.io/owner-gvk");
+        let is_addon = self.metadata.controller().is_none() && owner.is_some_and(|it| it.ends_with("Kind=Addon"));
+        self.writer().filter(|_| !is_addon)
+    }
+
     /// Returns whether its pods install a CNI network plugin on their nodes: they mount its directories.
     pub fn installs_network(&self) -> bool {
         self.host_paths().any(|path| path.ends_with("/cni/net.d") || path.ends_with("/cni/bin"))

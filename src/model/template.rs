@@ -80,6 +80,9 @@ fn refers(value: &Value, kind: &str, name: &str, key: Option<&str>) -> bool {
             ("ServiceAccount", "serviceAccountName")
             | ("PriorityClass", "priorityClassName")
             | ("RuntimeClass", "runtimeClassName") => value == name,
+            ("ResourceClaim", "resourceClaimName") | ("ResourceClaimTemplate", "resourceClaimTemplateName") => {
+                value == name
+            }
             _ => false,
         }
     };

@@ -248,10 +248,7 @@ pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
         return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
     }
-    // k3s applies the files of its add-ons when they change and when it starts, not when somebody else writes.
-    let owner = daemon_set.annotations.get("objectset.rio.cattle.io/owner-gvk");
-    let is_addon = daemon_set.metadata.controller().is_none() && owner.is_some_and(|it| it.ends_with("Kind=Addon"));
-    daemon_set.writer().filter(|_| !is_addon).map(|writer| format!("{writer}, which controls it"))
+    daemon_set.reverted_by().map(|writer| format!("{writer}, which controls it"))
 }
 
 /// Warns of everybody who may put back the suspended strategy, or the partition of an Advanced DaemonSet, and of what follows.

@@ -36,6 +36,8 @@ pub(in crate::rollout) enum NoRollback {
     NotTheRevision,
     /// The API server refuses the pods of the other revision, or is not known to take them.
     Refused,
+    /// Whoever writes the DaemonSet takes the rollback back: the revision is to be changed there.
+    Reverted,
     /// On the rules, no node would get a pod that is available.
     NoNodeRecovers,
 }
@@ -68,6 +70,9 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Rollback
         true => return Err(NoRollback::Refused),
         false if failing(situation).is_empty() => return Err(NoRollback::NotTheRevision),
         false => {}
+    }
+    if daemon_set.reverted_by().is_some() {
+        return Err(NoRollback::Reverted);
     }
     let mut changed = daemon_set.with_template(template);
     // A revision of a dump may have a template that cannot be read.

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::containers;
+use super::claims::preparation_failed;
+use super::containers::{self, Role};
 use super::creation_errors::READ_ONLY_DISK;
 use super::daemon_set_context::Subject;
 use super::finding::{
@@ -15,7 +16,7 @@ use super::sentence::Sentence;
 use super::volumes::mount_failed;
 use crate::facts::controller::Controller;
 use crate::model::node::Node;
-use crate::model::pod::Pod;
+use crate::model::pod::{ContainerStateTerminated, Pod};
 use crate::model::quantity::Quantity;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::reason::ReasonCode;
@@ -64,6 +65,17 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
     if pod.is_terminal() {
         let ended =
             evicted(pod).or_else(|| ended_by_shutdown(subject.controller, pod)).or_else(|| kubelet_rejected(pod));
+        let leaves = node.and_then(|node| node_health::leaving(subject.index.now(), node));
+        let is_of_node = |finding: &Finding| finding.origin == Origin::Node;
+        let ended = ended.map(|finding| match leaves.filter(|_| is_of_node(&finding)) {
+            Some((why, advice)) => Finding {
+                message: finding.message.words(format!("; {why}")),
+                advice: advice.into(),
+                command: None,
+                ..finding
+            },
+            None => finding,
+        });
         let is_explained = ended.is_some() && pod.status.phase == "Succeeded";
         findings.extend(ended);
         if !is_explained {
@@ -79,6 +91,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
     if containers::none_created(pod) {
         findings.extend(sandbox_failed(subject, pod, &events));
         findings.extend(mount_failed(subject, node, pod, &events));
+        findings.extend(preparation_failed(subject, node, pod, &events));
     }
     findings.extend(containers::findings(subject, node, pod, &events));
     findings.extend(readiness_gate(pod));
@@ -292,6 +305,26 @@ fn failed_at(pod: &Pod) -> Option<Timestamp> {
     pod.status.conditions.iter().filter_map(|condition| condition.last_transition_time.get()).max()
 }
 
+/// After how many restarts a container that runs for less than `minReadySeconds` is not waited for.
+const RESTARTS: i32 = 3;
+
+/// Finds a pod that is ready, but not for long enough, and whose containers have never run for that long.
+fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
+    let required = subject.daemon_set.spec.min_ready_seconds;
+    let ran = |end: &ContainerStateTerminated| {
+        end.started_at.get().zip(end.finished_at.get()).map(|(from, to)| seconds_between(from, to))
+    };
+    let mut containers = containers::walk(pod).filter(|(role, ..)| *role != Role::Init);
+    let (this, end) = containers.find_map(|(role, container, status)| {
+        let status = status.filter(|status| status.restart_count >= RESTARTS)?;
+        let end = status.last_state.terminated.as_ref().filter(|end| ran(end).is_some_and(|ran| ran < required))?;
+        Some(((role, container, status), end))
+    })?;
+    let finding = containers::crash_looping(subject, pod, this, Some(end));
+    let message = finding.message.words(format!("; it never runs for minReadySeconds ({})", format_age(required)));
+    Some(Finding { message, ..finding })
+}
+
 /// Finds a pod that is ready, but not for long enough.
 fn not_yet_available(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let required = subject.daemon_set.spec.min_ready_seconds;
@@ -299,6 +332,9 @@ fn not_yet_available(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let ready = seconds_between(since, subject.ready_clock());
     if ready >= required {
         return None;
+    }
+    if let Some(crash) = never_ready_for_long(subject, pod) {
+        return Some(crash);
     }
     let message = Sentence::from("ready for ")
         .age(ready)

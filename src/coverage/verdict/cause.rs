@@ -60,6 +60,9 @@ impl Mends {
         match self {
             Mends::Node => Origin::Node,
             Mends::Placement => Origin::Placement,
+            Mends::Host if part == TemplatePart::Anything => Origin::Template(TemplatePart::AskedOfNode),
+            // No template has to do with it.
+            Mends::Cluster if part == TemplatePart::Anything => Origin::ControlPlane,
             Mends::Host | Mends::Template | Mends::Cluster | Mends::Object => Origin::Template(part),
         }
     }

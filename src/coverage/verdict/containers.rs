@@ -4,23 +4,25 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cause::{Cause, INOTIFY, Mends, TOO_MANY_OPEN_FILES, cause};
-use super::creation_errors::{creation_failed, start_failed, start_has_failed};
+use super::creation_errors::{creation_failed, other_nodes, same_elsewhere, start_failed, start_has_failed};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, describe_node, describe_pod, edit, logs};
+use super::finding::{Finding, Origin, delete_pod, describe_node, describe_pod, edit, logs};
+use super::fit::instead_of_surge;
 use super::images::image_pull_failed;
 use super::probes;
 use super::sentence::Sentence;
+use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, telling_line};
+use super::workload::workload;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::rolling_update::allows_surge;
 
 /// For how many seconds after a restart the last termination counts as the current problem.
 const RECENT_END: i64 = 600;
-
-/// How many characters of a termination message are shown; `--node` shows all.
-const LONGEST_MESSAGE: usize = 160;
 
 /// What programs say last that is not about themselves: errors of Go's network and of client-go, and of the node.
 const LAST_WORDS: &[Cause] = &[
@@ -162,7 +164,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
             out_of_memory(subject, node, pod, this, end)
                 .or_else(|| probes::hook_failed(subject, pod, this, end, events))
                 .or_else(|| probes::killed(subject, pod, this, end, events))
-                .unwrap_or_else(|| crash_looping(subject, pod, this, end))
+                .unwrap_or_else(|| beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end))
         });
         let pulled = image_pull_failed(subject, pod, this, events);
         let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(crashed);
@@ -174,9 +176,47 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         return findings;
     }
     if !all_started(pod) {
-        return vec![containers_starting(subject, pod)];
+        return vec![containers_starting(subject, pod, events)];
     }
     readiness_failing(subject, pod, events).into_iter().collect()
+}
+
+/// What programs say that do not find free what another instance on the node holds: a lock in a directory of the node, or a port.
+const HELD: &[&str] = &[
+    "already locked",
+    "locked by another",
+    "lock is held",
+    "lock held by",
+    "could not lock",
+    "cannot lock",
+    "failed to lock",
+    "acquire lock",
+    "obtain lock",
+    "acquire the lock",
+    "another instance",
+    "another process",
+    "already running",
+    "address already in use",
+    "address in use",
+];
+
+/// Says of a surge pod that needs what the old pod of its node still holds that the two exclude each other.
+fn beside_old_pod(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&ContainerStateTerminated>) -> Finding {
+    let said = end.and_then(|end| telling_line(&end.message)).unwrap_or_default().to_lowercase();
+    if !allows_surge(subject.daemon_set) || !HELD.iter().any(|words| said.contains(words)) {
+        return finding;
+    }
+    let is_old = |other: &&Pod| {
+        daemon_pods::claim(subject.daemon_set, other).is_claimed()
+            && other.metadata.uid != pod.metadata.uid
+            && other.is_ready()
+            && !other.metadata.is_terminating()
+    };
+    let Some(old) = subject.index.bound_to(&pod.spec.node_name).into_iter().find(is_old) else { return finding };
+    let message = finding.message.words("; the old pod ").name(&old.metadata.name, workload(old));
+    let message = message.words(" runs on the node until this one is available, and may hold it");
+    let advice = "use maxUnavailable instead of maxSurge: two such pods exclude each other on a node";
+    instead_of_surge(Finding { message, advice: advice.into(), ..finding }, old)
 }
 
 /// Says of a container that its pod's template does not have that admission adds it: no revision is to blame for it, and none is without.
@@ -191,6 +231,16 @@ fn of_injected(subject: &Subject, pod: &Pod, container: &str, finding: Finding) 
         return finding;
     }
     let message = finding.message.words(format!("; the template has no container {container}: admission adds it"));
+    let has_started = |other: &&Pod| walk(other).any(|(_, it, _)| it.name == container);
+    let nodes = same_elsewhere(subject, pod).filter(has_started).count();
+    if nodes > 0 {
+        let advice = format!(
+            "delete the pod, so that it is created again: on {} the same pod runs with this container; if it fails again, compare the \
+             node with those",
+            other_nodes(nodes)
+        );
+        return Finding::new(finding.code, message, advice).with_origin(Origin::Node).with_command(delete_pod(pod));
+    }
     let advice = "mend what adds the container to pods (a mutating webhook, such as that of a service mesh), or exclude these pods \
                   from it: no revision of the template is without it";
     let runs = matches!(finding.code, ReasonCode::CrashLooping | ReasonCode::ReadinessFailing);
@@ -334,7 +384,7 @@ fn node_out_of_memory(subject: &Subject, node: &Node, end: &ContainerStateTermin
 }
 
 /// Finds a container that crashes repeatedly.
-fn crash_looping(
+pub fn crash_looping(
     subject: &Subject,
     pod: &Pod,
     (role, container, status): Observed,
@@ -425,124 +475,6 @@ fn last_words(end: &ContainerStateTerminated) -> Option<String> {
     last_line(&end.message)
 }
 
-/// What explains an end wherever it is said: nothing before it can be the cause, and what follows misleads.
-const DECISIVE: &[Cause] = &[
-    cause(
-        Mends::Template,
-        &["unsupported system page size"],
-        "use an image that is built for the page size of these nodes, or exclude them with a nodeSelector",
-    ),
-    cause(
-        Mends::Cluster,
-        &["is already using the ipv4 address", "is already using the ipv6 address"],
-        "delete the stale node that has the address from the network plugin's own list, such as `calicoctl get nodes`: the machine \
-         itself is well",
-    ),
-];
-
-/// What lines have that only follow what a program has failed of: that it tries again, how to learn more, or its stacks.
-const CLOSING: &[&str] =
-    &["error: exit status", "attempting again", "backtrace", "stack trace", "for more information"];
-
-/// How such lines begin.
-const BEGINS: &[&str] = &["note: ", "perhaps ", "goroutine "];
-
-/// What such lines say if they say nothing else.
-const ENDS: &[&str] = &["exiting", "terminating", "shutting down", "retrying", "goodbye", "failed to start"];
-
-/// The most characters of a line that says nothing else.
-const NOTHING_ELSE: usize = 40;
-
-/// How many lines before the end may tell what it is about.
-const MOST_LINES: usize = 12;
-
-/// What lines have that tell of a failure.
-const TELLING: &[&str] = &[
-    "error",
-    "fatal",
-    "panic",
-    "forbidden",
-    "denied",
-    "unauthorized",
-    "cannot",
-    "can't",
-    "could not",
-    "couldn't",
-    "unable",
-    "fail",
-    "unsupported",
-    "not supported",
-    "invalid",
-    "no such",
-    "not found",
-    "already",
-    "refused",
-    "exception",
-    "sigsegv",
-    "does not exist",
-    "missing",
-    "expected",
-    "required",
-    "unknown",
-    "must ",
-    "timed out",
-    "timeout",
-    "segmentation fault",
-    "core dumped",
-    "killed",
-    "aborted",
-    "illegal instruction",
-    "no space left",
-    "read-only file system",
-    "deadline exceeded",
-    "out of memory",
-    "no route to host",
-    "too many open files",
-];
-
-/// Returns the line of a text that tells most of why a program has ended, as far as it is shown: the last one that tells of a failure, or
-/// else the last one.
-pub fn last_line(text: &str) -> Option<String> {
-    telling_line(text).map(shortened)
-}
-
-fn telling_line(text: &str) -> Option<&str> {
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).rev();
-    let has = |line: &str, words: &[&str]| {
-        let line = line.to_lowercase();
-        words.iter().any(|word| line.contains(word))
-    };
-    let closes = |line: &&str| {
-        has(line, CLOSING)
-            || BEGINS.iter().any(|begin| line.to_lowercase().starts_with(begin))
-            || (has(line, ENDS) && line.chars().count() <= NOTHING_ELSE)
-            || is_of_a_dump(line)
-    };
-    let decisive = || lines().find(|line| Cause::among(DECISIVE, line).is_some());
-    let telling = || lines().filter(|line| !closes(line)).take(MOST_LINES).find(|line| has(line, TELLING));
-    decisive().or_else(telling).or_else(|| lines().find(|line| !closes(line))).or_else(|| lines().next())
-}
-
-/// Cuts a long line in its middle: what is said last matters most.
-fn shortened(line: &str) -> String {
-    let length = line.chars().count();
-    if length <= LONGEST_MESSAGE {
-        return line.to_owned();
-    }
-    let begin: String = line.chars().take(LONGEST_MESSAGE / 2).collect();
-    let end: String = line.chars().skip(length - LONGEST_MESSAGE / 2).collect();
-    format!("{}…{}", begin.trim_end(), end.trim_start())
-}
-
-/// Returns whether a line is one of the registers, frames and addresses that runtimes print when a program has crashed.
-fn is_of_a_dump(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    let second = words.nth(1).unwrap_or_default();
-    let is_frame = line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
-    let is_call = line.starts_with("at ") && line.contains(['(', '/']);
-    is_frame || is_call || second.starts_with("0x") && words.next().is_none() || line.contains(" +0x")
-}
-
 /// Writes how a container terminated: `exit code 137 (killed)`.
 pub fn end_text(end: &ContainerStateTerminated) -> String {
     let hint = match (end.reason.as_str(), end.exit_code) {
@@ -588,8 +520,23 @@ fn init_blocked(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(Finding::new(ReasonCode::InitBlocked, message, "read the log").with_command(logs(pod, &container.name)))
 }
 
+/// What the kubelet warns of while it starts a pod, and that has no finding of its own.
+const AT_START: &[Cause] = &[
+    cause(
+        Mends::Template,
+        &["consider using onrootmismatch"],
+        "wait: the kubelet gives every file of the volume to fsGroup; with fsGroupChangePolicy: OnRootMismatch in the securityContext of \
+         the template, it does so only once",
+    ),
+    cause(
+        Mends::Node,
+        &["error determining status", "unable to ensure pod container exists", "error making pod data directories"],
+        "restart the container runtime and the kubelet of the node, and check its disk: they cannot tell or make what the pod needs there",
+    ),
+];
+
 /// Finds that the containers are still starting.
-fn containers_starting(subject: &Subject, pod: &Pod) -> Finding {
+fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Finding {
     let waiting = walk(pod).find_map(|(_, _, status)| status?.state.waiting.as_ref()).map(|waiting| &waiting.reason);
     let state = match waiting {
         Some(reason) if !reason.is_empty() => format!("the containers have not started ({reason})"),
@@ -604,8 +551,18 @@ fn containers_starting(subject: &Subject, pod: &Pod) -> Finding {
         Some(since) => Sentence::from(state).words(" for ").age(seconds_between(since, subject.index.now())),
         None => Sentence::from(state),
     };
-    Finding::new(ReasonCode::ContainersStarting, message, "wait; if it persists, look at the pod")
-        .with_command(describe_pod(pod))
+    let finding =
+        |message: Sentence, advice: &str| Finding::new(ReasonCode::ContainersStarting, message, advice.to_owned());
+    const LOOK: &str = "wait; if it persists, look at the pod";
+    // What was said of the scheduling is over.
+    let warns = |event: &&&Event| event.type_ == "Warning" && event.reason != "FailedScheduling";
+    let Some(event) = events.iter().find(warns) else { return finding(message, LOOK).with_command(describe_pod(pod)) };
+    let message = message.words("; ").value(&event.reason).words(": ").event(event, subject.index.now());
+    match Cause::among(AT_START, &event.message) {
+        Some(cause) if cause.mends == Mends::Node => finding(message, cause.advice).with_origin(Origin::Node),
+        Some(cause) => finding(message, cause.advice).with_command(edit(subject.daemon_set)),
+        None => finding(message, LOOK).with_command(describe_pod(pod)),
+    }
 }
 
 /// Finds a container that runs but is not ready: its probe fails.

@@ -150,6 +150,11 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Node,
+        &["bpf_prog_query(bpf_cgroup_device)", "bpf_prog_attach(bpf_cgroup_device)"],
+        "upgrade the kernel of the node, or boot it with cgroup v1: its kernel does not let the container runtime filter devices by cgroup v2",
+    ),
+    cause(
+        Mends::Node,
         &["cgroup"],
         "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
     ),

@@ -58,6 +58,10 @@ pub enum Lack {
 pub enum TemplatePart {
     /// An image, as the template refers to it.
     Image(String),
+    /// The registry that an image is pulled from, by its host name.
+    Registry(String),
+    /// What the containers ask of their node beside their programs: devices, profiles, capabilities and mounts.
+    AskedOfNode,
     /// An object that the template refers to, and the key in it if that is what is missing.
     Object {
         /// As Kubernetes spells it, such as `ConfigMap`.

@@ -100,11 +100,29 @@ impl<'a> NodeRoom<'a> {
                         }
                     }
                     _ if shortage.never_fits() => self.never_fits(&shortage),
+                    resource if resource.contains('/') && shortage.used > shortage.allocatable => {
+                        self.fewer_devices(&shortage)
+                    }
                     _ => self.insufficient_resource(&shortage),
                 };
                 (shortage.resource, finding)
             })
             .collect()
+    }
+
+    /// Finds that pods of the node have more devices than its device plugin offers now: to free one would not help.
+    fn fewer_devices(&self, shortage: &Insufficient) -> Finding {
+        let Insufficient { resource, requested, allocatable, used } = shortage;
+        let message = Sentence::from("requests ")
+            .amount(resource, *requested)
+            .words(format!(" {resource}; the node offers "))
+            .amount(resource, *allocatable)
+            .words(", although its pods have ")
+            .amount(resource, *used);
+        let advice = format!(
+            "restart the pod of the device plugin on the node that registers {resource}, and check its log: devices are missing"
+        );
+        Finding::new(ReasonCode::InsufficientResource, message, advice).with_origin(Origin::Node)
     }
 
     /// Finds that too little of a resource is free, and who requests the most of it.

@@ -97,7 +97,7 @@ const CAUSES: &[Cause] = &[
         "check the DNS servers of the node, and the host name of the registry",
     ),
     cause(
-        Mends::Cluster,
+        Mends::Node,
         &["not yet valid: current time … is before"],
         "correct the clock of the node, which is behind: by it, the certificate of the registry is not valid yet",
     ),
@@ -122,7 +122,7 @@ const CAUSES: &[Cause] = &[
         "configure the registry as one without TLS in the container runtime of the node, or serve it with TLS",
     ),
     cause(
-        Mends::Cluster,
+        Mends::Node,
         &["pull qps exceeded"],
         "wait: the kubelet limits how often it pulls (registryPullQPS and registryBurst in its configuration)",
     ),
@@ -205,6 +205,12 @@ const CAUSES: &[Cause] = &[
     .and(Also::MayBeNode),
 ];
 
+/// Returns the host name of the registry that an image is pulled from, as container runtimes tell it from the first part of a path.
+pub fn registry(image: &str) -> &str {
+    let host = image.split_once('/').map(|(host, _)| host);
+    host.filter(|host| host.contains(['.', ':']) || *host == "localhost").unwrap_or("docker.io")
+}
+
 /// Returns whether a container waits for this reason because its image cannot be pulled.
 fn is_image_pull_failure(reason: &str) -> bool {
     matches!(
@@ -271,6 +277,7 @@ pub fn image_pull_failed(
         // The image is there, and may be pulled.
         Mends::Template if may_be_node && recent > 0 => Origin::Node,
         Mends::Host | Mends::Cluster if recent > 0 => Origin::Node,
+        mends @ (Mends::Host | Mends::Cluster) => mends.origin(TemplatePart::Registry(registry(image).to_owned())),
         mends => mends.origin(TemplatePart::Image(image.to_owned())),
     };
     let finding = |message: Sentence, advice: String| {

@@ -8,8 +8,8 @@ use super::finding::{Finding, describe_node};
 use super::node_plugin::with_network_plugin;
 use super::node_removal;
 use super::sentence::Sentence;
-use crate::facts::node_removal::stuck_deletion;
-use crate::model::node::Node;
+use crate::facts::node_removal::{began_at, is_by_autoscaler, is_stuck, stuck_deletion};
+use crate::model::node::{Node, Taint};
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
@@ -41,6 +41,28 @@ const REPORTED: &[Cause] = &[
 /// What to do about a Node object whose deletion takes too long.
 pub const CHECK_FINALIZERS: &str = "the Node object is being deleted: check the controllers of its finalizers";
 
+/// The taint of a node whose machine is off, as its cloud provider says: `monitorNodes` of k8s.io/cloud-provider,
+/// controllers/nodelifecycle/node_lifecycle_controller.go, release 1.37.
+const SHUT_DOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// Returns what becomes of a node that is not to be repaired, and what to do: it is being removed, or its machine is off.
+pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static str)> {
+    if node.metadata.is_terminating() {
+        return Some(("the Node object is being deleted", "wait: the node is being removed"));
+    }
+    let is_stuck_by = |taint: &Taint| began_at(node, taint).is_some_and(|began| is_stuck(began, now));
+    let removes = |taint: &Taint| is_by_autoscaler(&taint.key) && !is_stuck_by(taint);
+    if node.spec.taints.iter().any(removes) {
+        return Some(("the autoscaler is removing the node", "wait: the autoscaler is removing the node"));
+    }
+    node.spec.taints.iter().find(|taint| taint.key == SHUT_DOWN).map(|_| {
+        (
+            "its machine is shut down, as the cloud provider says",
+            "start the machine of the node, or delete it together with the Node object",
+        )
+    })
+}
+
 /// Finds that the kubelet stopped posting status, or reports that the node is not ready.
 pub fn node_unreachable(subject: &Subject, node: &Node) -> Option<Finding> {
     let now = subject.index.now();
@@ -48,6 +70,7 @@ pub fn node_unreachable(subject: &Subject, node: &Node) -> Option<Finding> {
     let finding =
         Finding::new(ReasonCode::NodeUnreachable, message, repair(now, node)).with_command(describe_node(node));
     match reported(node).and_then(|message| Cause::among(REPORTED, message)) {
+        _ if leaving(now, node).is_some() => Some(finding),
         Some(Cause { also: Some(Also::ShowPodsOfNode), .. }) => {
             Some(with_network_plugin(subject.index, subject.daemon_set, Some(node), finding))
         }
@@ -82,7 +105,10 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
     } else if !ready.message.is_empty() {
         sentence = sentence.words(": ").value(&ready.message);
     }
-    let Some(began) = stuck_deletion(node, now) else { return Some(sentence) };
+    let Some(began) = stuck_deletion(node, now) else {
+        let leaves = leaving(now, node).map(|(why, _)| format!("; {why}"));
+        return Some(sentence.words(leaves.unwrap_or_default()));
+    };
     sentence = sentence.words("; the Node object has been terminating for ").age(seconds_between(began, now));
     Some(node_removal::with_finalizers(sentence, &node.metadata.finalizers))
 }
@@ -91,6 +117,9 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
 pub fn repair(now: Timestamp, node: &Node) -> &'static str {
     if stuck_deletion(node, now).is_some() {
         return CHECK_FINALIZERS;
+    }
+    if let Some((_, advice)) = leaving(now, node) {
+        return advice;
     }
     if let Some(reported) = reported(node) {
         let told = Cause::among(REPORTED, reported).map(|cause| cause.advice);
@@ -167,6 +196,36 @@ mod tests {
         assert!(message.ends_with("has been terminating for 15m; finalizer karpenter.sh/termination"), "{message}");
         assert!(is_held);
         let (message, is_held) = told("11:45:00");
-        assert!(message.ends_with("posting status)") && !is_held, "{message}");
+        assert!(message.ends_with("posting status); the Node object is being deleted") && !is_held, "{message}");
+    }
+
+    #[test]
+    fn a_node_that_leaves_is_not_to_be_repaired() {
+        let told = |taint: serde_json::Value, metadata: serde_json::Value| {
+            let ready = json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:50:00")});
+            let node = json!({"metadata": metadata, "spec": {"taints": [taint]}, "status": {"conditions": [ready]}});
+            repair(at("12:00:00").parse().unwrap(), &from_value(node).unwrap())
+        };
+        let began = |time: &str| at(time).parse::<jiff::Timestamp>().unwrap().as_second().to_string();
+        let removed =
+            |time: &str| json!({"key": "ToBeDeletedByClusterAutoscaler", "value": began(time), "effect": "NoSchedule"});
+        for (taint, metadata, expected) in [
+            (json!({"key": "a", "effect": "NoSchedule"}), json!({}), "check the kubelet"),
+            (
+                json!({"key": "a", "effect": "NoSchedule"}),
+                json!({"deletionTimestamp": at("11:55:00")}),
+                "being removed",
+            ),
+            (removed("11:55:00"), json!({}), "autoscaler is removing"),
+            (removed("11:30:00"), json!({}), "check the kubelet"),
+            (json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}), json!({}), "autoscaler is removing"),
+            (
+                json!({"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"}),
+                json!({}),
+                "start the machine",
+            ),
+        ] {
+            assert!(told(taint.clone(), metadata).contains(expected), "{taint}: {expected}");
+        }
     }
 }

@@ -5,13 +5,11 @@ use serde_json::Value;
 use super::daemon_set_context::Subject;
 use super::eligibility;
 use super::finding::{Finding, edit};
-use super::sentence::Sentence;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::Command;
-use crate::report::reason::ReasonCode;
 use crate::scheduling::should_run::{DaemonPod, Eligibility};
 
 /// What a DaemonSet installs on its nodes.
@@ -42,19 +40,17 @@ impl NodePlugin {
     }
 }
 
-/// Finds that a CSI driver is not registered with the kubelet of a node, and which DaemonSet is to register it.
-pub fn not_registered(subject: &Subject, node: Option<&Node>, pod: &Pod, driver: &str, message: Sentence) -> Finding {
+/// Says in a finding about a driver that is not registered with the kubelet of a node which DaemonSet is to register it.
+pub fn not_registered(subject: &Subject, node: Option<&Node>, driver: &str, finding: Finding) -> Finding {
     let index = subject.index;
     let of_driver = daemon_set_of(index, driver).zip(node).and_then(|(plugin, node)| {
-        let message = message.clone().words(format!("; DaemonSet {} registers the driver", full_name(plugin)));
+        let message = finding.message.clone().words(format!("; DaemonSet {} registers the driver", full_name(plugin)));
         let registrar = Some("check the registrar in the pod of {} on the node, and its log");
-        on_node(index, plugin, node, Finding::new(ReasonCode::MountFailed, message, ""), registrar)
+        on_node(index, plugin, node, Finding::new(finding.code, message, ""), registrar)
     });
     of_driver.unwrap_or_else(|| {
-        let advice =
-            format!("find the DaemonSet of CSI driver {driver}: its pod on the node has to register the driver");
-        Finding::new(ReasonCode::MountFailed, message, advice)
-            .with_command(Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&pod.spec.node_name))
+        let advice = format!("find the DaemonSet of driver {driver}: its pod on the node has to register the driver");
+        Finding { advice: advice.into(), ..finding }
     })
 }
 

@@ -33,6 +33,7 @@ const CAUSES: &[Cause] = &[
             "insufficientfreeaddresses",
             "ip pool exhausted",
             "ippools exhausted",
+            "could not allocate ip in range",
         ],
         "free IP addresses, or enlarge the address range of the network plugin: the node has none left for pods",
     )
@@ -48,6 +49,30 @@ const CAUSES: &[Cause] = &[
         "check the pod of the network plugin on the node: it has not configured the node yet",
     )
     .and(Also::ShowPodsOfNode),
+    cause(
+        Mends::Template,
+        &["cannot find a network-attachment-definition", "network-attachment-definitions… not found"],
+        "create the NetworkAttachmentDefinition that the message names in the namespace, or correct annotation k8s.v1.cni.cncf.io/networks \
+         of the template",
+    )
+    .and(Also::List("network-attachment-definitions")),
+    cause(
+        Mends::Node,
+        &["hnscall failed", "hcnshim", "hcsshim", "hnsendpoint", "hostcomputeendpoint"],
+        "restart the Host Network Service of the node (`Restart-Service hns` there), or the node: it has kept networks or endpoints of \
+         pods that are gone",
+    ),
+    cause(
+        Mends::Node,
+        &["unable to ensure pod container exists"],
+        "restart the kubelet of the node, or the node: it cannot make the cgroup of the pod",
+    ),
+    cause(
+        Mends::Host,
+        &["sandbox resource controller cgroups"],
+        "upgrade the runtime of the RuntimeClass on the node, such as Kata Containers: it does not support the cgroups of the node (v2), or \
+         its sandbox_cgroup_only",
+    ),
     cause(
         Mends::Host,
         &["failed to find plugin"],
@@ -148,6 +173,10 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     Some(match (cause.map(|cause| (cause.mends, cause.also)), class) {
         (Some((Mends::Object, _)), Some(class)) => {
             finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
+        }
+        (Some((_, Some(Also::List(resource)))), _) => {
+            let namespace = &subject.daemon_set.metadata.namespace;
+            finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
         }
         (Some((Mends::Template | Mends::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
         (Some((_, Some(Also::ShowPodsOfNode))), _) => with_network_plugin(

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::admission;
+use super::claims::{device_claim_unsatisfied, missing_device_class, waits_for_claim};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
 use super::fit::{NEVER_BESIDE_OLD, NodeRoom, fits_now, instead_of_surge, port_conflicts, single_pod_node};
@@ -54,7 +55,7 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     match &last {
         // A scheduler that has nominated a node has tried the pod.
         None if !findings.is_empty() => {}
-        None => findings.extend(scheduler_silent(subject, pod)),
+        None => findings.extend(waits_for_claim(subject, pod).or_else(|| scheduler_silent(subject, pod))),
         Some(last) => findings.extend(not_recomputed_here(subject, node, pod, last, &recomputed)),
     }
     // What the scheduler names goes before what was only recomputed: it is what it acts on.
@@ -100,7 +101,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     // Beside the old pod that a surge pod is to replace, preemption does not help, either.
     let (short, shortages): (Vec<String>, Vec<Finding>) = room.shortages(&requests).into_iter().unzip();
     let shortages = shortages.into_iter().map(|finding| match finding.origin {
-        Origin::Room(Lack::BesideOldPod) => finding,
+        Origin::Room(Lack::BesideOldPod) | Origin::Node => finding,
         _ => told(finding),
     });
     let shortages =
@@ -374,7 +375,7 @@ fn not_recomputed_here(
             (_, ReasonCode::PodAffinityBlocked) => pod_affinity_blocked(subject, node, pod, reason),
             (_, ReasonCode::DeviceClaimUnsatisfied) => device_claim_unsatisfied(pod, reason),
             (_, ReasonCode::NodeFeatureMissing) => node_feature_missing(node, reason),
-            _ => scheduler_rejected(reason),
+            _ => missing_device_class(reason).unwrap_or_else(|| scheduler_rejected(reason)),
         });
     }
     findings
@@ -457,6 +458,13 @@ fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str)
     if let Some(old) = old_pod(subject, node, pod).filter(|_| reason.contains("ReadWriteOncePod")) {
         return beside_old_pod(ReasonCode::VolumeUnsatisfiable, message.into(), old, "cannot use the claim together");
     }
+    if reason.contains("exceed max volume count") {
+        let advice = "move pods with volumes of the same driver to other nodes: the node has as many attached as it may (CSINode)";
+        let node = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&node.metadata.name);
+        return Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice)
+            .with_origin(Origin::Node)
+            .with_command(node);
+    }
     Finding::new(ReasonCode::VolumeUnsatisfiable, message, "check the claims").with_command(claims)
 }
 
@@ -515,14 +523,6 @@ fn excludes_itself(subject: &Subject, old: &Pod) -> bool {
     })
 }
 
-/// Finds a device claim that the node cannot satisfy, by the scheduler's reason.
-fn device_claim_unsatisfied(pod: &Pod, reason: &str) -> Finding {
-    let claims = Command::kubectl(&["get", "resourceclaims"]).namespace(&pod.metadata.namespace);
-    let message = format!("devices: {}", without_nodes(reason));
-    Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, "check the claims, and the drivers' resource slices")
-        .with_command(claims)
-}
-
 /// Finds that the node is missing a feature that the pod needs, by the scheduler's reason.
 fn node_feature_missing(node: &Node, reason: &str) -> Finding {
     let declared = match node.status.declared_features.as_slice() {
@@ -547,7 +547,7 @@ fn scheduler_rejected(reason: &str) -> Finding {
 }
 
 /// Returns a reason without the `node(s)` it begins with.
-fn without_nodes(reason: &str) -> &str {
+pub fn without_nodes(reason: &str) -> &str {
     reason.strip_prefix("node(s) ").unwrap_or(reason)
 }
 

@@ -152,9 +152,11 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     let said = event.message.trim();
     let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.index.now());
     let finding = |advice: String| Finding::new(ReasonCode::MountFailed, message.clone().apart(&advice), advice);
+    let volumes = || template_of(subject, pod).value()["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
     let part = || match quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume")) {
-        Some(volume) => TemplatePart::Volume(volume.to_owned()),
-        None => TemplatePart::Anything,
+        // No template has that of the service account's token.
+        Some(volume) if volumes().iter().any(|it| it["name"] == volume) => TemplatePart::Volume(volume.to_owned()),
+        _ => TemplatePart::Anything,
     };
     if let Some(missing) = Missing::of(said).or_else(|| missing_key(subject, pod, said)) {
         let show = missing.show(&subject.daemon_set.metadata.namespace);
@@ -162,10 +164,10 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     }
     if let Some(driver) = unregistered_driver(said) {
         // The template is right: it is up to the DaemonSet of the driver.
-        let finding = node_plugin::not_registered(subject, node, pod, driver, message);
-        return Some(finding.with_origin(Origin::ControlPlane));
+        let drivers = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&pod.spec.node_name);
+        let finding = Finding::new(ReasonCode::MountFailed, message, "").with_command(drivers);
+        return Some(node_plugin::not_registered(subject, node, driver, finding).with_origin(Origin::ControlPlane));
     }
-    let volumes = || template_of(subject, pod).value()["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
     if let Some(advice) = other_type(said, volumes()) {
         return Some(finding(advice).with_origin(Origin::Template(part())).with_command(describe_pod(pod)));
     }

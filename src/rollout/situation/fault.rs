@@ -160,7 +160,11 @@ fn blame(
         Origin::Template(TemplatePart::Scheduler) if is_of_cluster => Fault::Cluster,
         Origin::Template(TemplatePart::Scheduler) => of_raised(raised().scheduler),
         // Both revisions need what is gone.
-        Origin::Template(part @ TemplatePart::Object { .. }) if situation.has_in_common(part) => Fault::Cluster,
+        Origin::Template(part @ (TemplatePart::Object { .. } | TemplatePart::Registry(_)))
+            if situation.has_in_common(part) =>
+        {
+            Fault::Cluster
+        }
         Origin::Template(_) | Origin::Placement | Origin::Time => match node {
             Some(node) => of_template(situation, suspect, &diagnosis.origin, node),
             None if is_of_cluster || is_in_common(situation, &diagnosis.origin) => Fault::Unknown,

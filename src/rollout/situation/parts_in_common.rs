@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::Situation;
-use crate::coverage::TemplatePart;
+use crate::coverage::{TemplatePart, registry};
 use crate::difference::difference;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::template::Template;
@@ -34,7 +34,11 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
     let spec = &template.value()["spec"];
     let changes = || difference(template, &situation.revisions.live);
     match part {
-        TemplatePart::Image(image) => has_image(spec, image) && !changes().iter().any(|it| has_field(it, &PULL)),
+        TemplatePart::Image(image) => {
+            images(spec).any(|one| one == image) && !changes().iter().any(|it| has_field(it, &PULL))
+        }
+        TemplatePart::Registry(host) => images(spec).any(|image| registry(image) == host),
+        TemplatePart::AskedOfNode => changes().iter().all(is_of_program),
         TemplatePart::Object { kind, name, key } => template.needs(kind, name, key.as_deref()),
         TemplatePart::Volume(name) => {
             let is_of_volume = |change: &Change| {
@@ -57,11 +61,12 @@ fn entries<'v>(value: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> 
     value[list].as_array().into_iter().flatten()
 }
 
-/// Returns whether a container or a volume has an image.
-fn has_image(spec: &Value, image: &str) -> bool {
+/// Returns the images of containers and volumes.
+fn images(spec: &Value) -> impl Iterator<Item = &str> {
     let containers = entries(spec, "containers").chain(entries(spec, "initContainers"));
     let images = containers.map(|container| &container["image"]);
-    images.chain(entries(spec, "volumes").map(|volume| &volume["image"]["reference"])).any(|one| one == image)
+    let of_volumes = entries(spec, "volumes").map(|volume| &volume["image"]["reference"]);
+    images.chain(of_volumes).filter_map(Value::as_str)
 }
 
 fn has_volume(template: &Template, name: &str) -> bool {
@@ -70,6 +75,11 @@ fn has_volume(template: &Template, name: &str) -> bool {
 
 fn has_field(change: &Change, names: &[&str]) -> bool {
     change.path.0.iter().any(|step| matches!(step, PathStep::Field(name) if names.contains(&name.as_str())))
+}
+
+/// Returns whether a change is one of what a container runs, which asks nothing of its node. A variable may ask for a GPU.
+fn is_of_program(change: &Change) -> bool {
+    is_inside_container(change) && !has_field(change, &["env", "envFrom", "volumeMounts"])
 }
 
 /// Returns whether a change is inside of a container, or one of metadata that no network plugin reads.

@@ -144,6 +144,21 @@ fn what_admission_adds_is_blamed_on_no_revision() {
             reason.message
         );
     }
+    // Where the same pod runs with the container, that is well.
+    for (has_it, is_of_node) in [(true, true), (false, false)] {
+        let mut pod = proxy(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+        pod["metadata"] = json!({"labels": {"controller-revision-hash": "of-agent"}});
+        let mut other = proxy(json!({"running": {}}));
+        other["metadata"] = pod["metadata"].clone();
+        other["status"]["containerStatuses"][1]["ready"] = json!(true);
+        if !has_it {
+            other["spec"]["containers"].as_array_mut().unwrap().truncate(1);
+        }
+        let world = world().node("n", json!({})).node("m", json!({})).revision_of_image("of-agent", 3, "agent:2");
+        let world = world.pod("agent-m", "m", other).unready_pod("agent-x", "n", json!({}), pod);
+        let reason = on(world, "n").reasons.remove(0);
+        assert_eq!(reason.fix.advice.contains("delete the pod"), is_of_node, "{has_it}: {reason:?}");
+    }
     // What the template asks for is too little to be lowered.
     let requests = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
     for (own, of_pod, says) in [("1", "6", true), ("5", "6", false), ("5", "5", false)] {

@@ -2,6 +2,7 @@
 //!
 //! A case is a row: its name tells the situation and outcome, and the test lists every row that fails.
 
+mod claims;
 mod creation;
 mod eligibility;
 mod evidence;

@@ -196,6 +196,75 @@ fn a_revision_is_not_at_fault_for_a_part_that_the_other_one_has_too() {
     }
 }
 
+/// The pods of the older revision were created when the registry and the nodes still did.
+#[test]
+fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fault() {
+    let of = |image: &str, devices: &str| json!({"containers": [{"name": "agent", "image": image, "env": [{"name": "DEVICES", "value": devices}]}]});
+    let same = ("quay.io/acme/agent:1", "quay.io/acme/agent:2");
+    let moved = ("quay.io/acme/agent:1", "registry.example:5000/agent:2");
+    let pull = "ErrImagePull";
+    let create = "CreateContainerError";
+    let missing = "unresolvable CDI devices management.nvidia.com/gpu=all";
+    for (images, devices, reason, message, is_revision) in [
+        (same, "all", pull, "unexpected status code: 503 Service Unavailable", false),
+        (same, "all", pull, "dial tcp 10.0.0.1:443: i/o timeout", false),
+        (same, "all", pull, "dial tcp: lookup quay.io: no such host", false),
+        (same, "all", pull, "toomanyrequests: You have reached your pull rate limit", false),
+        (same, "all", pull, "proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused", false),
+        (same, "all", pull, "tls: failed to verify certificate: x509: certificate signed by unknown authority", false),
+        (same, "all", pull, "manifest unknown", true),
+        (("agent:1", "acme/agent:2"), "all", pull, "503 Service Unavailable", false),
+        (moved, "all", pull, "dial tcp: lookup registry.example: no such host", true),
+        (moved, "all", pull, "server gave HTTP response to HTTPS client", true),
+        // Those are the node's, whatever it pulls.
+        (moved, "all", pull, "pull QPS exceeded", false),
+        (
+            moved,
+            "all",
+            pull,
+            "x509: certificate is not yet valid: current time 1970-01-01T00:00:00Z is before 2026",
+            false,
+        ),
+        (same, "all", create, missing, false),
+        (same, "gpu=0", create, missing, true),
+        (same, "all", create, "failed to sync configmap cache: timed out", false),
+        (same, "all", create, "exec: \"agent\": executable file not found in $PATH", true),
+    ] {
+        let world = revisions(of(images.0, "all"), of(images.1, devices)).node("b", json!({}));
+        let state = json!({"restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}});
+        let pod = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"phase": "Pending"},
+            "spec": {"containers": [{"name": "agent", "image": images.1}]}});
+        let status = status_of(with_old(world.unready_pod("agent-b", "b", state, pod), &["c", "d"]), &[]);
+        assert_eq!(rolls_back(&status), is_revision, "{images:?} {message}: {:?}", commands(&status));
+        assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{images:?} {message}: {:?}", status.faults);
+    }
+}
+
+/// Whoever writes the DaemonSet takes a rollback back.
+#[test]
+fn no_rollback_is_offered_that_would_be_reverted() {
+    let owner = |kind: &str| json!({"ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": "policy", "uid": "u", "controller": true}]});
+    let addon = |kind: &str| {
+        json!({"annotations": {"objectset.rio.cattle.io/owner-gvk": format!("k3s.cattle.io/v1, Kind={kind}"),
+            "objectset.rio.cattle.io/owner-namespace": "kube-system", "objectset.rio.cattle.io/owner-name": "lb"}})
+    };
+    for (metadata, is_offered) in [
+        (json!({}), true),
+        (owner("ClusterPolicy"), false),
+        (json!({"labels": {"addonmanager.kubernetes.io/mode": "Reconcile"}}), false),
+        (addon("HelmChart"), false),
+        (addon("Addon"), true),
+    ] {
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "finishedAt": at("11:58:00")}}});
+        let world = images().daemon_set(json!({"metadata": metadata})).node("b", json!({}));
+        let world =
+            world.unready_pod("agent-b", "b", crashes, json!({"metadata": {"creationTimestamp": at("11:46:00")}}));
+        let status = status_of(with_old(world, &["c", "d"]), &[]);
+        assert_eq!(rolls_back(&status), is_offered, "{metadata}: {:?}", commands(&status));
+    }
+}
+
 #[test]
 fn another_scheduler_is_the_fault_of_the_revision_and_undo_cures_it() {
     let with = |scheduler: &str, image: &str| json!({"schedulerName": scheduler, "containers": [{"name": "agent", "image": image}]});

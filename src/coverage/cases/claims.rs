@@ -1,0 +1,221 @@
+//! Pods that claim devices, or need what another pod on the node holds, and nodes that leave.
+
+use serde_json::{Value, json};
+
+use crate::coverage::test_support::{World, at, world};
+use crate::report::reason::{Reason, ReasonCode as R};
+
+fn first(world: World) -> Reason {
+    world.only_node().reasons.remove(0)
+}
+
+fn claiming(claim: &Value) -> World {
+    let mut claim = claim.clone();
+    claim["name"] = json!("gpu");
+    world().template(json!({"resourceClaims": [claim]})).node("n", json!({}))
+}
+
+#[test]
+fn a_pod_whose_claims_do_not_exist_does_not_wait_for_the_scheduler() {
+    let by_template = json!({"resourceClaimTemplateName": "single-gpu"});
+    let missing = "PodResourceClaim gpu: resource claim template \"single-gpu\": resourceclaimtemplate.resource.k8s.io \"single-gpu\" \
+                   not found";
+    for (claim, event, advice, command) in [
+        (&by_template, Some(missing), "create ResourceClaimTemplate single-gpu", "get resourceclaimtemplates"),
+        (
+            &by_template,
+            Some("PodResourceClaim gpu: failed to create ResourceClaim: admission webhook denied"),
+            "kube-controller-manager",
+            "get resourceclaims",
+        ),
+        (&by_template, None, "kube-controller-manager", "get resourceclaims"),
+        (&json!({"resourceClaimName": "shared"}), None, "create ResourceClaim shared", "get resourceclaims"),
+    ] {
+        let world = claiming(claim).pending_pod("agent-x", "n", "", json!({}));
+        let world = match event {
+            Some(event) => world.event("Pod", "agent-x", "FailedResourceClaimCreation", event, "11:58:00"),
+            None => world,
+        };
+        let reason = first(world);
+        assert_eq!(reason.code, R::DeviceClaimUnsatisfied, "{reason:?}");
+        assert!(reason.fix.advice.contains(advice), "{reason:?}");
+        assert!(reason.fix.command.unwrap().to_string().contains(command), "{advice}");
+    }
+    // Without claims, it is up to the scheduler.
+    let silent = world().node("n", json!({})).pending_pod("agent-x", "n", "", json!({}));
+    assert_eq!(first(silent).code, R::SchedulerSilent);
+}
+
+#[test]
+fn what_the_scheduler_says_of_classes_and_volumes_is_read() {
+    for (said, code, advice) in [
+        (
+            "request req-1: device class gpu.example.com does not exist",
+            R::DeviceClaimUnsatisfied,
+            "install the driver that provides DeviceClass gpu.example.com",
+        ),
+        ("node(s) exceed max volume count", R::VolumeUnsatisfiable, "move pods with volumes"),
+        ("node(s) had volume node affinity conflict", R::VolumeUnsatisfiable, "check the claims"),
+    ] {
+        let message = format!("0/1 nodes are available: 1 {said}.");
+        let reason = first(world().node("n", json!({})).pending_pod("agent-x", "n", &message, json!({})));
+        assert!(reason.code == code && reason.fix.advice.contains(advice), "{said}: {reason:?}");
+    }
+}
+
+#[test]
+fn what_the_kubelet_warns_of_before_the_containers_start_is_told() {
+    let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    for (event, message, code, advice) in [
+        (
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: prepare dynamic resources: DRA driver gpu.nvidia.com is not registered",
+            R::DeviceClaimUnsatisfied,
+            "find the DaemonSet of driver gpu.nvidia.com",
+        ),
+        (
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: pod ops/agent-x (uid) is not allowed to use resource claim shared-nic (uid)",
+            R::DeviceClaimUnsatisfied,
+            "ResourceClaim shared-nic is reserved",
+        ),
+        (
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: NodePrepareResources failed for claim a: no such device",
+            R::DeviceClaimUnsatisfied,
+            "check the pod of the driver",
+        ),
+        (
+            "VolumePermissionChangeInProgress",
+            "Setting volume ownership for mount is taking longer than expected, consider using OnRootMismatch - https://kubernetes.io",
+            R::ContainersStarting,
+            "fsGroupChangePolicy",
+        ),
+        (
+            "FailedSync",
+            "error determining status: rpc error: code = Unknown desc = Error response from daemon: layer does not exist",
+            R::ContainersStarting,
+            "restart the container runtime",
+        ),
+        ("SomethingNew", "the moon is full", R::ContainersStarting, "look at the pod"),
+    ] {
+        let world = world().node("n", json!({})).unready_pod("agent-x", "n", creating.clone(), json!({}));
+        let reason = first(world.event("Pod", "agent-x", event, message, "11:58:00"));
+        assert!(reason.code == code && reason.fix.advice.contains(advice), "{event}: {reason:?}");
+        assert!(reason.message.contains(&message[..20]), "{event}: {reason:?}");
+    }
+    // Its own DaemonSet registers the driver of devices, too.
+    let spec = json!({"template": {"spec": {"volumes": [{"name": "registry",
+        "hostPath": {"path": "/var/lib/kubelet/plugins_registry"}}], "containers": []}}});
+    let object = json!({"metadata": {"name": "nvidia-dra-driver-gpu-kubelet-plugin", "namespace": "nvidia", "uid": "dra"}, "spec": spec});
+    let mut world = world().node("n", json!({})).unready_pod("agent-x", "n", creating, json!({})).event(
+        "Pod",
+        "agent-x",
+        "FailedPrepareDynamicResources",
+        "DRA driver gpu.nvidia.com is not registered",
+        "11:58:00",
+    );
+    world.snapshot.node_agents = vec![crate::model::daemon_set::DaemonSet::from_object(object).unwrap()];
+    let reason = first(world);
+    assert!(
+        reason.message.contains("nvidia/nvidia-dra-driver-gpu-kubelet-plugin has no pod on the node")
+            || reason
+                .message
+                .contains("nvidia/nvidia-dra-driver-gpu-kubelet-plugin registers the driver, and has no pod"),
+        "{reason:?}"
+    );
+}
+
+#[test]
+fn a_pod_that_never_runs_for_as_long_as_it_has_to_be_ready_crashes() {
+    for (required, restarts, ran, code) in [
+        (600, 21, 480, R::CrashLooping),
+        (600, 21, 900, R::NotYetAvailable),
+        (600, 2, 480, R::NotYetAvailable),
+        (7200, 3, 3600, R::CrashLooping),
+        (600, 0, 0, R::NotYetAvailable),
+    ] {
+        let ended = at("11:58:00").parse::<jiff::Timestamp>().unwrap();
+        let began = ended - jiff::SignedDuration::from_secs(ran);
+        let last =
+            json!({"terminated": {"exitCode": 1, "startedAt": began.to_string(), "finishedAt": ended.to_string()}});
+        let last = if restarts > 0 { last } else { json!({}) };
+        let status = json!({"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at("11:59:00")}],
+            "containerStatuses": [{"name": "agent", "ready": true, "restartCount": restarts,
+                "state": {"running": {"startedAt": at("11:58:30")}}, "lastState": last}]});
+        let world = world().daemon_set(json!({"spec": {"minReadySeconds": required}})).node("n", json!({}));
+        let reason = first(world.pod("agent-x", "n", json!({"status": status})));
+        assert_eq!(reason.code, code, "{required} {restarts} {ran}: {reason:?}");
+        assert_eq!(reason.message.contains("never runs for minReadySeconds"), code == R::CrashLooping, "{reason:?}");
+    }
+}
+
+#[test]
+fn a_surge_pod_that_needs_what_the_old_pod_holds_is_no_crash_of_its_own() {
+    for (surge, has_old, said, is_beside) in [
+        (1, true, "data path already locked by another beat", true),
+        (1, true, "listen tcp :9100: bind: address already in use", true),
+        (1, true, "failed to acquire lock on /var/lib/agent", true),
+        (1, true, "cannot open /etc/agent.yaml", false),
+        (1, false, "data path already locked by another beat", false),
+        (0, true, "data path already locked by another beat", false),
+    ] {
+        let crash = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "message": said, "finishedAt": at("11:58:00")}}});
+        let rolling = json!({"maxSurge": surge, "maxUnavailable": 1 - surge});
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+        let mut world = world().daemon_set(json!({"spec": {"updateStrategy": strategy}})).node("n", json!({}));
+        world = world.revision_of_image("hash1", 1, "agent:1").unready_pod("agent-new", "n", crash, json!({}));
+        if has_old {
+            let labels = json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
+            world = world.pod("agent-old", "n", json!({"metadata": {"labels": labels}}));
+        }
+        let reasons = world.only_node().reasons;
+        let told = reasons.iter().any(|reason| reason.fix.advice.contains("two such pods exclude each other"));
+        assert_eq!(told, is_beside, "{surge} {has_old} {said}: {reasons:?}");
+    }
+}
+
+#[test]
+fn a_node_that_leaves_is_not_waited_for_to_come_back() {
+    let ended = json!({"status": {"phase": "Failed", "reason": "NodeShutdown", "message": "Pod was rejected as the node is shutting down.",
+        "containerStatuses": null}});
+    for (metadata, taints, advice) in [
+        (json!({}), json!([]), "until the node is up again"),
+        (json!({"deletionTimestamp": at("11:55:00")}), json!([]), "the node is being removed"),
+        (
+            json!({}),
+            json!([{"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"}]),
+            "start the machine",
+        ),
+    ] {
+        let tolerant = json!({"tolerations": [{"operator": "Exists"}]});
+        let node = json!({"metadata": metadata, "spec": {"taints": taints}});
+        let reason = first(world().template(tolerant).node("n", node).pod("agent-x", "n", ended.clone()));
+        assert!(reason.fix.advice.contains(advice), "{advice}: {reason:?}");
+    }
+}
+
+#[test]
+fn devices_that_a_plugin_no_longer_offers_are_not_freed_by_another_pod() {
+    for (allocatable, used, advice) in
+        [("1", 3, "restart the pod of the device plugin"), ("3", 3, "lower the example.com/vf request")]
+    {
+        let request = json!({"resources": {"requests": {"example.com/vf": "1"}, "limits": {"example.com/vf": "1"}}});
+        let container = |name: &str| {
+            let mut container = request.clone();
+            container["name"] = json!(name);
+            container["image"] = json!("agent:2");
+            json!({"containers": [container]})
+        };
+        let node = json!({"status": {"allocatable": {"example.com/vf": allocatable}}});
+        let mut world = world().template(container("agent")).node("n", node);
+        for number in 0..used {
+            world = world.other_pod(&format!("job-{number}"), "n", json!({"spec": container("job")}));
+        }
+        let said = "0/1 nodes are available: 1 Insufficient example.com/vf.";
+        let reason = first(world.pending_pod("agent-x", "n", said, json!({"spec": container("agent")})));
+        assert_eq!(reason.code, R::InsufficientResource);
+        assert!(reason.fix.advice.contains(advice) && !reason.message.contains("preempt"), "{reason:?}");
+    }
+}

@@ -1,4 +1,4 @@
-//! What Argo CD, Flux and Helm make of a DaemonSet, beside the verdict of `status`: the table of docs/pipelines.md.
+//! What Argo CD, Flux and Helm make of a DaemonSet, beside the verdict of `status`: the table of docs/pipelines-gitops.md.
 
 use std::fmt::Write;
 use std::fs;
@@ -89,11 +89,11 @@ fn the_page_has_the_verdicts_of_others_beside_ours() {
         let [argo_cd, flux, helm] = [argo_cd(daemon_set), flux(daemon_set), helm(daemon_set)];
         let _ = writeln!(table, "| {situation} | {argo_cd} | {flux} | {helm} | {ours} |");
     }
-    let page = read("pipelines.md");
+    let page = read("pipelines-gitops.md");
     let (before, rest) = page.split_once("<!-- health: a test writes this table -->\n").unwrap();
     let (_, after) = rest.split_once("<!-- /health -->").unwrap();
     must_be(
-        "pipelines.md",
+        "pipelines-gitops.md",
         &format!("{before}<!-- health: a test writes this table -->\n{table}<!-- /health -->{after}"),
     );
 }

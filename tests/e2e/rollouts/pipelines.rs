@@ -1,4 +1,4 @@
-//! The scripts of docs/pipelines.md, run by a shell with the real kubectl.
+//! The scripts of docs/pipelines.md and the pages that it links to, run by a shell with the real kubectl.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -79,11 +79,15 @@ impl Pipeline {
     }
 }
 
-/// Returns the code blocks of a language.
+/// The pages with scripts and roles, in `docs/`.
+const PAGES: [&str; 5] = ["pipelines.md", "accept.md", "pipelines-ci.md", "pipelines-gitops.md", "permissions.md"];
+
+/// Returns the code blocks of a language, in the order of the pages.
 fn blocks(language: &str) -> Vec<String> {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pipelines.md")).unwrap();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let text: String = PAGES.iter().map(|page| fs::read_to_string(docs.join(page)).unwrap()).collect();
     let fence = format!("```{language}\n");
-    let parts = page.split(&fence).skip(1);
+    let parts = text.split(&fence).skip(1);
     parts.map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
@@ -109,7 +113,7 @@ fn scripts(document: &Value) -> Vec<String> {
 #[test]
 fn the_scripts_of_the_page_wait_for_good_rollouts_and_stop_at_bad_ones() {
     let pipeline = Pipeline::new(cluster());
-    let [wait, without_some_nodes, of_manifest, helm, kustomize, roll_back] =
+    let [wait, of_manifest, roll_back, without_some_nodes, helm, kustomize] =
         <[String; 6]>::try_from(blocks("sh")).unwrap();
     for script in [&wait, &without_some_nodes, &of_manifest, &helm, &kustomize] {
         let (code, printed) = pipeline.run(script);

@@ -16,8 +16,8 @@ use crate::report::reason::ReasonCode;
 /// What is known about every code, in a section each.
 const CODES: &str = include_str!("../../docs/reason-codes.md");
 
-/// What is known about every status, in a section each.
-const STATUSES: &str = include_str!("../../docs/statuses.md");
+/// What is known about every status, and every state of a node, in a section each.
+const STATUSES: &str = concat!(include_str!("../../docs/statuses.md"), include_str!("../../docs/node-states.md"));
 
 /// Explain a reason code or a status, and what to do
 ///
@@ -78,7 +78,7 @@ fn explain(heading: &str, section: &str, view: &View, out: &mut dyn Write) -> st
 
 /// Returns what stands below the heading of a code or a status in a document.
 fn section(document: &'static str, name: &str) -> Option<&'static str> {
-    document.split_once(&format!("\n## {name}\n"))?.1.split("\n## ").next()
+    document.split_once(&format!("\n## {name}\n"))?.1.split("\n#").next()
 }
 
 /// Writes a row for each name, with the first paragraph about it.

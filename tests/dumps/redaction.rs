@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{daemon_set, open};
 
-/// Names, words of the API, labels and images without registry, which stay, as docs/dumps.md says.
+/// Names, words of the API, labels and images without registry, which stay, as docs/snapshots.md says.
 const STAYS: [&str; 76] = [
     "image",
     "reference",

@@ -113,3 +113,10 @@ fn the_answers_for_agents_are_where_the_table_says() {
 fn the_output_about_alerts_is_real() {
     check("docs/alerts.md", 3);
 }
+
+#[test]
+fn the_output_about_revisions_and_changes_is_real() {
+    for page in ["docs/rollout.md", "docs/history.md", "docs/changes.md"] {
+        check(page, 1);
+    }
+}

@@ -35,7 +35,7 @@ fn contexts_of_a_kubeconfig_are_read_together() {
     assert_eq!((both.code, both.err.as_str()), (Some(0), ""), "{}", both.out);
     assert!(both.out.contains(" in 2 clusters: 2 complete\n"), "{}", both.out);
     for context in ["east", "west"] {
-        assert!(both.out.lines().any(|line| line.starts_with(context) && line.contains("Complete")), "{}", both.out);
+        assert!(both.out.lines().any(|line| line.starts_with(context) && line.contains("Healthy")), "{}", both.out);
     }
     let all = run(&["list", "--contexts", "*"]);
     assert_eq!(all.code, Some(5), "{}", all.err);

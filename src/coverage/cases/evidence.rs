@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::plain;
-use crate::coverage::test_support::{World, at, world};
+use crate::coverage::test_support::{World, at, merge, world};
 use crate::report::coverage::NodeCoverage;
 use crate::report::reason::{Reason, ReasonCode as R};
 
@@ -159,6 +159,15 @@ fn what_admission_adds_is_blamed_on_no_revision() {
         let reason = on(world, "n").reasons.remove(0);
         assert_eq!(reason.fix.advice.contains("delete the pod"), is_of_node, "{has_it}: {reason:?}");
     }
+    let early = crash(
+        "iptables validation failed; workload is not ready for Istio.\nwhen using Istio CNI, retry on another node",
+    );
+    let mut pod = proxy(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    pod["metadata"] = json!({"labels": {"controller-revision-hash": "of-agent"}});
+    merge(&mut pod["status"]["containerStatuses"][1], early);
+    let early = world().node("n", json!({})).revision_of_image("of-agent", 3, "agent:2");
+    let reason = first(early.unready_pod("agent-x", "n", json!({}), pod));
+    assert!(reason.fix.advice.contains("pod of istio-cni on the node"), "{reason:?}");
     // What the template asks for is too little to be lowered.
     let requests = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
     for (own, of_pod, says) in [("1", "6", true), ("5", "6", false), ("5", "5", false)] {

@@ -705,11 +705,11 @@ fn a_volume_gets_advice_by_what_is_said() {
         ),
         (
             "MountVolume.SetUp failed for volume \"s\" : driver name smb.csi.k8s.io not found in the list of registered CSI drivers",
-            "find the DaemonSet of CSI driver smb.csi.k8s.io",
+            "find the DaemonSet of driver smb.csi.k8s.io",
         ),
         (
             "AttachVolume.Attach failed for volume \"pvc-1\" : CSINode n does not contain driver ebs.csi.aws.com",
-            "find the DaemonSet of CSI driver ebs.csi.aws.com",
+            "find the DaemonSet of driver ebs.csi.aws.com",
         ),
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /var/lib/kubelet/plugins_registry is not a directory",
@@ -787,10 +787,10 @@ fn the_daemon_set_of_a_driver_is_named_with_what_keeps_it_from_the_node() {
         (
             vec![plugin("ebs-csi-node", json!({"containers": registrar}))],
             json!([taint]),
-            "find the DaemonSet of CSI driver",
+            "find the DaemonSet of driver",
             false,
         ),
-        (Vec::new(), json!([taint]), "find the DaemonSet of CSI driver", false),
+        (Vec::new(), json!([taint]), "find the DaemonSet of driver", false),
     ] {
         let said = format!(
             "MountVolume.SetUp failed for volume \"s\" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver name {driver} not found in the list of registered CSI drivers"

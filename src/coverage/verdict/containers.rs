@@ -415,7 +415,9 @@ pub fn crash_looping(
     let is_last = status.state.terminated.is_some() || restarts_all;
     let command = if is_last { logs } else { logs.switch("--previous") };
     let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
-    let told = || end.and_then(|end| telling_line(&end.message)).and_then(cause).map(|cause| cause.advice);
+    let said = end.and_then(|end| telling_line(&end.message));
+    let is_of_node = said.and_then(|said| Cause::among(DECISIVE, said)).is_some_and(|cause| cause.mends == Mends::Node);
+    let told = || said.and_then(cause).map(|cause| cause.advice);
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
@@ -423,6 +425,7 @@ pub fn crash_looping(
     };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
     match command {
+        _ if is_of_node => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
         Some(command) => finding.with_command(command),
         None => finding,
     }

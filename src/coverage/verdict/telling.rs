@@ -13,6 +13,11 @@ pub const DECISIVE: &[Cause] = &[
         "use an image that is built for the page size of these nodes, or exclude them with a nodeSelector",
     ),
     cause(
+        Mends::Node,
+        &["workload is not ready for istio"],
+        "delete the pod once the pod of istio-cni on the node is ready: it started before that had set up its network",
+    ),
+    cause(
         Mends::Cluster,
         &["is already using the ipv4 address", "is already using the ipv6 address"],
         "delete the stale node that has the address from the network plugin's own list, such as `calicoctl get nodes`: the machine \

@@ -260,7 +260,7 @@ fn messages_of_the_scheduler_and_of_admission_never_break_coverage() {
 }
 
 #[test]
-fn manifests_never_break_what_if() {
+fn manifests_never_break_previews() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("manifest.yaml");
     each_seed(500, |random| {
@@ -274,7 +274,7 @@ fn manifests_never_break_what_if() {
         break_bytes(&mut text, 30, random);
         std::fs::write(&path, text).unwrap();
         let dump = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-        run(dump.as_bytes(), &["coverage", "-f", path.to_str().unwrap(), "--from", "-"]);
+        run(dump.as_bytes(), &["preview", "-f", path.to_str().unwrap(), "--from", "-"]);
     });
 }
 

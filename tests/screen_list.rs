@@ -19,14 +19,10 @@ screens! {
         faulty_cluster
         filters
         gate
-        manifest
-        manifest_files
-        manifest_for_no_node
-        manifest_nodes
         map
+        moved_to_preview
         name_alone
         no_eligible_node
-        node_changes
         node_selector
         node_that_does_not_exist
         nodes_table
@@ -107,6 +103,14 @@ screens! {
         name
         none
         usage;
+    preview:
+        daemon_set_changes
+        daemon_set_changes_refused
+        manifest
+        manifest_files
+        manifest_for_no_node
+        manifest_nodes
+        node_changes;
     restart:
         advanced_daemon_set
         gates
@@ -176,12 +180,12 @@ screens! {
         client;
     widths:
         coverage
-        coverage_manifest
         coverage_node
         coverage_nodes
         history
         history_diff
         list
         pipe
+        preview_manifest
         undo;
 }

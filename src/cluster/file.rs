@@ -210,7 +210,7 @@ impl Dump {
         let foreign_pods = std::mem::take(&mut objects.foreign_pods);
         if let manifests @ 1.. = objects.manifests {
             let what = if manifests == 1 { "a DaemonSet that is a manifest" } else { "DaemonSets that are manifests" };
-            warnings.push(format!("{}: left out {what}, not of a cluster; `coverage -f` previews those", self.name()));
+            warnings.push(format!("{}: left out {what}, not of a cluster; `preview -f` previews those", self.name()));
         }
         let (has_other_daemon_sets, found) = (objects.has_other_daemon_sets, found_kinds(&objects));
         let has_budgets = objects.kinds.contains(&Kind::PodDisruptionBudgets);
@@ -320,7 +320,7 @@ impl Dump {
                 (has_other_daemon_sets, ASK_FOR_CURRENT_VERSION),
                 (
                     manifests > 0 && !has_other_daemon_sets,
-                    "a manifest is not read with --from: `coverage -f` previews it, and `partition -f` rolls it out",
+                    "a manifest is not read with --from: `preview -f` previews it, and `partition -f` rolls it out",
                 ),
                 (
                     !is_only_manifest && !has_other_daemon_sets,

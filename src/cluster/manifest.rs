@@ -61,6 +61,12 @@ pub struct Manifests {
 }
 
 impl Manifests {
+    /// Makes a manifest of a DaemonSet that exists and was changed, which errors name by the changes.
+    pub fn of_edited(object: Value, changes: String) -> Self {
+        let manifest = Manifest { file: changes, object, lacks_namespace: false, warnings: Vec::new() };
+        Manifests { daemon_sets: vec![manifest], others: Vec::new(), warnings: Vec::new() }
+    }
+
     /// Returns an object that the manifests create beside the DaemonSets. The namespace counts if the object has one.
     pub fn other(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
         self.others.iter().find(|object| {

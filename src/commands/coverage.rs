@@ -8,14 +8,11 @@ use clap::Args;
 use super::crash_logs::add_crash_logs;
 use super::gate;
 use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
-use super::node_what_if;
 use super::output::{self, Output, formats};
 use super::parse::{check_label_key, parse_names, parse_node};
 use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
-use super::what_if::{self, WhatIf};
 use super::{Failure, RunCommand};
-use crate::cluster::manifest::Apply;
 use crate::cluster::{Config, CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::CoverageFilter;
 use crate::coverage::options::{Detail, Options};
@@ -51,12 +48,6 @@ kubectl ds coverage node-exporter -n monitoring --node general-c4
 # Show what pods have logged before they crashed
 kubectl ds coverage falco -n falco --logs
 
-# Show where the pods of a changed manifest would run, before applying it
-kubectl ds coverage -f daemonset.yaml
-
-# The same for the DaemonSets of a directory, with a row per node
-kubectl ds coverage -f . --nodes
-
 # Show which pods have not seen the last change of a ConfigMap or Secret
 kubectl ds coverage -A --stale-config
 
@@ -91,49 +82,22 @@ pub struct CoverageArgs {
     /// Show a map of the nodes, a glyph for each.
     ///
     /// Grouped by the label of --by, or by zone.
-    #[arg(long, help_heading = "Nodes", conflicts_with_all = ["node", "nodes", "filename", "state"])]
+    #[arg(long, help_heading = "Nodes", conflicts_with_all = ["node", "nodes", "state"])]
     map: bool,
-    /// Preview a manifest: what would change if applied.
-    ///
-    /// A file, a directory, or - for standard input; may be repeated.
-    #[arg(short, long, help_heading = "Preview", value_name = "MANIFEST", conflicts_with_all = ["names", "selector", "all_namespaces", "reason", "state", "problems"])]
-    filename: Vec<String>,
-    /// With -f: preview `kubectl apply --server-side`.
-    ///
-    /// By default what was used last, and else a client-side apply.
-    #[arg(long, help_heading = "Preview", requires = "filename", conflicts_with = "replace")]
-    server_side: bool,
-    /// With -f: take over fields of other managers.
-    ///
-    /// As `kubectl apply --server-side --force-conflicts` does.
-    #[arg(long, help_heading = "Preview", requires = "filename", conflicts_with = "replace")]
-    force_conflicts: bool,
-    /// With -f: preview `kubectl replace`
-    #[arg(long, help_heading = "Preview", requires = "filename")]
-    replace: bool,
-    /// Preview a taint or label of nodes; needs --on.
-    ///
-    /// As kubectl takes it: 'taint KEY=VALUE:EFFECT', 'taint KEY:EFFECT-', 'label KEY=VALUE' or 'label KEY-'; may be repeated.
-    #[arg(long = "if", help_heading = "Preview", value_name = "CHANGE", requires = "on", conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename", "stale_config"])]
-    changes: Vec<String>,
-    /// With --if: the nodes to change, by their labels
-    #[arg(long, help_heading = "Preview", value_name = "SELECTOR", requires = "changes")]
-    on: Option<String>,
     /// Show pods older than a ConfigMap or Secret they use.
     ///
     /// That is, those that started before its last change; only metadata is read, never data.
-    #[arg(long, conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map", "filename"])]
+    #[arg(long, conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map"])]
     stale_config: bool,
     /// Show the last log line of pods that crash.
     ///
     /// Of at most 3 pods that crash without a termination message, one for each message; for one DaemonSet.
-    #[arg(long, conflicts_with_all = ["filename", "map", "changes", "stale_config"])]
+    #[arg(long, conflicts_with_all = ["map", "stale_config"])]
     logs: bool,
     /// Exit with 3 if an eligible node lacks an available pod.
     ///
-    /// With --stale-config, if a pod is older than what it uses and that is not refreshed; with -f, if a pod would not start or fit,
-    /// or more than half of the nodes would lose theirs; with --if, if a pod would be lost, not fit, or not be created again. Exit
-    /// with 5 if that could not be determined, and with 1 if there is no DaemonSet.
+    /// With --stale-config, if a pod is older than what it uses and that is not refreshed. Exit with 5 if that could not be determined,
+    /// and with 1 if there is no DaemonSet.
     #[arg(long)]
     exit_code: bool,
     /// Output format. One of: (wide, json, yaml, name).
@@ -165,25 +129,8 @@ struct CoverageQuestion {
 
 impl RunCommand for CoverageArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let CoverageArgs {
-            names,
-            node,
-            nodes,
-            choice,
-            problems,
-            by,
-            map,
-            filename,
-            server_side,
-            force_conflicts,
-            replace,
-            stale_config,
-            changes,
-            on,
-            logs,
-            exit_code,
-            output,
-        } = self;
+        let CoverageArgs { names, node, nodes, choice, problems, by, map, stale_config, logs, exit_code, output } =
+            self;
         let (namespace, names) = parse_names(&names)?;
         if logs && names.len() != 1 {
             return Err(CommandError::usage("--logs is for one DaemonSet: give its name").into());
@@ -191,16 +138,13 @@ impl RunCommand for CoverageArgs {
         let node = node.as_deref().map(parse_node).transpose()?;
         check_label_key(by.as_ref())?;
         let NodeChoice { reasons, states, node_selector } = choice.resolve()?;
-        let on = NodeSelection::parse("--on", on)?;
         if target.are_several() {
             let one = [
                 (node.is_some(), "--node"),
                 (nodes || !states.is_empty(), "a row per node"),
                 (by.is_some(), "--by"),
                 (map, "--map"),
-                (!filename.is_empty(), "--filename"),
                 (stale_config, "--stale-config"),
-                (!changes.is_empty(), "--if"),
                 (logs, "--logs"),
             ];
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
@@ -217,49 +161,29 @@ impl RunCommand for CoverageArgs {
             return several::run(&target, output, io, out, ask, render::overview::clusters).await;
         }
         let mut target = target.resolve(io)?;
-        let answer = if stale_config {
+        if stale_config {
             target.choose(namespace, &names)?;
-            run_stale_config(&target, names, output.as_ref(), io, out).await?
-        } else if !changes.is_empty() {
-            // Without a name, nodes are asked about on behalf of every DaemonSet of the cluster.
-            if names.is_empty() {
-                target.widen();
-            }
-            target.choose(namespace, &names)?;
-            node_what_if::run(&changes, on, names, &target, output.as_ref(), io, out).await?
-        } else if filename.is_empty() {
-            // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
-            if node.is_some() && names.is_empty() {
-                target.widen();
-            }
-            target.choose(namespace, &names)?;
-            let question = CoverageQuestion {
-                names,
-                node,
-                map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
-                by: by.filter(|_| !map),
-                nodes: nodes || !states.is_empty(),
-                node_selector,
-                filter: CoverageFilter { reasons, states, problems },
-                logs,
-                output,
-                exit_code,
-            };
-            run_coverage(&target, question, io, out).await?
-        } else {
-            if output == Some(Output::Name) {
-                return Err(CommandError::usage("-o name and --filename cannot be given together").into());
-            }
-            let nodes = nodes || output == Some(Output::Wide);
-            let how = match (server_side || force_conflicts, replace) {
-                (true, _) => Some(Apply::ServerSide { force_conflicts }),
-                (false, true) => Some(Apply::Replace),
-                (false, false) => None,
-            };
-            let question = WhatIf { manifests: filename, node, by, nodes, how };
-            what_if::run(question, &target, node_selector, output.as_ref(), io, out).await?
+            let answer = run_stale_config(&target, names, output.as_ref(), io, out).await?;
+            return if exit_code { Ok(answer?) } else { Ok(Exit::Success) };
+        }
+        // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+        if node.is_some() && names.is_empty() {
+            target.widen();
+        }
+        target.choose(namespace, &names)?;
+        let question = CoverageQuestion {
+            names,
+            node,
+            map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
+            by: by.filter(|_| !map),
+            nodes: nodes || !states.is_empty(),
+            node_selector,
+            filter: CoverageFilter { reasons, states, problems },
+            logs,
+            output,
+            exit_code,
         };
-        if exit_code { Ok(answer?) } else { Ok(Exit::Success) }
+        run_coverage(&target, question, io, out).await
     }
 }
 
@@ -317,13 +241,13 @@ impl CoverageQuestion {
     }
 }
 
-/// Prints the coverage, and returns the answer for `--exit-code`.
+/// Prints the coverage, and returns the exit code.
 async fn run_coverage(
     target: &Target,
     question: CoverageQuestion,
     io: &mut Io<'_>,
     out: &mut dyn Write,
-) -> Result<Result<Exit, CommandError>, Failure> {
+) -> Result<Exit, Failure> {
     let session = target.open(io).await?;
     let Answer { mut report, exit } = question.answer(&session, io).await?;
     let CoverageQuestion { names, node, by, nodes, output, .. } = question;
@@ -340,8 +264,7 @@ async fn run_coverage(
         };
         out.write_all(text.as_bytes())?;
     }
-    // That a name is unknown is an error, whatever is asked of the exit code.
-    Ok(Ok(exit?))
+    Ok(exit?)
 }
 
 /// Prints which pods are older than what they use, and returns the answer for `--exit-code`.

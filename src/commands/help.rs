@@ -12,7 +12,7 @@ use crate::report::fix::PROGRAM;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("See", &["list", "status", "changes", "overhead"]),
     ("Explain", &["coverage", "history", "logs", "explain"]),
-    ("Change", &["undo", "restart", "retry", "set"]),
+    ("Change", &["undo", "restart", "retry", "set", "preview"]),
     ("Stage", &["partition", "pause", "resume"]),
     ("Files and tools", &["snapshot", "pod", "completion", "version"]),
 ];

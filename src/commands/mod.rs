@@ -23,7 +23,6 @@ mod list;
 mod logs;
 mod node_choice;
 mod node_edit;
-mod node_what_if;
 mod not_applied;
 mod out_after_change;
 mod output;
@@ -39,7 +38,10 @@ mod pause;
 mod pending_change;
 mod place;
 mod pod;
+mod preview;
+mod preview_changes;
 mod program;
+mod proposed;
 mod refusal;
 mod restart;
 mod resume;
@@ -53,7 +55,6 @@ mod status_watch;
 mod undo;
 mod version;
 mod watch;
-mod what_if;
 mod words;
 
 use std::error::Error;
@@ -117,6 +118,7 @@ enum Subcommands {
     Restart(restart::RestartArgs),
     Retry(retry::RetryArgs),
     Set(set::SetArgs),
+    Preview(preview::PreviewArgs),
     Partition(partition_args::PartitionArgs),
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
@@ -339,6 +341,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Restart(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Retry(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Set(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Preview(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Partition(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Pause(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Resume(arguments)) => Box::pin(arguments.run(target, io, out)).await,

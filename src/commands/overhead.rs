@@ -85,7 +85,7 @@ impl RunCommand for OverheadArgs {
         let edit = edit.resolve()?;
         if !edit.is_empty() && like.is_none() && filename.is_none() {
             let error = CommandError::usage("--taint, --label and the like change a new node");
-            let hint = "give --like NODE; of existing nodes, `kubectl ds coverage --if 'taint KEY=VALUE:EFFECT' --on SELECTOR` tells what would change";
+            let hint = "give --like NODE; of existing nodes, `kubectl ds preview --if 'taint KEY=VALUE:EFFECT' --node-selector SELECTOR` tells what would change";
             return Err(error.hint(hint).into());
         }
         let pod = pod.map(|text| {

@@ -13,7 +13,7 @@ use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::watch::check_watch;
-use super::{Failure, RunCommand, what_if};
+use super::{Failure, RunCommand, proposed};
 use crate::cluster::manifest::Apply;
 use crate::cluster::{Config, CoverageScope, Flavors, Query, Wanted};
 use crate::coverage::stale_config::add_stale_config;
@@ -197,7 +197,7 @@ async fn read_templates(
     target: &Target,
     io: &mut Io<'_>,
 ) -> Result<(Session, Vec<String>, Templates), Failure> {
-    let (session, read) = what_if::open(paths, target, io).await?;
+    let (session, read) = proposed::open(paths, target, io).await?;
     let names: Vec<String> = read.daemon_sets.iter().map(|manifest| manifest.name().to_owned()).collect();
     let query = Query { names: names.clone(), ..Query::default() };
     let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
@@ -205,7 +205,7 @@ async fn read_templates(
     let mut templates = Templates::new();
     for manifest in &read.daemon_sets {
         let (namespace, name) = (manifest.namespace().to_owned(), manifest.name().to_owned());
-        let Some(live) = what_if::live(&snapshot, manifest) else {
+        let Some(live) = proposed::live(&snapshot, manifest) else {
             return Err(session.source.unknown_daemon_set(Some(&namespace), unknown(&name)).into());
         };
         let how = match Apply::last_used_on(live) {
@@ -213,8 +213,8 @@ async fn read_templates(
             Apply::ServerSide { .. } => Apply::ServerSide { force_conflicts: true },
             how => how,
         };
-        let proposed = what_if::proposed(&read, manifest, how, &snapshot, &session, io).await?;
-        templates.insert((namespace, name), proposed.template());
+        let template = proposed::proposed(&read, manifest, how, &snapshot, &session, io).await?;
+        templates.insert((namespace, name), template.template());
     }
     Ok((session, names, templates))
 }

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, Command};
 
 use super::parse::flavor_of_type;
 use crate::cluster::similar_names;
+use crate::encode::shell::quote;
 
 /// Returns where the words are.
 pub(super) fn places(arguments: &[OsString]) -> Vec<usize> {
@@ -62,13 +63,13 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
     ),
     (&["delete"], "use `kubectl delete daemonset`; to have its pods replaced, `{} restart`"),
     (&["edit", "patch", "replace"], "use kubectl; for the update strategy, `{} set`"),
-    (&["apply", "create"], "use kubectl; `{} coverage -f FILE` shows before what a manifest changes"),
+    (&["apply", "create"], "use kubectl; `{} preview -f FILE` shows before what a manifest changes"),
     (
         &["exec", "attach", "debug", "port-forward", "cp"],
         "use kubectl; `{} pod NAME --node NODE` has the name of the pod",
     ),
     (&["options"], "`{} --help` lists the flags of every command"),
-    (&["annotate", "label", "taint"], "use kubectl; `{} coverage --if` shows before what a label or a taint changes"),
+    (&["annotate", "label", "taint"], "use kubectl; `{} preview --if` shows before what a label or a taint changes"),
 ];
 
 /// A word in the place of a command that is none.
@@ -121,8 +122,13 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
     if error.kind() != ErrorKind::UnknownArgument || !given.starts_with('-') {
         return None;
     }
+    let unknown =
+        |hint: String| Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("unknown flag {given}: {hint}\n")));
     let root = super::command();
     let name = subcommand(arguments);
+    if name.as_deref() == Some("coverage") && OF_PREVIEW.contains(&given.as_str()) {
+        return unknown(format!("a change is previewed by\n    {program} {}", as_preview(arguments)));
+    }
     let of = name.as_deref().and_then(|name| root.find_subcommand(name));
     let long = given.trim_start_matches('-');
     let has = |command: &&Command| {
@@ -148,7 +154,24 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
             format!("see `{program}{command} --help`")
         }
     };
-    Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("unknown flag {given}: {hint}\n")))
+    unknown(hint)
+}
+
+/// The flags that `preview` has, and people look for in `coverage`.
+const OF_PREVIEW: [&str; 7] = ["-f", "--filename", "--if", "--on", "--server-side", "--force-conflicts", "--replace"];
+
+/// Returns the arguments of `coverage` as `preview` takes them, quoted.
+fn as_preview(arguments: &[OsString]) -> String {
+    let command = places(arguments).first().copied();
+    let words = arguments.iter().enumerate().skip(1).map(|(place, argument)| match &*argument.to_string_lossy() {
+        _ if Some(place) == command => "preview".to_owned(),
+        "--on" => "--node-selector".to_owned(),
+        text => match text.strip_prefix("--on=") {
+            Some(selector) => quote(&format!("--node-selector={selector}"), true).into_owned(),
+            None => quote(text, true).into_owned(),
+        },
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns where the words are, and the subcommand that takes those after the first.

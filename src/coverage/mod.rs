@@ -18,11 +18,11 @@ mod lost_pods;
 pub(crate) mod needs;
 mod node_class;
 mod node_map;
-pub(crate) mod node_what_if;
 pub mod options;
 pub(crate) mod overhead;
 #[cfg(feature = "live")]
 pub(crate) mod pending_preemption;
+pub(crate) mod preview;
 mod removed_nodes;
 pub mod stale_config;
 mod startup_taints;
@@ -31,7 +31,6 @@ mod tally;
 pub(crate) mod test_support;
 mod verdict;
 pub mod walk;
-pub(crate) mod what_if;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
 #[cfg(feature = "live")]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::what_if::Admission;
+use super::preview::Admission;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 

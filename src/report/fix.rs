@@ -204,7 +204,7 @@ impl Command {
     fn reads_dumps(&self) -> bool {
         matches!(
             self.verbs(),
-            ("ds", "coverage" | "list" | "status" | "history" | "changes" | "logs" | "overhead" | "pod")
+            ("ds", "coverage" | "list" | "status" | "history" | "changes" | "logs" | "overhead" | "pod" | "preview")
         )
     }
 

@@ -19,10 +19,10 @@ pub mod list;
 pub mod logs;
 pub mod node_event;
 pub mod node_map;
-pub mod node_what_if;
 pub mod overhead;
 pub mod partition;
 pub mod plan;
+pub mod preview;
 pub mod reason;
 pub mod recent_changes;
 pub mod rollout_status;
@@ -30,7 +30,6 @@ pub mod rollout_status;
 mod schemas;
 pub mod stale_config;
 pub mod strategy;
-pub mod what_if;
 
 /// The version that all reports carry.
 const VERSION: &str = "kubectl-ds/v1";

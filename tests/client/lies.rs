@@ -276,7 +276,7 @@ fn only_the_object_that_was_asked_for_exists_in_a_preview() {
             true => Reply::of(200, JSON, body.clone()),
             false => cluster.answer(asked),
         });
-        let ended = run(&server, &["coverage", "--exit-code", "-f", path.to_str().unwrap()]);
+        let ended = run(&server, &["preview", "--exit-code", "-f", path.to_str().unwrap()]);
         let shown = format!("{}{}", ended.out, ended.err);
         assert_eq!(ended.code, Some(code), "{answer}: {shown}");
         let unknown = "whether configmap settings exists is not known: the answer is not the requested object";
@@ -308,7 +308,7 @@ fn only_the_daemon_set_of_the_manifest_is_what_the_server_would_store() {
         (another, "it is not the requested object"),
         (elsewhere, "it is not the requested object"),
     ] {
-        for (command, path) in [("status", &live), ("coverage", &live), ("coverage", &new)] {
+        for (command, path) in [("status", &live), ("preview", &live), ("preview", &new)] {
             let (cluster, body) = (Cluster::new(), answer.to_string());
             let server = Server::start(move |asked| match asked.target.contains("dryRun=All") {
                 true => Reply::of(200, JSON, body.clone()),
@@ -358,7 +358,7 @@ fn a_status_that_names_no_object_makes_nothing_missing_in_a_preview() {
             let is_denied = asked.path().ends_with(denied) && (asked.method == "POST" || denied != "/daemonsets");
             if is_denied { refusal(404, "NotFound", "no such rule") } else { cluster.answer(asked) }
         });
-        let ended = run(&server, &["coverage", "-f", path.to_str().unwrap()]);
+        let ended = run(&server, &["preview", "-f", path.to_str().unwrap()]);
         let shown = format!("{}{}", ended.out, ended.err);
         assert!(shown.contains(expected), "{denied}: {shown}");
         assert_eq!(ended.code, Some(code), "{denied}: {shown}");

@@ -70,7 +70,7 @@ fn contexts_are_those_of_the_kubeconfig() {
 #[test]
 fn files_are_completed_by_the_shell() {
     assert_eq!(offered(&["coverage", "--from", ""]), (Vec::new(), ":0".to_owned()));
-    assert_eq!(offered(&["coverage", "-f", "x"]), (Vec::new(), ":0".to_owned()));
+    assert_eq!(offered(&["preview", "-f", "x"]), (Vec::new(), ":0".to_owned()));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn room_that_is_not_known_is_not_none() {
         "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}},
             "spec": {"containers": [{"name": "c", "image": "c:1"}]}}}});
     let dump = dump.path().to_str().unwrap();
-    let ended = super::run_with_input(&["coverage", "-f", "-", "--from", dump], manifest.to_string().as_bytes());
+    let ended = super::run_with_input(&["preview", "-f", "-", "--from", dump], manifest.to_string().as_bytes());
     assert!(ended.out.contains("FIT UNKNOWN       1   node-a"), "{}{}", ended.out, ended.err);
     assert!(!ended.out.contains("DOES NOT FIT"), "{}", ended.out);
 }
@@ -220,7 +220,7 @@ fn a_preview_from_a_dump_names_what_the_pods_lack_and_is_no_success() {
         let manifest = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "new", "namespace": "apps"},
             "spec": {"selector": {"matchLabels": {"app": "new"}}, "template": template}});
         let from = file.path().to_str().unwrap();
-        let command = kubectl_ds(&["coverage", "-f", "-", "--from", from, "--exit-code", "--now", NOW]);
+        let command = kubectl_ds(&["preview", "-f", "-", "--from", from, "--exit-code", "--now", NOW]);
         end(command, Some(format!("{manifest}{more}").as_bytes()))
     };
     for (pod, named) in [

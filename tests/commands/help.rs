@@ -33,7 +33,8 @@ fn run_example(line: &str, folder: &Path) {
     // The demo has no contexts; several dumps are read in the same way.
     let words = words.replace("--contexts 'prod-*'", "--from demo --from demo");
     let (words, runs) = words.split_once(" -- ").map_or((words.as_str(), None), |(words, runs)| (words, Some(runs)));
-    let mut arguments: Vec<&str> = words.split(' ').collect();
+    let words_of_shell = shlex::split(words).unwrap();
+    let mut arguments: Vec<&str> = words_of_shell.iter().map(String::as_str).collect();
     if takes("dry_run") && !line.contains("--dry-run") {
         arguments.push("--dry-run=client");
     }

@@ -130,7 +130,7 @@ fn what_an_error_suggests_to_add_is_one_argument() {
         let config = file("config", config.to_string());
         let situations: [(&str, &[&str]); 5] = [
             ("the namespace of a dump", &["coverage", "-n", "elsewhere", "--from", &dump]),
-            ("the namespace of a manifest", &["coverage", "-n", "elsewhere", "-f", &manifest, "--from", "demo"]),
+            ("the namespace of a manifest", &["preview", "-n", "elsewhere", "-f", &manifest, "--from", "demo"]),
             ("another namespace", &["coverage", "agent", "-n", "elsewhere", "--from", &plain]),
             ("another namespace, for its history", &["history", "agent", "-n", "elsewhere", "--from", &plain]),
             ("no current context", &["list", "--kubeconfig", &config]),

@@ -10,7 +10,7 @@ use super::read;
 pub(super) fn printed(command: &str) -> String {
     let arguments = command.strip_prefix("kubectl ds ").expect("the command is `kubectl ds`");
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
-        .args(arguments.split(' '))
+        .args(shlex::split(arguments).unwrap())
         .env_clear()
         .envs([("COLUMNS", "100"), ("LANG", "C.UTF-8")])
         .output()

@@ -7,14 +7,13 @@ use kubectl_ds::report::error::ErrorReport;
 use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
 use kubectl_ds::report::list::ListReport;
 use kubectl_ds::report::logs::LogsReport;
-use kubectl_ds::report::node_what_if::NodeWhatIfReport;
 use kubectl_ds::report::overhead::OverheadReport;
 use kubectl_ds::report::partition::PartitionReport;
 use kubectl_ds::report::plan::ChangePlan;
+use kubectl_ds::report::preview::PreviewReport;
 use kubectl_ds::report::recent_changes::ChangesReport;
 use kubectl_ds::report::rollout_status::RolloutStatusReport;
 use kubectl_ds::report::stale_config::StaleConfigReport;
-use kubectl_ds::report::what_if::{WhatIfReport, WhatIfReportList};
 use kubectl_ds::report::{Envelope, Report};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -38,8 +37,7 @@ fn file(name: &str) -> Value {
 fn the_schemas_are_fresh() {
     for (name, schema) in [
         ("coverage-report.json", schema::<CoverageReport>()),
-        ("what-if-report.json", schema::<WhatIfReport>()),
-        ("what-if-report-list.json", schema::<WhatIfReportList>()),
+        ("preview-report.json", schema::<PreviewReport>()),
         ("list-report.json", schema::<ListReport>()),
         ("rollout-status-report.json", schema::<RolloutStatusReport>()),
         ("history-report.json", schema::<HistoryReport>()),
@@ -49,7 +47,6 @@ fn the_schemas_are_fresh() {
         ("pod-report.json", schema::<PodReport>()),
         ("logs-report.json", schema::<LogsReport>()),
         ("overhead-report.json", schema::<OverheadReport>()),
-        ("node-what-if-report.json", schema::<NodeWhatIfReport>()),
         ("change-plan.json", schema::<ChangePlan>()),
         ("partition-report.json", schema::<PartitionReport>()),
         ("list-report-list.json", schema::<ClusterReports<ListReport>>()),
@@ -73,8 +70,8 @@ fn real_reports_fit_their_schemas() {
         ("coverage-report.json", &["coverage", "--node-selector", "kubernetes.io/os=linux"]),
         ("list-report.json", &["list"]),
         ("list-report.json", &["list", "-l", "no=such"]),
-        ("what-if-report.json", &["coverage", "-f", manifest, "--by", "kubernetes.io/os"]),
-        ("what-if-report-list.json", &["coverage", "-f", manifest, "-f", other]),
+        ("preview-report.json", &["preview", "-f", manifest, "--by", "kubernetes.io/os"]),
+        ("preview-report.json", &["preview", "-f", manifest, "-f", other]),
     ];
     for (name, question) in questions {
         let report = on_shop(&[question, &["-o", "json"]].concat());
@@ -138,10 +135,10 @@ fn errors_fit_their_schema() {
 
 #[test]
 fn changes_of_nodes_fit_their_schema() {
-    let on = ["--on", "karpenter.sh/nodepool=spot", "-o", "json", "--from", "demo"];
-    let report = run(&[&["coverage", "--if", "taint team=ml:NoExecute"], &on[..]].concat());
+    let on = ["--node-selector", "karpenter.sh/nodepool=spot", "-o", "json", "--from", "demo"];
+    let report = run(&[&["preview", "--if", "taint team=ml:NoExecute"], &on[..]].concat());
     let report: Value = serde_json::from_str(&report.out).unwrap();
-    assert_eq!(problems(&file("node-what-if-report.json"), &report), Vec::<String>::new());
+    assert_eq!(problems(&file("preview-report.json"), &report), Vec::<String>::new());
 }
 
 #[test]
@@ -195,7 +192,7 @@ fn a_partial_report_fits_its_schema() {
 fn every_field_is_documented() {
     for name in [
         "coverage-report.json",
-        "what-if-report.json",
+        "preview-report.json",
         "list-report.json",
         "rollout-status-report.json",
         "changes-report.json",
@@ -203,7 +200,7 @@ fn every_field_is_documented() {
         "pod-report.json",
         "logs-report.json",
         "overhead-report.json",
-        "node-what-if-report.json",
+        "preview-report.json",
         "partition-report.json",
         "list-report-list.json",
         "changes-report-list.json",

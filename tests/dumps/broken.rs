@@ -212,7 +212,7 @@ fn foreign_text_is_told_from_a_dump() {
         (
             list(&[map, manifest]).to_string(),
             "has no DaemonSet, node, pod or event, only ConfigMap (1), DaemonSet of a manifest (1)\n\
-             hint: a manifest is not read with --from: `coverage -f` previews it, and `partition -f` rolls it out"
+             hint: a manifest is not read with --from: `preview -f` previews it, and `partition -f` rolls it out"
                 .to_owned(),
         ),
     ] {

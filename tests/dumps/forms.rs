@@ -293,7 +293,7 @@ fn a_manifest_in_a_dump_is_not_an_object_of_a_cluster() {
     assert_eq!(names(&reading.snapshot), ["ds agent", "node a"]);
     assert_eq!(
         reading.warnings,
-        ["standard input: left out a DaemonSet that is a manifest, not of a cluster; `coverage -f` previews those"]
+        ["standard input: left out a DaemonSet that is a manifest, not of a cluster; `preview -f` previews those"]
     );
 }
 

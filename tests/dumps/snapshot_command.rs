@@ -337,7 +337,7 @@ fn previewed(account: &str, selector: &str, more: &[Value]) -> (Exit, String, St
     let file = path(folder.path(), "manifest.json");
     std::fs::write(&file, manifest.to_string()).unwrap();
     let dump = list(&[&[live, node("a")], more].concat()).to_string();
-    run(&["coverage", "-f", &file, "--from", "-", "--exit-code"], &dump)
+    run(&["preview", "-f", &file, "--from", "-", "--exit-code"], &dump)
 }
 
 #[test]

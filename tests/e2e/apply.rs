@@ -1,4 +1,4 @@
-//! `coverage -f` against `kubectl apply`: random manifests and live objects that others have edited, node by node.
+//! `preview -f` against `kubectl apply`: random manifests and live objects that others have edited, node by node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -344,7 +344,7 @@ fn a_preview_is_what_kubectl_makes_of_random_manifests_and_edited_objects() {
         let items = [&nodes[..], std::slice::from_ref(&live.object), &live.pods[..]].concat();
         fs::write(&dump, list(&items)).unwrap();
         let preview = |source: [&str; 2]| {
-            let arguments = [&["coverage", "-f", "-", "-o", "json"], way.flags(), &source[..]].concat();
+            let arguments = [&["preview", "-f", "-", "-o", "json"], way.flags(), &source[..]].concat();
             end(kubectl_ds(&arguments), Some(manifest.to_string().as_bytes()))
         };
         let online = preview(["--kubeconfig", cluster.kubeconfig().to_str().unwrap()]);
@@ -378,6 +378,7 @@ fn a_preview_is_what_kubectl_makes_of_random_manifests_and_edited_objects() {
                 continue;
             }
             let report: Value = serde_json::from_str(&preview.out).unwrap();
+            let report = &report["daemonSets"][0];
             let expected: BTreeMap<&str, &str> = nodes
                 .iter()
                 .map(|node| match (before.nodes.contains(name_of(node)), after.nodes.contains(name_of(node))) {

@@ -93,7 +93,7 @@ fn a_revision_that_removes_the_nodes_is_told_first_and_rolled_back_by_the_printe
         manifest["spec"]["template"]["spec"]["nodeSelector"] = json!({"pool": selector});
         let file = cluster.folder().join(format!("{selector}.json"));
         std::fs::write(&file, manifest.to_string()).unwrap();
-        let preview = run(&["coverage", "-f", file.to_str().unwrap()]);
+        let preview = run(&["preview", "-f", file.to_str().unwrap()]);
         preview.must_say(&format!("would lose {}", 17 - left));
         assert!(!preview.says("kubectl label"), "{preview}");
         let staged = run(&["partition", "agent", "0", "-f", file.to_str().unwrap(), "--dry-run"]).expect(0);

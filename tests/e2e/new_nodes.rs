@@ -263,10 +263,10 @@ fn workloads(
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("agent.json");
     std::fs::write(&file, agent.to_string()).unwrap();
-    let report = run_on(cluster, &["coverage", "-f", file.to_str().unwrap(), "-o", "json"]).expect(0).json();
+    let report = run_on(cluster, &["preview", "-f", file.to_str().unwrap(), "-o", "json"]).expect(0).json();
     let mut expected = BTreeMap::new();
     let mut victims: BTreeMap<String, (BTreeSet<String>, Vec<Value>)> = BTreeMap::new();
-    for node in report["nodes"].as_array().unwrap() {
+    for node in report["daemonSets"][0]["nodes"].as_array().unwrap() {
         let (name, preemption) = (node["name"].as_str().unwrap(), &node["preemption"]);
         let Some(fits) = node["fits"].as_bool() else { continue };
         let answer = match (fits, preemption.is_null()) {

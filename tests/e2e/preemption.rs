@@ -79,7 +79,8 @@ fn the_scheduler_preempts_whom_the_report_names_and_never_an_equal() {
     let preview = |class: &str, code: i32| {
         std::fs::write(&manifest, agent(class).to_string()).unwrap();
         let file = manifest.to_str().unwrap();
-        run_on(&cluster, &["coverage", "-f", file, "--exit-code", "-o", "json"]).expect(code).json()
+        run_on(&cluster, &["preview", "-f", file, "--exit-code", "-o", "json"]).expect(code).json()["daemonSets"][0]
+            .take()
     };
     let report = preview("high", 3);
     assert_eq!(names(&report["fitsByPreemption"][0]["nodes"]), ["lower"]);

@@ -53,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
             selector(plain(), json!({"disk": "ssd"})),
             (NotEligible, R::NodeSelectorLabelMissing),
             &["disk=ssd"],
-            "kubectl ds coverage --if 'label disk=ssd' --on 'kubernetes.io/hostname=n'",
+            "kubectl ds preview --if 'label disk=ssd' --node n",
         ),
         case(
             "selector_label_is_there_under_its_present_prefix",
@@ -67,7 +67,7 @@ pub(super) fn cases() -> Vec<Case> {
             selector(labeled(json!({"disk": "hdd"})), json!({"disk": "ssd"})),
             (NotEligible, R::NodeSelectorValueMismatch),
             &["hdd", "ssd"],
-            "kubectl ds coverage --if 'label disk=ssd' --on 'kubernetes.io/hostname=n'",
+            "kubectl ds preview --if 'label disk=ssd' --node n",
         ),
         case(
             "selector_value_differs_in_case_alone",

@@ -153,14 +153,13 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
 fn try_label(mut finding: Finding, node: &Node, key: &str, wanted: &str, is_all: bool) -> Finding {
     let is_to_be_changed =
         is_all && [SET_LABEL, CHANGE_LABEL].iter().any(|start| finding.advice.to_string().starts_with(start));
-    let Some(hostname) = node.metadata.labels.get(HOSTNAME).filter(|_| is_to_be_changed) else { return finding };
+    if !is_to_be_changed {
+        return finding;
+    }
     finding.advice = finding.advice.words("; to see first what else that changes");
-    let command = Command::kubectl(&["ds", "coverage"]).flag("--if", format!("label {key}={wanted}"));
-    finding.with_command(command.flag("--on", format!("{HOSTNAME}={hostname}")))
+    let command = Command::kubectl(&["ds", "preview"]).flag("--if", format!("label {key}={wanted}"));
+    finding.with_command(command.flag("--node", &node.metadata.name))
 }
-
-/// The label that every node has with its own name.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// How the values begin that operators give labels while they work on a node, such as `paused-for-driver-upgrade` of NVIDIA's GPU operator.
 const OPERATOR_STATES: [&str; 2] = ["paused-for-", "upgrade-"];

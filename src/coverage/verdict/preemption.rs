@@ -12,8 +12,8 @@ use super::workload::full_name;
 use crate::facts::index::Index;
 use crate::model::pod::Pod;
 use crate::model::snapshot::PriorityClass;
+use crate::report::preview::{NodePreemption, PreemptedPod, PreemptedSome};
 use crate::report::reason::ReasonCode;
-use crate::report::what_if::{NodePreemption, PreemptedPod, PreemptedSome};
 use crate::scheduling::critical::{HIGHEST_PRIORITY, SYSTEM_CLASSES, system_priority};
 use crate::scheduling::preemption::{Budgets, Contest, NEVER, Preemption, Victim, Victims, priority};
 use crate::scheduling::resources::Amounts;
@@ -271,11 +271,10 @@ fn with_priority(alike: &[Victim<'_>], conjunction: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
+    use crate::coverage::preview::tests::{Alone, what_if};
     use crate::coverage::test_support::{World, at, world};
-    use crate::coverage::what_if::what_if;
     use crate::model::snapshot::Snapshot;
     use crate::report::reason::ReasonCode;
-    use crate::report::what_if::{Preview, WhatIfReport};
 
     fn asking(cpu: &str, priority: i32) -> Value {
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"priority": priority,
@@ -283,7 +282,7 @@ mod tests {
     }
 
     /// Returns what becomes of a DaemonSet of a class beside these pods.
-    fn preview(class: &str, cluster: World, change: impl Fn(&mut Snapshot)) -> WhatIfReport {
+    fn preview(class: &str, cluster: World, change: impl Fn(&mut Snapshot)) -> Alone {
         let container = json!([{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": "2"}}}]);
         let template = json!({"priorityClassName": class, "containers": container});
         let proposed = world().template(template).finish().daemon_sets.remove(0);
@@ -297,7 +296,7 @@ mod tests {
         }
         snapshot.budgets_complete = true;
         change(&mut snapshot);
-        what_if(&snapshot, &proposed, Preview::Create, None, None)
+        what_if(&snapshot, &proposed)
     }
 
     fn beside(pods: &[(&str, &str, i32)]) -> World {
@@ -316,7 +315,7 @@ mod tests {
         let preemption = node.preemption.as_ref().unwrap();
         let pods: Vec<_> = preemption.pods.iter().map(|pod| (&*pod.name, pod.priority)).collect();
         assert_eq!((pods, preemption.pods[0].violates_disruption_budget), (vec![("web", 0)], Some(false)));
-        assert!(preemption.some_of.is_empty() && report.incomplete.is_empty());
+        assert!(preemption.some_of.is_empty() && report.incomplete().is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What would change if manifests were applied.
+//! What would change if manifests were applied, DaemonSets edited, or nodes labeled and tainted.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -6,39 +6,102 @@ use serde::Serialize;
 use super::Report;
 use super::coverage::{Incomplete, ReasonGroup};
 use super::fix::Fix;
+use super::overhead::StartupTaintReport;
 use super::plan::Warning;
 use super::reason::Reason;
 
-/// What would change if each of several DaemonSets were applied, each without the others, in the order of the manifests.
-pub type WhatIfReportList = super::ReportList<WhatIfReport>;
-
-/// What would change if a manifest were applied.
+/// What would change for DaemonSets, each without what the others would change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct WhatIfReport {
+pub struct PreviewReport {
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
+    /// The changes that were given with `--if`.
+    pub changes: Vec<String>,
+    /// Whether some of them are changes of nodes.
+    pub changes_nodes: bool,
+    /// The nodes that were examined, and that would be changed if nodes are.
+    pub nodes: Vec<String>,
+    /// The DaemonSets: in the order of the manifests, or those that lose pods first if nodes are changed.
+    pub daemon_sets: Vec<DaemonSetPreview>,
+    /// Taints of changed nodes that a DaemonSet would remove once it runs, and does not because another taint keeps it away.
+    pub startup_taints: Vec<StartupTaintReport>,
+}
+
+impl PreviewReport {
+    /// Returns whether every pod would start and fit, no more than half of the nodes would lose theirs, and none of the nodes if it is
+    /// nodes that are changed.
+    pub fn passes(&self) -> bool {
+        let may_lose = |one: &DaemonSetPreview| if self.changes_nodes { 0 } else { one.eligible_now / 2 };
+        let passes = |one: &DaemonSetPreview| {
+            let starts = one.does_not_fit.is_empty() && one.does_not_start.is_empty();
+            starts && one.evicted.is_none() && nodes_of(&one.loses) <= may_lose(one)
+        };
+        self.daemon_sets.iter().all(passes) && self.startup_taints.is_empty()
+    }
+}
+
+/// Returns the number of nodes.
+pub(crate) fn nodes_of(groups: &[ReasonGroup]) -> usize {
+    groups.iter().map(|group| group.count).sum()
+}
+
+impl Report for PreviewReport {
+    const KINDS: &'static [&'static str] = &["PreviewReport"];
+
+    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        for one in &mut self.daemon_sets {
+            let DaemonSetPreview {
+                warnings,
+                loses,
+                fits_by_preemption,
+                does_not_fit,
+                does_not_start,
+                not_eligible,
+                nodes,
+                ..
+            } = one;
+            warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
+            let groups = loses
+                .iter_mut()
+                .chain(fits_by_preemption)
+                .chain(does_not_fit)
+                .chain(does_not_start)
+                .chain(not_eligible);
+            groups.for_each(|group| visit(&mut group.fix));
+            nodes.iter_mut().filter_map(|node| node.reason.as_mut()).for_each(|reason| visit(&mut reason.fix));
+        }
+        self.startup_taints.iter_mut().filter_map(|taint| taint.fix.as_mut()).for_each(visit);
+    }
+}
+
+/// What would change for one DaemonSet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonSetPreview {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Whether a DaemonSet with this name exists.
-    pub exists: bool,
-    /// What is previewed.
+    /// What is previewed of it.
     pub preview: Preview,
-    /// Nodes that were examined.
-    pub nodes_total: usize,
     /// Nodes that should run a pod of the live DaemonSet; 0 if it does not exist.
     pub eligible_now: usize,
-    /// Nodes that would run a pod of the manifest.
+    /// Nodes that would run a pod.
     pub eligible_then: usize,
     /// Whether the template differs from the live one; `null` if there is none.
     pub template_changes: Option<bool>,
     /// Whether the update strategy would be OnDelete, so that pods keep their template until they are deleted.
     pub on_delete: bool,
+    /// How many nodes may be without an available pod during a rollout of the live DaemonSet; `null` if it does not exist,
+    /// and unless all nodes were examined.
+    pub may_be_unavailable_now: Option<i64>,
+    /// How many may be then; `null` unless all nodes were examined.
+    pub may_be_unavailable_then: Option<i64>,
     /// Whether the API server was asked whether it would admit the pods, and whether what they mount exists.
     pub admission_checked: bool,
     /// Problems that would occur now when the pods are replaced.
@@ -51,48 +114,45 @@ pub struct WhatIfReport {
     pub gains: Vec<String>,
     /// Nodes that would lose their pod, now or once it is deleted, by reason.
     pub loses: Vec<ReasonGroup>,
+    /// Those of them on which the running pod stays until it is deleted, by name.
+    pub stays: Vec<String>,
+    /// Nodes from which the pod would be evicted again and again, because it tolerates an added taint only for some time; `null` if there
+    /// are none.
+    pub evicted: Option<EvictedPods>,
     /// Nodes that would run a pod that fits because the scheduler preempts other pods for it.
     pub fits_by_preemption: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
     /// Nodes that would run a pod that would not start even if it fits, by reason.
     pub does_not_start: Vec<ReasonGroup>,
-    /// Why nodes would not be eligible; empty if one would be and the DaemonSet exists already.
+    /// Why nodes would not be eligible; empty if one would be and the DaemonSet exists already, and for several DaemonSets if nodes are
+    /// changed.
     pub not_eligible: Vec<ReasonGroup>,
     /// The nodes by the value of a label; `null` unless requested.
     pub by: Option<ChangesBy>,
-    /// Each node, by name.
+    /// Each node, by name; empty for several DaemonSets if nodes are changed, unless `--nodes` is given.
     pub nodes: Vec<NodeChange>,
 }
 
-impl WhatIfReport {
-    /// Returns whether every pod would start, and no more than half of the nodes would lose theirs.
-    pub fn passes(&self) -> bool {
-        let lost: usize = self.loses.iter().map(|group| group.count).sum();
-        self.does_not_fit.is_empty() && self.does_not_start.is_empty() && lost * 2 <= self.eligible_now
-    }
+/// Pods that tolerate a NoExecute taint only for some time. Their DaemonSet recreates them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct EvictedPods {
+    /// After how many seconds they are evicted.
+    pub after_seconds: i64,
+    /// The nodes.
+    pub nodes: Vec<String>,
 }
 
-impl Report for WhatIfReport {
-    const KINDS: &'static [&'static str] = &["WhatIfReport"];
-    const LIST: &'static str = "WhatIfReportList";
-
-    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        let WhatIfReport {
-            warnings, loses, fits_by_preemption, does_not_fit, does_not_start, not_eligible, nodes, ..
-        } = self;
-        warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
-        let groups =
-            loses.iter_mut().chain(fits_by_preemption).chain(does_not_fit).chain(does_not_start).chain(not_eligible);
-        groups.for_each(|group| visit(&mut group.fix));
-        nodes.iter_mut().filter_map(|node| node.reason.as_mut()).for_each(|reason| visit(&mut reason.fix));
-    }
-}
-
-/// What of a manifest is previewed.
+/// What of a DaemonSet is previewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Preview {
+    /// Nothing: nodes alone would be changed.
+    Unchanged,
+    /// Fields of the live DaemonSet would be changed.
+    Edit,
     /// The DaemonSet would be created.
     Create,
     /// `kubectl apply`: fields that the last applied manifest does not have stay as they are.
@@ -113,7 +173,7 @@ pub struct NodeChange {
     /// What would happen to its pod.
     pub change: PodChange,
     /// Whether the pod would start and the node has room for it, or the scheduler makes some by preemption; `null` if it would not
-    /// run one, or if that is not known.
+    /// run one, if that is not known, and if a pod is missing that the change has nothing to do with.
     pub fits: Option<bool>,
     /// The pods that the scheduler would preempt to make room; `null` if it need not, or if that would not help.
     pub preemption: Option<NodePreemption>,
@@ -166,6 +226,8 @@ pub struct PreemptedSome {
 pub enum PodChange {
     /// The node would lose its pod, or it would not be recreated.
     Loses,
+    /// The pod would be evicted again and again.
+    Evicted,
     /// The node would gain a pod that fits and starts, as far as is known.
     Gains,
     /// The node should run a pod both before and after the change, but has none now.
@@ -196,7 +258,7 @@ pub struct ChangesByRow {
     pub value: Option<String>,
     /// Nodes that should run a pod of the live DaemonSet.
     pub eligible_now: usize,
-    /// Nodes that would run a pod of the manifest.
+    /// Nodes that would run a pod.
     pub eligible_then: usize,
     /// Nodes that would run a pod that does not fit.
     pub does_not_fit: usize,

@@ -1,133 +1,21 @@
-//! `coverage -f`: what would change if manifests were applied?
-
-use std::io::Write;
+//! DaemonSets as manifests would make them.
 
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::coverage::check_label;
-use super::gate;
-use super::node_choice::{NodeSelection, check_selected};
-use super::output::{self, Output};
 use super::session::{Session, Target, show_progress, warn};
+use crate::cluster::Source;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
-use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::coverage::needs::{self, needs};
+use crate::coverage::preview::{Admission, account_is_missing};
 use crate::coverage::service_account;
-use crate::coverage::what_if::{Admission, account_is_missing, what_if};
 use crate::encode::sanitize::sanitize;
-use crate::error::{CommandError, Exit};
-use crate::facts::index::Index;
-use crate::facts::revisions::Revision;
+use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::snapshot::{Kind, Snapshot};
-use crate::render;
-use crate::report::coverage::Incomplete;
-use crate::report::plan::Warning;
-use crate::report::what_if::{Preview, WhatIfReport, WhatIfReportList};
-use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
-use crate::rollout::situation::Situation;
-
-/// Which manifests, and what is shown of the nodes.
-pub(super) struct WhatIf {
-    /// Files, directories, and `-` for standard input.
-    pub(super) manifests: Vec<String>,
-    /// The only node that is looked at.
-    pub(super) node: Option<String>,
-    /// The label by whose values the nodes are counted.
-    pub(super) by: Option<String>,
-    /// Whether every node has a row.
-    pub(super) nodes: bool,
-    /// How the manifests are applied, if that was given.
-    pub(super) how: Option<Apply>,
-}
-
-/// Prints what manifests would change, and returns the answer for `--exit-code`.
-///
-/// # Errors
-///
-/// Fails if a manifest or the source cannot be read, and if the API server would reject a DaemonSet.
-pub(super) async fn run(
-    question: WhatIf,
-    target: &Target,
-    node_selector: NodeSelection,
-    output: Option<&Output>,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Result<Exit, CommandError>, Failure> {
-    let WhatIf { manifests, node, by, nodes, how } = question;
-    let (session, read) = open(&manifests, target, io).await?;
-    let query = Query {
-        namespace: session.namespace.clone(),
-        wanted: Wanted::Coverage(CoverageScope {
-            node: node.clone(),
-            node_selector: node_selector.selector.clone(),
-            admission: true,
-            ..CoverageScope::default()
-        }),
-        ..Query::default()
-    };
-    let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
-    let mut snapshot = session.read(query, io, all_nodes).await?;
-    check_selected(&snapshot, &node_selector)?;
-    if snapshot.gap(Kind::Nodes, "").is_some() {
-        let error = CommandError::new("what the manifest would change is not known: the nodes could not be read");
-        return Err(CommandError { exit: Exit::Partial, ..error }.into());
-    }
-    read.add_others_to(&mut snapshot);
-    if let Some(label) = &by {
-        check_label(&snapshot, label)?;
-    }
-    let (mut reports, mut has_budgets) = (Vec::new(), false);
-    for manifest in &read.daemon_sets {
-        let live = live(&snapshot, manifest);
-        let how = how.unwrap_or_else(|| live.map_or(Apply::ClientSide, Apply::last_used_on));
-        let proposed = proposed(&read, manifest, how, &snapshot, &session, io).await?;
-        let admission = match &session.source {
-            Source::Live(server) => {
-                let asked = admission(&proposed, &read, live, server);
-                show_progress(asked, &session.progress, io).await?
-            }
-            Source::File(_) => {
-                let creates = |kind: &str, name: &str| read.other(kind, manifest.namespace(), name).is_some();
-                needs::in_dump(&snapshot, &proposed, live, creates)
-            }
-        };
-        session.print_warnings(io)?;
-        let preview = match (live, how) {
-            (None, _) => Preview::Create,
-            (Some(_), Apply::ClientSide) => Preview::ClientSideApply,
-            (Some(_), Apply::ServerSide { .. }) => Preview::ServerSideApply,
-            (Some(_), Apply::Replace) => Preview::Replace,
-        };
-        session.read_device_classes(&mut snapshot, &proposed).await;
-        let mut report = what_if(&snapshot, &proposed, preview, Some(&admission), by.as_deref());
-        if !report.fits_by_preemption.is_empty() && !has_budgets {
-            // Whom the scheduler preempts depends on them.
-            session.read_budgets(&mut snapshot, io).await?;
-            has_budgets = true;
-            report = what_if(&snapshot, &proposed, preview, Some(&admission), by.as_deref());
-        }
-        let live = self::live(&snapshot, manifest);
-        report.warnings = replacements_of_manifest(&proposed, live, &report, &snapshot);
-        reports.push(report);
-    }
-    let shown = match (node, nodes) {
-        (Some(_), _) => render::what_if::WhatIfDetail::Node,
-        (None, true) => render::what_if::WhatIfDetail::Nodes,
-        (None, false) => render::what_if::WhatIfDetail::Groups,
-    };
-    print(&mut reports, shown, output, &target.view_for(output, io), out)?;
-    let passes = reports.iter().all(WhatIfReport::passes);
-    // Whom the scheduler preempts does not decide whether a pod fits.
-    let matters = |gap: &Incomplete| gap.resource != Kind::PodDisruptionBudgets.resource();
-    let incomplete: Vec<Incomplete> =
-        reports.into_iter().flat_map(|report| report.incomplete).filter(matters).collect();
-    Ok(gate::preview(passes, &incomplete))
-}
+use crate::model::snapshot::Snapshot;
 
 /// Opens the source of a command, and reads manifests. The namespace of the session becomes that of all of their DaemonSets, or none.
 ///
@@ -184,54 +72,6 @@ pub(super) fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'
     snapshot.daemon_sets.iter().find(|live| (live.metadata.namespace.as_str(), live.metadata.name.as_str()) == key)
 }
 
-/// Warns of what applying a manifest does to the pods of the DaemonSet that exists.
-fn replacements_of_manifest(
-    proposed: &DaemonSet,
-    live: Option<&DaemonSet>,
-    report: &WhatIfReport,
-    snapshot: &Snapshot,
-) -> Vec<Warning> {
-    let Some(live) = live else { return Vec::new() };
-    let is_same_template = report.template_changes == Some(false);
-    if is_same_template && proposed.spec.update_strategy == live.spec.update_strategy {
-        // Nothing is rolled out that is not already.
-        return Vec::new();
-    }
-    let index = Index::new(snapshot);
-    let before = Situation::new(&index, live);
-    let template = proposed.template();
-    let same = |revision: &&Revision<'_>| revision.template.as_ref().is_ok_and(|other| other.same_meaning(&template));
-    let hash = before.revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
-    let mut after = if is_same_template { live.clone() } else { live.with_template(&template) };
-    after.spec.update_strategy = proposed.spec.update_strategy.clone();
-    replacement_warnings(&before, &Replacement::of_template(&after, hash, is_same_template))
-}
-
-fn print(
-    reports: &mut [WhatIfReport],
-    shown: render::what_if::WhatIfDetail,
-    output: Option<&Output>,
-    view: &render::view::View,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let printed = match reports {
-        [report] => output::print_data(output, report, view, out)?,
-        _ => output::print_data(output, &mut WhatIfReportList::of(reports.to_vec()), view, out)?,
-    };
-    if !printed {
-        for (index, report) in reports.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            write!(out, "{}", view.text(|page| render::what_if::what_if(report, shown, page)))?;
-        }
-        if reports.len() > 1 {
-            writeln!(out, "\nEach DaemonSet is previewed by itself: the pods of the others are not counted.")?;
-        }
-    }
-    Ok(())
-}
-
 /// Returns the DaemonSet as the server would store it; `None`, with a warning, if the server could not be asked, and for
 /// a dump.
 async fn dry_run(
@@ -278,8 +118,29 @@ fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
     }
 }
 
-/// Asks the server whether it would admit the pods, and whether what they mount exists. What the manifests create counts.
-async fn admission(
+/// Tells whether an API server would admit the pods, and whether what they mount exists. What the manifests create counts.
+pub(super) async fn admission(
+    proposed: &DaemonSet,
+    manifests: &Manifests,
+    before: Option<&DaemonSet>,
+    snapshot: &Snapshot,
+    session: &Session,
+    io: &mut Io<'_>,
+) -> Result<Admission, Failure> {
+    match &session.source {
+        Source::Live(server) => {
+            let asked = ask_admission(proposed, manifests, before, server);
+            Ok(show_progress(asked, &session.progress, io).await?)
+        }
+        Source::File(_) => {
+            let namespace = proposed.metadata.namespace.as_str();
+            let creates = |kind: &str, name: &str| manifests.other(kind, namespace, name).is_some();
+            Ok(needs::in_dump(snapshot, proposed, before, creates))
+        }
+    }
+}
+
+async fn ask_admission(
     proposed: &DaemonSet,
     manifests: &Manifests,
     before: Option<&DaemonSet>,

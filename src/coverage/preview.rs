@@ -1,9 +1,12 @@
-//! What would change if a manifest were applied: which nodes gain, keep or lose a pod, and on which it does not fit.
+//! What would change if a manifest were applied, a DaemonSet edited, or nodes labeled and tainted: which nodes gain, keep or lose a pod,
+//! and on which it does not fit.
 
 use std::collections::BTreeMap;
 
 use super::gaps;
 use super::group::FindingGroups;
+use super::overhead::startup_taint;
+use super::startup_taints::TaintRemovers;
 use super::verdict::admission::{self, service_account};
 use super::verdict::create_failure;
 use super::verdict::eligibility;
@@ -14,17 +17,24 @@ use super::verdict::unscheduled_pod;
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::node::Node;
+use crate::model::int_or_percent::int;
+use crate::model::node::{Node, Taint};
+use crate::model::node_edit::NodeEdit;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 use crate::report::node_map::by_value;
+use crate::report::overhead::StartupTaintReport;
+use crate::report::preview::{
+    ChangesBy, ChangesByRow, DaemonSetPreview, EvictedPods, NodeChange, NodePreemption, PodChange, Preview,
+    PreviewReport, nodes_of,
+};
 use crate::report::reason::ReasonCode;
-use crate::report::what_if::{ChangesBy, ChangesByRow, NodeChange, NodePreemption, PodChange, Preview, WhatIfReport};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::{Amounts, template_requests};
-use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::rolling_update::{allows_surge, unavailable_count};
 use crate::scheduling::should_run::DaemonPod;
+use crate::scheduling::taints::tolerates;
 
 /// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,35 +49,119 @@ pub struct Admission {
     pub is_of_dump: bool,
 }
 
-/// Compares a proposed DaemonSet with the live one of the same namespace and name, if there is one; `admission` is absent
-/// for a dump, and `by` is the label by whose values the nodes are counted.
-pub fn what_if(
-    snapshot: &Snapshot,
-    proposed: &DaemonSet,
-    preview: Preview,
-    admission: Option<&Admission>,
-    by: Option<&str>,
-) -> WhatIfReport {
+/// A DaemonSet as it would be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposed {
+    /// With the API server's defaults.
+    pub daemon_set: DaemonSet,
+    /// What would make it so.
+    pub preview: Preview,
+    /// Whether its pods would be admitted, if that was asked.
+    pub admission: Option<Admission>,
+}
+
+/// What is asked beside the DaemonSets.
+#[derive(Debug, Clone, Default)]
+pub struct PreviewOptions {
+    /// The changes of the nodes.
+    pub nodes: NodeEdit,
+    /// The changes as they were given.
+    pub changes: Vec<String>,
+    /// The label by whose values the nodes are counted.
+    pub by: Option<String>,
+    /// Whether the nodes of the snapshot are all of the cluster.
+    pub all_nodes: bool,
+    /// Whether every node has a row, however many DaemonSets there are.
+    pub rows: bool,
+}
+
+/// Compares DaemonSets, each by itself, with the live ones of the same namespaces and names, and the nodes with what they would be.
+pub fn preview(snapshot: &Snapshot, proposed: &[Proposed], options: &PreviewOptions) -> PreviewReport {
     let index = Index::new(snapshot);
-    let proposal = ProposedDaemonSet::new(&index, proposed, admission);
-    let mut report = WhatIfReport {
+    let changes_nodes = !options.nodes.is_empty();
+    let edited: Vec<Node> =
+        if changes_nodes { index.nodes.iter().map(|node| options.nodes.applied(node)).collect() } else { Vec::new() };
+    let nodes = if changes_nodes { edited.iter().collect() } else { index.nodes.clone() };
+    let is_detailed = options.rows || !changes_nodes || proposed.len() == 1;
+    let mut incomplete = Vec::new();
+    let one = |one| preview_of(&index, one, &nodes, options, is_detailed, &mut incomplete);
+    let mut daemon_sets: Vec<DaemonSetPreview> = proposed.iter().map(one).collect();
+    let mut startup_taints = Vec::new();
+    if changes_nodes {
+        incomplete.extend(gaps::incomplete(snapshot).into_iter().filter(|gap| gap.affects_counts));
+        daemon_sets.sort_by_key(|one| {
+            let evicted = one.evicted.as_ref().map_or(0, |evicted| evicted.nodes.len());
+            let (stays, unfit) = (one.stays.len(), nodes_of(&one.does_not_fit));
+            std::cmp::Reverse((nodes_of(&one.loses) - stays, evicted, stays, unfit, one.gains.len()))
+        });
+        startup_taints = left_startup_taints(proposed, &nodes);
+    }
+    let mut told: Vec<Incomplete> = Vec::new();
+    for gap in incomplete {
+        if !told.contains(&gap) {
+            told.push(gap);
+        }
+    }
+    PreviewReport {
         now: snapshot.now,
-        incomplete: Vec::new(),
-        namespace: proposed.metadata.namespace.clone(),
-        name: proposed.metadata.name.clone(),
-        exists: proposal.live.is_some(),
-        preview,
-        nodes_total: index.nodes.len(),
+        incomplete: told,
+        changes: options.changes.clone(),
+        changes_nodes,
+        nodes: nodes.iter().map(|node| node.metadata.name.clone()).collect(),
+        daemon_sets,
+        startup_taints,
+    }
+}
+
+/// Returns the taints of nodes that a DaemonSet would remove once it runs, and does not because another taint keeps it away.
+fn left_startup_taints(proposed: &[Proposed], nodes: &[&Node]) -> Vec<StartupTaintReport> {
+    let daemon_sets: Vec<&DaemonSet> = proposed.iter().map(|one| &one.daemon_set).collect();
+    let pods: Vec<(&DaemonSet, DaemonPod)> =
+        daemon_sets.iter().map(|daemon_set| (*daemon_set, DaemonPod::new(&daemon_set.spec.template))).collect();
+    let removers = TaintRemovers::new(&pods, nodes.iter().copied());
+    let mut left = Vec::new();
+    for node in nodes {
+        let stays = removers.after_start(node).taints.into_iter().filter(|taint| taint.kept_by.is_some());
+        for taint in stays.map(|taint| startup_taint(&taint, &daemon_sets)) {
+            if !left.contains(&taint) {
+                left.push(taint);
+            }
+        }
+    }
+    left
+}
+
+/// Compares a DaemonSet with the live one; `nodes` are those of the index as they would be.
+fn preview_of(
+    index: &Index<'_>,
+    proposed: &Proposed,
+    nodes: &[&Node],
+    options: &PreviewOptions,
+    is_detailed: bool,
+    incomplete: &mut Vec<Incomplete>,
+) -> DaemonSetPreview {
+    let Proposed { daemon_set, preview, admission } = proposed;
+    let proposal = Proposal::new(index, daemon_set, admission.as_ref());
+    let by = options.by.as_deref();
+    let metadata = &daemon_set.metadata;
+    let mut report = DaemonSetPreview {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        preview: *preview,
         eligible_now: 0,
         eligible_then: 0,
         template_changes: proposal.template_changes,
-        on_delete: proposed.spec.update_strategy == UpdateStrategy::OnDelete,
-        admission_checked: admission.is_some_and(|admission| !admission.is_of_dump),
+        on_delete: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
+        may_be_unavailable_now: None,
+        may_be_unavailable_then: None,
+        admission_checked: admission.as_ref().is_some_and(|admission| !admission.is_of_dump),
         warnings: Vec::new(),
         keeps: Vec::new(),
         missing: Vec::new(),
         gains: Vec::new(),
         loses: Vec::new(),
+        stays: Vec::new(),
+        evicted: None,
         fits_by_preemption: Vec::new(),
         does_not_fit: Vec::new(),
         does_not_start: Vec::new(),
@@ -79,8 +173,10 @@ pub fn what_if(
     let (mut loses, mut does_not_fit, mut does_not_start, mut preempts) =
         (FindingGroups::default(), FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
     let (mut room_unknown, mut devices_unknown) = (0, BTreeMap::<String, usize>::new());
-    let knows_pods = index.knows(Kind::Pods, &proposed.metadata.namespace);
-    for (number, node) in index.nodes.iter().enumerate() {
+    let knows_pods = index.knows(Kind::Pods, &metadata.namespace);
+    let changes_nodes = !options.nodes.is_empty();
+    let mut creates_pods = !changes_nodes;
+    for (number, node) in nodes.iter().enumerate() {
         let name = &node.metadata.name;
         let live = proposal.live.as_ref().map(|live| &live.node_pods[number]);
         let has_pod = proposal.has_pod(number);
@@ -92,38 +188,54 @@ pub fn what_if(
         let stays = now.is_some_and(|now| now.should_continue_running) && has_pod;
         // A pod that keeps running but would not be recreated can be lost too.
         let is_lost = runs_now || (stays && !then.should_continue_running);
-        let refused = proposal.refused.clone().filter(|_| then.should_run);
+        // Why a pod is missing that was to run before, too, has nothing to do with the nodes' change.
+        let is_new = !(changes_nodes && runs_now && proposal.template_changes == Some(false));
+        let refused = proposal.refused.clone().filter(|_| then.should_run && is_new);
         let (fits, obstacle, preemption) = match () {
             () if refused.is_some() => (Some(false), None, None),
             () if !then.should_run => (None, None, None),
             () if proposal.keeps_pod(number) => (Some(true), None, None),
-            () => match proposal.fit(node, runs_now) {
-                Some(Fit::Fits) => (Some(true), None, None),
-                Some(Fit::ByPreemption(finding, preemption)) => (Some(true), None, Some((finding, preemption))),
-                Some(Fit::Lacks(obstacle)) => (Some(false), Some(obstacle), None),
-                Some(Fit::Unknown(resource)) => {
-                    *devices_unknown.entry(resource).or_default() += 1;
-                    (None, None, None)
+            () if !is_new => (None, None, None),
+            () => {
+                creates_pods = true;
+                match proposal.fit(node, runs_now) {
+                    Some(Fit::Fits) => (Some(true), None, None),
+                    Some(Fit::ByPreemption(finding, preemption)) => (Some(true), None, Some((finding, preemption))),
+                    Some(Fit::Lacks(obstacle)) => (Some(false), Some(obstacle), None),
+                    Some(Fit::Unknown(resource)) => {
+                        *devices_unknown.entry(resource).or_default() += 1;
+                        (None, None, None)
+                    }
+                    None => {
+                        room_unknown += 1;
+                        (None, None, None)
+                    }
                 }
-                None => {
-                    room_unknown += 1;
-                    (None, None, None)
-                }
-            },
+            }
         };
         let (by_preemption, preemption) = preemption.unzip();
+        let evicted_after = then.should_run.then(|| tolerated_for(&proposal.pod, &options.nodes.taints)).flatten();
         let (change, loss) = match (runs_now, then.should_run) {
+            (false, true) if fits == Some(false) => (PodChange::None, None),
+            (_, true) if evicted_after.is_some() => (PodChange::Evicted, None),
             (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
             (true, true) => (PodChange::Keeps, None),
-            (false, true) if fits == Some(false) => (PodChange::None, None),
             (false, true) => (PodChange::Gains, None),
             (_, false) => {
-                let may_stay = runs_now && then.should_continue_running && has_pod;
+                // Without pods it is not known whether there is one that stays.
+                let may_stay = runs_now && then.should_continue_running && (has_pod || !knows_pods);
                 let mut loss = proposal.loss(node, may_stay);
                 if let Some(loss) = loss.as_mut().filter(|_| is_lost) {
-                    // The node is as it should be: the manifest is what excludes it.
+                    // The node is as it should be: the change is what excludes it.
                     loss.command = None;
-                    loss.advice = "if the node should keep its pod, change the manifest".into();
+                    let what = match preview {
+                        Preview::Unchanged | Preview::Edit => "do not make this change",
+                        _ => "change the manifest",
+                    };
+                    loss.advice = format!("if the node should keep its pod, {what}").into();
+                }
+                if is_lost && may_stay {
+                    report.stays.push(name.clone());
                 }
                 (if is_lost { PodChange::Loses } else { PodChange::None }, loss)
             }
@@ -136,53 +248,65 @@ pub fn what_if(
             row.does_not_fit += usize::from(obstacle.is_some());
             row.does_not_start += usize::from(refused.is_some());
         }
-        let reason = refused.as_ref().or(obstacle.as_ref()).or(by_preemption.as_ref()).or(loss.as_ref());
-        let reason = reason.map(Finding::reason);
-        report.nodes.push(NodeChange { name: name.clone(), change, fits, preemption, reason });
+        if is_detailed {
+            let reason = refused.as_ref().or(obstacle.as_ref()).or(by_preemption.as_ref()).or(loss.as_ref());
+            let reason = reason.map(Finding::reason);
+            report.nodes.push(NodeChange { name: name.clone(), change, fits, preemption, reason });
+        }
         match change {
             PodChange::Keeps => report.keeps.push(name.clone()),
             PodChange::Missing => report.missing.push(name.clone()),
             PodChange::Gains => report.gains.push(name.clone()),
             PodChange::Loses => loses.extend(name, loss),
+            PodChange::Evicted => {
+                let after = evicted_after.unwrap_or_default();
+                let all = report.evicted.get_or_insert_with(|| EvictedPods { after_seconds: after, nodes: Vec::new() });
+                all.nodes.push(name.clone());
+            }
             PodChange::None => {}
         }
         preempts.extend(name, by_preemption);
         does_not_fit.extend(name, obstacle);
         does_not_start.extend(name, refused);
     }
+    if options.all_nodes {
+        let live = proposal.live.as_ref();
+        let now = live.map(|live| unavailable_count(live.daemon_set, int(report.eligible_now)));
+        let then = unavailable_count(daemon_set, int(report.eligible_then));
+        (report.may_be_unavailable_now, report.may_be_unavailable_then) = (now, Some(then));
+    }
     report.fits_by_preemption = preempts.into_report();
     report.does_not_fit = does_not_fit.into_report();
-    let needs_priority = report.does_not_fit.iter().any(|group| is_of_room(group.code));
-    report.incomplete = gaps::incomplete_for_new_pods(snapshot, &proposed.spec.template.spec, needs_priority);
-    if room_unknown > 0 && knows_pods {
-        report.incomplete.push(Incomplete {
-            resource: "pods".to_owned(),
-            namespace: None,
-            permission: None,
-            message: format!("not every pod on {room_unknown} nodes was read: whether the pods fit is not known"),
-            affects_counts: true,
-        });
+    if creates_pods {
+        let needs_priority = report.does_not_fit.iter().any(|group| is_of_room(group.code));
+        let spec = &daemon_set.spec.template.spec;
+        incomplete.extend(gaps::incomplete_for_new_pods(index.snapshot, spec, needs_priority));
     }
-    report.incomplete.extend(devices_unknown.into_iter().map(|(resource, nodes)| Incomplete {
-        resource: "deviceclasses".to_owned(),
+    let unknown = |resource: &str, message: String, affects_counts: bool| Incomplete {
+        resource: resource.to_owned(),
         namespace: None,
         permission: None,
-        message: format!(
+        message,
+        affects_counts,
+    };
+    if room_unknown > 0 && knows_pods {
+        let message = format!("not every pod on {room_unknown} nodes was read: whether the pods fit is not known");
+        incomplete.push(unknown("pods", message, true));
+    }
+    incomplete.extend(devices_unknown.into_iter().map(|(resource, nodes)| {
+        let message = format!(
             "{resource} is not a resource of {nodes} nodes, and only the scheduler knows whether a device class has devices for it there"
-        ),
-        affects_counts: false,
+        );
+        unknown("deviceclasses", message, false)
     }));
-    let unknown = admission.map_or(&[][..], |admission| &admission.unknown);
-    report.incomplete.extend(unknown.iter().map(|message| Incomplete {
-        resource: "pods".to_owned(),
-        namespace: Some(proposed.metadata.namespace.clone()),
-        permission: None,
-        message: message.clone(),
-        affects_counts: true,
+    let unasked = admission.iter().flat_map(|admission| &admission.unknown);
+    incomplete.extend(unasked.map(|message| Incomplete {
+        namespace: Some(metadata.namespace.clone()),
+        ..unknown("pods", message.clone(), true)
     }));
-    if report.eligible_then == 0 || !report.exists {
+    if is_detailed && (report.eligible_then == 0 || *preview == Preview::Create) {
         let mut not_eligible = FindingGroups::default();
-        for node in &index.nodes {
+        for node in nodes {
             if !proposal.pod.decide(node).should_run {
                 not_eligible.extend(&node.metadata.name, proposal.loss(node, false));
             }
@@ -196,8 +320,17 @@ pub fn what_if(
     report
 }
 
+/// Returns for how many seconds a pod tolerates these taints; `None` if for ever.
+///
+/// Ported from `getMinTolerationTime`, pkg/controller/tainteviction/taint_eviction.go, release 1.37.2.
+fn tolerated_for(pod: &DaemonPod, taints: &[Taint]) -> Option<i64> {
+    let no_execute = taints.iter().filter(|taint| taint.effect == "NoExecute");
+    let used = no_execute.filter_map(|taint| pod.tolerations().iter().find(|one| tolerates(one, taint)));
+    used.filter_map(|toleration| toleration.toleration_seconds).map(|seconds| seconds.max(0)).min()
+}
+
 /// Whether a pod has room on a node.
-pub(super) enum Fit {
+enum Fit {
     /// It has.
     Fits,
     /// The scheduler preempts other pods for it.
@@ -209,11 +342,11 @@ pub(super) enum Fit {
 }
 
 /// A proposed DaemonSet, and what it would replace.
-pub(super) struct ProposedDaemonSet<'a> {
+struct Proposal<'a> {
     index: &'a Index<'a>,
     proposed: &'a DaemonSet,
     /// The pod that the controller would create.
-    pub(super) pod: DaemonPod,
+    pod: DaemonPod,
     new_pod: Pod,
     requests: Amounts,
     live: Option<Facts<'a>>,
@@ -223,15 +356,15 @@ pub(super) struct ProposedDaemonSet<'a> {
     refused: Option<Finding>,
 }
 
-impl<'a> ProposedDaemonSet<'a> {
+impl<'a> Proposal<'a> {
     /// Compares a DaemonSet with the live one of the same namespace and name, which it may be itself.
-    pub(super) fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
+    fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let same = |live: &&DaemonSet| {
             live.metadata.namespace == proposed.metadata.namespace && live.metadata.name == proposed.metadata.name
         };
         let live = index.snapshot.daemon_sets.iter().find(same);
         let new_pod = admission::admitted(index.snapshot, proposed);
-        ProposedDaemonSet {
+        Proposal {
             index,
             proposed,
             pod: DaemonPod::new(&proposed.spec.template),
@@ -245,7 +378,7 @@ impl<'a> ProposedDaemonSet<'a> {
     }
 
     /// Returns whether the node with this number has a pod of the live DaemonSet.
-    pub(super) fn has_pod(&self, number: usize) -> bool {
+    fn has_pod(&self, number: usize) -> bool {
         self.live.as_ref().is_some_and(|live| !live.node_pods[number].pods.is_empty())
     }
 
@@ -257,7 +390,7 @@ impl<'a> ProposedDaemonSet<'a> {
     }
 
     /// Finds why a node would lose its pod.
-    pub(super) fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
+    fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
         let why = eligibility::findings(self.index, self.proposed, node, &self.pod.explain(node));
         let mut finding = for_manifest(why.into_iter().next()?, self.proposed);
         if may_stay {
@@ -267,7 +400,7 @@ impl<'a> ProposedDaemonSet<'a> {
     }
 
     /// Tells whether a pod has room on an eligible node; `None` if not all pods of the node were read.
-    pub(super) fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
+    fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
         let injected = unscheduled_pod::injected_node_selector(
             self.index.snapshot,
             self.proposed,
@@ -363,18 +496,61 @@ fn missing_class(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
+pub(super) mod tests {
+    use std::ops::Deref;
 
-    use super::Admission;
+    use serde_json::{Value, json};
+
+    use super::{Admission, PreviewOptions, Proposed};
     use crate::coverage::test_support::{World, world};
     use crate::model::daemon_set::DaemonSet;
+    use crate::model::node_edit::{NodeEdit, TaintKey};
     use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
+    use crate::report::coverage::Incomplete;
+    use crate::report::preview::{DaemonSetPreview, PodChange, Preview, PreviewReport};
     use crate::report::reason::ReasonCode;
-    use crate::report::what_if::{PodChange, Preview, WhatIfReport};
 
-    fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> WhatIfReport {
-        super::what_if(snapshot, proposed, Preview::ClientSideApply, None, None)
+    /// A report on one DaemonSet.
+    #[derive(Debug)]
+    pub(in crate::coverage) struct Alone(PreviewReport);
+
+    impl Deref for Alone {
+        type Target = DaemonSetPreview;
+
+        fn deref(&self) -> &DaemonSetPreview {
+            &self.0.daemon_sets[0]
+        }
+    }
+
+    impl Alone {
+        pub(in crate::coverage) fn passes(&self) -> bool {
+            self.0.passes()
+        }
+
+        pub(in crate::coverage) fn incomplete(&self) -> &[Incomplete] {
+            &self.0.incomplete
+        }
+    }
+
+    /// Previews a DaemonSet that is applied.
+    pub(in crate::coverage) fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> Alone {
+        asked(snapshot, proposed, None, None)
+    }
+
+    fn asked(snapshot: &Snapshot, proposed: &DaemonSet, admission: Option<&Admission>, by: Option<&str>) -> Alone {
+        let exists = snapshot.daemon_sets.iter().any(|live| live.metadata.name == proposed.metadata.name);
+        let preview = if exists { Preview::ClientSideApply } else { Preview::Create };
+        let proposed = Proposed { daemon_set: proposed.clone(), preview, admission: admission.cloned() };
+        let options = PreviewOptions { by: by.map(str::to_owned), ..PreviewOptions::default() };
+        Alone(super::preview(snapshot, &[proposed], &options))
+    }
+
+    /// Previews a change of the nodes.
+    fn of_nodes(snapshot: &Snapshot, nodes: &NodeEdit) -> Alone {
+        let existing = snapshot.daemon_sets.iter().cloned();
+        let unchanged = |daemon_set| Proposed { daemon_set, preview: Preview::Unchanged, admission: None };
+        let options = PreviewOptions { nodes: nodes.clone(), ..PreviewOptions::default() };
+        Alone(super::preview(snapshot, &existing.map(unchanged).collect::<Vec<_>>(), &options))
     }
 
     /// Returns the live world: `a` and `b` with disk=ssd and a pod each, `c` without.
@@ -388,19 +564,19 @@ mod tests {
             .pod("agent-b", "b", json!({}))
     }
 
-    fn proposed(template: serde_json::Value) -> DaemonSet {
+    fn proposed(template: Value) -> DaemonSet {
         world().template(template).finish().daemon_sets.remove(0)
     }
 
-    fn asking(cpu: &str) -> serde_json::Value {
+    fn asking(cpu: &str) -> Value {
         json!([{"name": "agent", "resources": {"requests": {"cpu": cpu}}}])
     }
 
-    fn codes(report: &WhatIfReport) -> Vec<(ReasonCode, Vec<&str>)> {
+    fn codes(report: &DaemonSetPreview) -> Vec<(ReasonCode, Vec<&str>)> {
         report.does_not_fit.iter().map(|group| (group.code, group.nodes.iter().map(String::as_str).collect())).collect()
     }
 
-    fn refusals(report: &WhatIfReport) -> Vec<(ReasonCode, usize)> {
+    fn refusals(report: &DaemonSetPreview) -> Vec<(ReasonCode, usize)> {
         report.does_not_start.iter().map(|group| (group.code, group.count)).collect()
     }
 
@@ -446,25 +622,24 @@ mod tests {
         ] {
             let mut then = proposed(json!({}));
             then.metadata.name = name.to_owned();
-            let report =
-                super::what_if(&live().finish(), &then, Preview::ClientSideApply, Some(&admission), Some("disk"));
+            let report = asked(&live().finish(), &then, Some(&admission), Some("disk"));
             let expected: Vec<_> = expected.map(|code| (code, 3)).into_iter().collect();
             assert_eq!(refusals(&report), expected, "{admission:?}");
             let refused = if expected.is_empty() { 0 } else { 3 };
             assert_eq!(report.nodes.iter().filter(|node| node.fits == Some(false)).count(), refused);
-            let rows = report.by.unwrap().rows;
+            let rows = report.by.clone().unwrap().rows;
             assert_eq!(rows.iter().map(|row| row.does_not_start).sum::<usize>(), refused);
             assert!(report.does_not_fit.is_empty() && report.admission_checked);
         }
         let unknown = Admission { unknown: vec!["it could not be asked".to_owned()], ..Admission::default() };
-        let report =
-            super::what_if(&live().finish(), &proposed(json!({})), Preview::ClientSideApply, Some(&unknown), None);
-        assert_eq!((report.incomplete.len(), report.incomplete[0].affects_counts), (1, true));
+        let report = asked(&live().finish(), &proposed(json!({})), Some(&unknown), None);
+        assert_eq!((report.incomplete().len(), report.incomplete()[0].affects_counts), (1, true));
     }
 
     #[test]
     fn another_environment_or_another_order_replaces_pods_and_so_takes_room_beside_the_old_ones() {
-        let container = |env: serde_json::Value| json!([{"name": "agent", "env": env, "ports": [{"containerPort": 80, "hostPort": 80}]}]);
+        let container =
+            |env: Value| json!([{"name": "agent", "env": env, "ports": [{"containerPort": 80, "hostPort": 80}]}]);
         let (a, b) = (json!({"name": "A", "value": "1"}), json!({"name": "B", "value": "2"}));
         let snapshot = world()
             .template(json!({"containers": container(json!([a, b]))}))
@@ -484,7 +659,10 @@ mod tests {
     #[test]
     fn another_node_selector_gains_keeps_and_loses_nodes() {
         let report = what_if(&live().finish(), &proposed(json!({"nodeSelector": {"zone": "z1"}})));
-        assert_eq!((report.exists, report.nodes_total, report.eligible_now, report.eligible_then), (true, 3, 2, 2));
+        assert_eq!(
+            (report.preview, report.nodes.len(), report.eligible_now, report.eligible_then),
+            (Preview::ClientSideApply, 3, 2, 2)
+        );
         assert_eq!(report.keeps, ["a"]);
         assert_eq!(report.gains, ["c"]);
         assert_eq!(report.loses.len(), 1);
@@ -498,8 +676,7 @@ mod tests {
     #[test]
     fn each_node_has_a_change_and_is_counted_by_the_value_of_a_label() {
         let template = json!({"nodeSelector": {"zone": "z1"}, "containers": asking("9")});
-        let report =
-            super::what_if(&live().finish(), &proposed(template), Preview::ClientSideApply, None, Some("disk"));
+        let report = asked(&live().finish(), &proposed(template), None, Some("disk"));
         let nodes: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.change, node.fits)).collect();
         assert_eq!(
             nodes,
@@ -507,7 +684,7 @@ mod tests {
         );
         assert!(report.gains.is_empty());
         assert!(report.nodes.iter().all(|node| node.reason.is_some()));
-        let rows = report.by.unwrap().rows;
+        let rows = report.by.clone().unwrap().rows;
         let rows: Vec<_> = rows
             .iter()
             .map(|row| (row.value.as_deref(), row.eligible_now, row.eligible_then, row.does_not_fit))
@@ -520,7 +697,7 @@ mod tests {
         let mut proposed = proposed(json!({}));
         proposed.metadata.name = "new".to_owned();
         let report = what_if(&live().finish(), &proposed);
-        assert_eq!((report.exists, report.eligible_now), (false, 0));
+        assert_eq!((report.preview, report.eligible_now), (Preview::Create, 0));
         assert_eq!(report.gains, ["a", "b", "c"]);
     }
 
@@ -641,7 +818,7 @@ mod tests {
         let report = what_if(&snapshot, &proposed(json!({"containers": asking("9")})));
         assert_eq!(codes(&report), [(ReasonCode::NeverFits, vec!["a"])]);
         assert_eq!(
-            report.incomplete[0].message,
+            report.incomplete()[0].message,
             "not every pod on 2 nodes was read: whether the pods fit is not known"
         );
     }
@@ -653,13 +830,13 @@ mod tests {
         let report = what_if(&snapshot(), &same);
         assert_eq!(report.keeps, ["a", "b"]);
         assert_eq!(report.missing, ["d"]);
-        assert!(report.incomplete.is_empty(), "{:?}", report.incomplete);
+        assert!(report.incomplete().is_empty(), "{:?}", report.incomplete());
         let mut without_pods = snapshot();
         without_pods.pods_complete = PodsComplete::On([].into());
         without_pods.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause: GapCause::NotInDump });
         let report = what_if(&without_pods, &same);
         assert_eq!((report.keeps.len(), report.missing.len()), (3, 0));
-        assert_eq!(report.incomplete.len(), 1, "that no pods were read says it all: {:?}", report.incomplete);
+        assert_eq!(report.incomplete().len(), 1, "that no pods were read says it all: {:?}", report.incomplete());
     }
 
     #[test]
@@ -701,5 +878,111 @@ mod tests {
             then.spec.update_strategy = serde_json::from_value(json!({"type": strategy})).unwrap();
             assert_eq!(what_if(&live().finish(), &then).on_delete, on_delete);
         }
+    }
+
+    fn taint(effect: &str) -> NodeEdit {
+        let taint = json!({"key": "team", "value": "ml", "effect": effect});
+        NodeEdit { taints: vec![serde_json::from_value(taint).unwrap()], ..NodeEdit::default() }
+    }
+
+    /// Returns what becomes of an agent with these tolerations and node selector on `on`, which runs it, and `off`.
+    fn changed(template: Value, edit: &NodeEdit) -> Alone {
+        let snapshot = world()
+            .template(template)
+            .node("on", json!({"metadata": {"labels": {"pool": "a"}}}))
+            .pod("agent-on", "on", json!({}))
+            .node("off", json!({"metadata": {"labels": {"pool": "b"}}}))
+            .finish();
+        of_nodes(&snapshot, edit)
+    }
+
+    #[test]
+    fn pods_are_kept_lost_gained_and_left_by_what_a_taint_or_label_decides() {
+        let of_pool = || json!({"nodeSelector": {"pool": "a"}});
+        let tolerating = |seconds: Value| {
+            let toleration = json!({"key": "team", "operator": "Exists", "tolerationSeconds": seconds});
+            json!({"nodeSelector": {"pool": "a"}, "tolerations": [toleration]})
+        };
+        let said = |template: Value, edit: &NodeEdit| {
+            let one = changed(template, edit);
+            let lost = one.loses.iter().flat_map(|group| &group.nodes).filter(|node| !one.stays.contains(node));
+            let lost: Vec<&str> = lost.map(String::as_str).collect();
+            let evicted = one.evicted.as_ref().map(|evicted| format!("{}s", evicted.after_seconds));
+            let evicted = evicted.unwrap_or_default();
+            [one.keeps.join(""), one.gains.join(""), lost.join(""), one.stays.join(""), evicted].join("/")
+        };
+        assert_eq!(said(of_pool(), &taint("NoExecute")), "//on//");
+        assert_eq!(said(of_pool(), &taint("NoSchedule")), "///on/");
+        assert_eq!(said(of_pool(), &taint("PreferNoSchedule")), "on////");
+        assert_eq!(said(tolerating(Value::Null), &taint("NoExecute")), "on////");
+        assert_eq!(said(tolerating(json!(300)), &taint("NoExecute")), "////300s");
+        let label = |value: Option<&str>| NodeEdit {
+            labels: [("pool".to_owned(), value.map(str::to_owned))].into(),
+            ..NodeEdit::default()
+        };
+        assert_eq!(said(of_pool(), &label(None)), "//on//");
+        assert_eq!(said(of_pool(), &label(Some("a"))), "on/off///");
+        for effect in ["NoExecute", "NoSchedule"] {
+            let report = changed(of_pool(), &taint(effect));
+            assert!(!report.passes());
+            assert!(report.loses[0].message.contains(&format!("team=ml:{effect}")));
+        }
+    }
+
+    #[test]
+    fn a_taint_that_is_removed_lets_pods_in_if_they_fit() {
+        let removed = TaintKey { key: "team".to_owned(), effect: None };
+        let edit = NodeEdit { removed_taints: vec![removed], ..NodeEdit::default() };
+        let tainted = json!({"spec": {"taints": [{"key": "team", "effect": "NoSchedule"}]}});
+        for (cpu, gains, does_not_fit) in [("1", 1, 0), ("9", 0, 1)] {
+            let container = json!({"name": "agent", "resources": {"requests": {"cpu": cpu}}});
+            let snapshot = world().template(json!({"containers": [container]})).node("n", tainted.clone()).finish();
+            let one = of_nodes(&snapshot, &edit);
+            assert_eq!((one.gains.len(), one.does_not_fit.len()), (gains, does_not_fit), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_change_of_nodes_has_nothing_to_do_with_is_not_held_against_it() {
+        let big = json!([{"name": "agent", "resources": {"requests": {"cpu": "9"}}}]);
+        let snapshot = || world().template(json!({"containers": big})).node("n", json!({}));
+        let label = NodeEdit { labels: [("a".to_owned(), Some("b".to_owned()))].into(), ..NodeEdit::default() };
+        // The pod is missing, and would not fit, before and after.
+        let report = of_nodes(&snapshot().finish(), &label);
+        assert_eq!((report.missing.len(), report.does_not_fit.len(), report.passes()), (1, 0, true), "{report:?}");
+        assert!(report.incomplete().is_empty());
+        // A pod that stays although it would not be created again was so before.
+        let tainted = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
+        let report =
+            of_nodes(&world().node("n", tainted).pod("agent-n", "n", json!({})).finish(), &taint("NoSchedule"));
+        assert!(report.passes() && report.stays.is_empty() && report.loses.is_empty(), "{report:?}");
+    }
+
+    #[test]
+    fn a_daemon_set_and_its_nodes_can_change_together() {
+        let snapshot = live().finish();
+        let selector = |value: &str| json!({"nodeSelector": {"disk": value}});
+        let daemon_set = proposed(selector("hdd"));
+        let nodes = NodeEdit { labels: [("disk".to_owned(), Some("hdd".to_owned()))].into(), ..NodeEdit::default() };
+        let proposed = Proposed { daemon_set, preview: Preview::Edit, admission: None };
+        let options = PreviewOptions { nodes, ..PreviewOptions::default() };
+        let report = Alone(super::preview(&snapshot, &[proposed], &options));
+        assert_eq!(
+            (report.keeps.as_slice(), report.gains.as_slice()),
+            (&["a".to_owned(), "b".to_owned()][..], &["c".to_owned()][..])
+        );
+        assert_eq!((report.template_changes, report.loses.len()), (Some(true), 0));
+    }
+
+    #[test]
+    fn the_daemon_sets_that_lose_most_come_first_if_nodes_change() {
+        let mut snapshot = live().finish();
+        let mut other = proposed(json!({"tolerations": [{"operator": "Exists"}]}));
+        other.metadata.name = "a-tolerant".to_owned();
+        snapshot.daemon_sets.insert(0, other);
+        let report = of_nodes(&snapshot, &taint("NoExecute")).0;
+        let names: Vec<&str> = report.daemon_sets.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, ["agent", "a-tolerant"]);
+        assert!(report.changes_nodes && report.nodes == ["a", "b", "c"] && report.daemon_sets[0].nodes.is_empty());
     }
 }

@@ -1,10 +1,12 @@
 //! Previews of manifests: the dry run of a real API server, and the rules that stand in for it without one.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
+use super::rollouts::program::run_on;
 use crate::support::binary::{Ended, end};
 use crate::support::control_plane::{ControlPlane, Options};
 
@@ -65,7 +67,7 @@ fn cases() -> Vec<(&'static str, Value, bool)> {
 
 fn preview(arguments: &[&str], manifest: &str) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"));
-    command.args(["coverage", "-f", "-"]).args(arguments).env_remove("KUBECONFIG");
+    command.args(["preview", "-f", "-"]).args(arguments).env_remove("KUBECONFIG");
     end(command, Some(manifest.as_bytes()))
 }
 
@@ -203,6 +205,7 @@ fn pods_that_would_not_start_are_counted_unless_the_manifest_creates_what_they_l
         let arguments = ["--kubeconfig", kubeconfig.to_str().unwrap(), "--exit-code", "-o", "json"];
         let ended = preview(&arguments, &manifest.join("\n---\n"));
         let report: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {}", ended.err));
+        let report = &report["daemonSets"][0];
         let codes =
             report["doesNotStart"].as_array().unwrap().iter().map(|group| group["code"].as_str().unwrap().to_owned());
         (codes.collect::<Vec<_>>(), report["gains"].as_array().unwrap().len(), ended)
@@ -263,5 +266,126 @@ fn a_conflict_of_managers_fails_as_the_apply_does_unless_it_is_forced() {
         let words = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(ended.code == Some(0), "{}", ended.err);
         assert!(words.contains(&format!("all pods would be replaced {what}")), "{words}");
+    }
+}
+
+/// What became of the DaemonSet `agent`: of each node with a pod whether that runs, and the hash of the current revision.
+#[derive(Debug, PartialEq)]
+struct Settled {
+    nodes: BTreeMap<String, bool>,
+    hash: String,
+}
+
+/// Waits until every pod is of the current revision, and runs or was found not to fit.
+fn settle(cluster: &ControlPlane) -> Settled {
+    cluster.wait_until("the rollout has ended", || {
+        let agent = cluster.get(&["ds", "agent"]);
+        let status = &agent["status"];
+        let revisions = cluster.items(&["controllerrevisions"]);
+        let current = revisions.iter().max_by_key(|revision| revision["revision"].as_i64())?;
+        let hash = current["metadata"]["labels"]["controller-revision-hash"].as_str()?.to_owned();
+        let pods = cluster.items(&["pods"]);
+        let node = |pod: &Value| {
+            let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+            Some(pod.pointer(&format!("{terms}/0/matchFields/0/values/0"))?.as_str()?.to_owned())
+        };
+        let runs = |pod: &Value| {
+            let is_of = pod["metadata"]["labels"]["controller-revision-hash"] == hash.as_str();
+            if !is_of || !pod["metadata"]["deletionTimestamp"].is_null() {
+                return None;
+            }
+            let is_unschedulable = |condition: &Value| condition["reason"] == "Unschedulable";
+            let is_pending = pod["status"]["conditions"].as_array()?.iter().any(is_unschedulable);
+            let is_running = pod["status"]["phase"] == "Running";
+            (is_pending || is_running).then_some(is_running)
+        };
+        let nodes: Option<BTreeMap<String, bool>> = pods.iter().map(|pod| Some((node(pod)?, runs(pod)?))).collect();
+        let nodes =
+            nodes.filter(|nodes| nodes.len() as u64 == status["desiredNumberScheduled"].as_u64().unwrap_or(99))?;
+        let is_seen = status["observedGeneration"] == agent["metadata"]["generation"];
+        is_seen.then_some(Settled { nodes, hash })
+    })
+}
+
+#[test]
+fn what_a_change_without_a_manifest_would_do_is_what_it_then_does() {
+    let cluster = ControlPlane::start(Options::whole());
+    for (name, cpu, labels, taints) in [
+        ("plain", "4", json!({}), json!([])),
+        ("big", "8", json!({"pool": "a"}), json!([])),
+        ("small", "1", json!({"pool": "a"}), json!([])),
+        ("gpu", "4", json!({"pool": "a"}), json!([{"key": "gpu", "value": "true", "effect": "NoSchedule"}])),
+        ("own", "4", json!({"pool": "b"}), json!([{"key": "team", "value": "b", "effect": "NoExecute"}])),
+    ] {
+        let mut metadata = json!({"name": name, "labels": labels});
+        metadata["labels"]["type"] = json!("kwok");
+        let allocatable = json!({"cpu": cpu, "memory": "8Gi", "pods": "110"});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": taints},
+            "status": {"allocatable": allocatable}});
+        cluster.create(&node.to_string());
+    }
+    let container =
+        |name: &str| json!({"name": name, "image": format!("{name}:1"), "resources": {"requests": {"cpu": "200m"}}});
+    let strategy = json!({"rollingUpdate": {"maxUnavailable": "100%"}});
+    let template = json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [container("agent"), container("log")]}});
+    let agent = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "agent"}}, "updateStrategy": strategy, "template": template}});
+    cluster.create(&agent.to_string());
+    let mut before = settle(&cluster);
+    assert_eq!(before.nodes.keys().collect::<Vec<_>>(), ["big", "plain", "small"]);
+
+    let merge = |patch: Value| vec!["patch", "ds/agent", "--type=merge", "-p", patch.to_string().leak()];
+    let pod = |spec: Value| merge(json!({"spec": {"template": {"spec": spec}}}));
+    let tolerations = json!([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]);
+    let both = json!([tolerations[0], {"key": "team", "operator": "Equal", "value": "b"}]);
+    let mut seen = BTreeMap::<&str, usize>::new();
+    for (changes, kubectl) in [
+        (&["toleration gpu:NoSchedule"][..], pod(json!({"tolerations": tolerations}))),
+        (&["nodeSelector pool=a"], pod(json!({"nodeSelector": {"pool": "a"}}))),
+        (&["request agent:cpu=900m"], vec!["set", "resources", "ds/agent", "-c", "agent", "--requests=cpu=900m"]),
+        (&["image log=log:2"], vec!["set", "image", "ds/agent", "log=log:2"]),
+        (&["maxUnavailable 3"], merge(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 3}}}}))),
+        (
+            &["nodeSelector pool-", "toleration team=b"],
+            pod(json!({"nodeSelector": {"pool": null}, "tolerations": both})),
+        ),
+    ] {
+        let flags: Vec<&str> = changes.iter().flat_map(|change| ["--if", change]).collect();
+        let file = cluster.folder().join("preview.json");
+        let file = file.to_str().unwrap();
+        run_on(&cluster, &["snapshot", "-A", "-f", file]).expect(0);
+        let live = run_on(&cluster, &[&["preview", "agent", "-o", "json"], &flags[..]].concat()).expect(0).json();
+        let dump = [&["preview", "agent", "-n", "default", "-o", "json", "--from", file], &flags[..]].concat();
+        let dump = end(crate::support::binary::kubectl_ds(&dump), None);
+        let dump: Value = serde_json::from_str(&dump.out).unwrap_or_else(|error| panic!("{error}: {}", dump.err));
+        cluster.kubectl(&kubectl);
+        let after = settle(&cluster);
+        for report in [&live, &dump] {
+            let one = &report["daemonSets"][0];
+            let mut expected = BTreeMap::new();
+            for node in one["nodes"].as_array().unwrap() {
+                let name = node["name"].as_str().unwrap();
+                let (had, has) = (before.nodes.contains_key(name), after.nodes.get(name));
+                *seen.entry(node["change"].as_str().unwrap()).or_default() += 1;
+                match node["change"].as_str().unwrap() {
+                    "Keeps" => assert!(had && has.is_some(), "{changes:?} {node}"),
+                    "Gains" => assert!(!had && has.is_some(), "{changes:?} {node}"),
+                    "Loses" => assert!(had && has.is_none(), "{changes:?} {node}"),
+                    // One that does not fit is created, too, and stays Pending.
+                    "None" => assert!(!had && (has.is_none() || node["fits"] == false), "{changes:?} {node}"),
+                    change => panic!("{changes:?} {change}"),
+                }
+                if let Some(fits) = node["fits"].as_bool() {
+                    *seen.entry(if fits { "fits" } else { "does not fit" }).or_default() += 1;
+                    expected.insert(name.to_owned(), fits);
+                }
+            }
+            assert_eq!(after.nodes, expected, "{changes:?} {report}");
+            assert_eq!(one["templateChanges"], before.hash != after.hash, "{changes:?}");
+        }
+        before = after;
+    }
+    for answer in ["Keeps", "Gains", "Loses", "None", "fits", "does not fit"] {
+        assert!(seen.contains_key(answer), "{answer} never happened: {seen:?}");
     }
 }

@@ -82,6 +82,7 @@ screens! {
         watch_usage
         wide;
     logs:
+        fleet
         folded
         none
         one

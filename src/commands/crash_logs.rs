@@ -35,11 +35,8 @@ pub(super) async fn add_crash_logs(
         }
         Err(error) => unread.push((index, error)),
     });
-    let read = show_progress(read, &session.progress, io).await;
+    show_progress(read, &session.progress, io).await;
     session.print_warnings(io)?;
-    if let Err(error) = read {
-        unread.extend((0..crashes.len()).map(|index| (index, error.clone())));
-    }
     unread.sort_by_key(|(index, _)| *index);
     report.incomplete.extend(unread.into_iter().map(|(index, error)| incomplete(&crashes[index], &error)));
     Ok(())

@@ -1,4 +1,4 @@
-//! `logs`: what have the pods of a DaemonSet logged, on the nodes that matter?
+//! `logs`: what have the pods of DaemonSets logged, on the nodes that matter?
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use super::history::{existing, only_one};
 use super::node_choice::{NodeChoice, NodeChoiceArgs, check_selected};
 use super::output::{self, Output, formats};
 use super::parse::parse_names;
-use super::place::{Place, PlaceArgs, pod_on};
+use super::place::{PlaceArgs, pod_on};
 use super::session::{GlobalArgs, Session, Target, show_progress, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::error::ClusterError;
@@ -26,13 +26,17 @@ use crate::coverage::gaps;
 use crate::coverage::log_fold::Fold;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::telling_log;
-use crate::coverage::walk::coverage;
+use crate::coverage::walk::daemon_set_coverage;
 use crate::error::{CommandError, Exit};
+use crate::facts::Facts;
+use crate::facts::index::Index;
 use crate::io::Io;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::render;
-use crate::report::coverage::NodeCoverage;
+use crate::report::coverage::PodSummary;
 use crate::report::fix::{Command, Fix};
 use crate::report::logs::{LogBlock, LogsReport, PodLog};
 
@@ -41,6 +45,9 @@ const AT_ONCE: usize = 8;
 
 /// How long no log may be read before the rest is given up: each may wait for a kubelet that does not answer.
 const MOST_WAIT: Duration = Duration::from_secs(60);
+
+/// How many logs are read.
+const MOST: usize = 200;
 
 /// How many logs are followed.
 const FOLLOWED: usize = 50;
@@ -52,11 +59,13 @@ const LINES: usize = 20;
 const MAX_BYTES: usize = 8 << 20;
 const MAX_LINES: usize = 60_000;
 
-/// Show what the pods of a DaemonSet have logged
+/// Show what the pods of DaemonSets have logged
 ///
 /// On one node or on many. Without flags that choose pods: the logs of those that are not available.
 /// Of each pod, the log of the container that crashes or keeps it from being ready is read, and of the run before if that crashed.
-/// Lines of several pods that are equal but for times, numbers and names are shown once, with the nodes that have them.
+/// Lines of several pods that are equal but for times, numbers and names are shown once, with the DaemonSets and nodes that have them.
+/// No more than 200 logs are read: some of each DaemonSet and reason. Instead of a log that cannot be read, the termination message is
+/// shown if the pod has one.
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Show what the pods that are not available have logged
 kubectl ds logs falco -n falco
@@ -64,19 +73,23 @@ kubectl ds logs falco -n falco
 # Show what explains the pods that crash
 kubectl ds logs falco -n falco --reason CrashLooping
 
+# Show what all pods that crash have logged
+kubectl ds logs -A --reason CrashLooping
+
 # Show the log of the agent on a node
 kubectl ds logs fluent-bit -n logging --node general-c2
 
 # Show the log of the agent next to another pod
 kubectl ds logs falco -n falco --beside default/node-exporter-debug")]
 pub struct LogsArgs {
-    /// The DaemonSet
-    name: String,
+    /// The DaemonSets; by default all in the namespace, and with --node those of all namespaces
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
     #[command(flatten)]
     place: PlaceArgs,
     #[command(flatten)]
     choice: NodeChoiceArgs,
-    /// Only pods of this revision
+    /// Only pods of this revision; for one DaemonSet
     #[arg(long, value_name = "N")]
     revision: Option<i64>,
     /// The container.
@@ -104,20 +117,28 @@ pub struct LogsArgs {
 
 /// A log that is read.
 struct Chosen {
+    daemon_set: String,
     node: String,
     of: LogOf,
+    termination_message: String,
 }
 
 impl RunCommand for LogsArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let LogsArgs { name, place, choice, revision, container, tail, since, follow, output } = self;
-        let (namespace, names) = parse_names(&[name])?;
+        let LogsArgs { names, place, choice, revision, container, tail, since, follow, output } = self;
+        let scope = target.add_scope(Command::kubectl(&["ds", "coverage"]));
+        let scope = names.iter().fold(scope, |scope, name| scope.name(name));
+        let (namespace, names) = parse_names(&names)?;
         let (place, choice) = (place.resolve()?, choice.resolve()?);
         if place.is_some() && (!choice.is_empty() || revision.is_some()) {
             let message = "--node and --beside choose one node, and cannot be combined with flags that choose several";
             return Err(CommandError::usage(message).into());
         }
         let mut target = target.resolve(io)?;
+        // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+        if place.is_some() && names.is_empty() {
+            target.widen();
+        }
         target.choose(namespace, &names)?;
         if target.is_dump() && (follow || since.is_some()) {
             let flag = if follow { "--follow" } else { "--since" };
@@ -127,30 +148,46 @@ impl RunCommand for LogsArgs {
         }
         let session = target.open(io).await?;
         let chooses_none = place.is_none() && choice.is_empty() && revision.is_none();
-        let (snapshot, mut rows) = read_rows(&session, names, place, &choice, revision, io).await?;
-        if chooses_none {
-            // Of a node with an available pod, there may be another one that fails.
-            rows.iter_mut().for_each(|row| row.pods.retain(|pod| !pod.available));
-        }
-        let chosen = choose(&snapshot, rows, container.as_deref(), follow)?;
+        let (snapshot, node) = match place {
+            Some(place) => {
+                let (snapshot, node) = place.read(&session, names, io).await?;
+                (snapshot, Some(node))
+            }
+            None => {
+                let node_selector = choice.node_selector.selector.clone();
+                let scope = CoverageScope { node_selector, held_pods: false, ..CoverageScope::default() };
+                let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
+                (session.read(query, io, |_| BTreeSet::new()).await?, None)
+            }
+        };
+        session.check_unknown_names(&snapshot)?;
+        check_selected(&snapshot, &choice.node_selector)?;
+        let is_one = snapshot.daemon_sets.len() == 1;
+        let which = Which { choice, node, hash: hash_of(&snapshot, revision)?, unavailable: chooses_none, container };
+        let (chosen, left_out) = which.choose(&snapshot, follow)?;
         if chosen.is_empty() {
-            let name = only_one(&snapshot, "this command")?.daemon_set.metadata.clone();
-            let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&name.namespace).name(&name.name);
-            let (namespace, name) = (name.namespace, name.name);
+            // That a DaemonSet has no pod on a node is an error with the reason.
+            if let Some(node) = which.node.filter(|_| is_one) {
+                pod_on(&snapshot, &node, &session)?;
+            }
+            let (of, coverage) = match snapshot.daemon_sets.as_slice() {
+                [] => return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into()),
+                [DaemonSet { metadata: ObjectMeta { namespace, name, .. }, .. }] => {
+                    let coverage = Command::kubectl(&["ds", "coverage"]).namespace(namespace).name(name);
+                    (format!("{namespace}/{name}"), coverage)
+                }
+                several => (format!("the {} DaemonSets{}", several.len(), session.place()), scope),
+            };
             let unread = gaps::incomplete(&snapshot).into_iter().find(|gap| gap.affects_counts);
             let (message, hint) = match unread {
-                Some(gap) => (
-                    format!("which pods of {namespace}/{name} to choose is not known: {}", gap.message),
-                    "to see what is known",
-                ),
+                Some(gap) => {
+                    (format!("which pods of {of} to choose is not known: {}", gap.message), "to see what is known")
+                }
                 None if chooses_none => (
-                    format!("no pod of {namespace}/{name} on a node is unavailable"),
+                    format!("no pod of {of} on a node is unavailable"),
                     "choose pods with --node, --node-selector or --revision; to see how they are",
                 ),
-                None => (
-                    format!("no pod of {namespace}/{name} is on a node that matches"),
-                    "to see what is wrong with which nodes",
-                ),
+                None => (format!("no pod of {of} is on a node that matches"), "to see what is wrong with which nodes"),
             };
             return Err(CommandError::new(message).hint(Fix::new(hint, coverage)).into());
         }
@@ -159,161 +196,166 @@ impl RunCommand for LogsArgs {
             tail => tail.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX),
         };
         if follow {
-            return follow_all(session.source.live()?, &chosen, lines, since, &target, io, out).await;
+            check_followed(chosen.len() + left_out)?;
+            return follow_all(session.source.live()?, &chosen, is_one, lines, since, &target, io, out).await;
         }
         let most = (MAX_LINES / chosen.len()).max(1);
         let limits = LogLimits { lines: lines.min(most), bytes: (MAX_BYTES / chosen.len()).max(1 << 10), since };
-        let (mut report, mut alone) = read_all(&session, &snapshot, chosen, limits, lines > most, io).await?;
+        let (report, mut alone) = read_all(&session, chosen, limits, lines > most, io).await?;
+        let mut report = LogsReport { left_out, ..report };
         warn(render::logs::remarks(&report), io)?;
         if !output::print_data(output.as_ref(), &mut report, &target.view_for(output.as_ref(), io), out)? {
             let view = target.view(io.width());
-            match alone.take() {
+            match alone.take().filter(|_| is_one) {
                 Some(text) => text.lines().try_for_each(|line| writeln!(out, "{}", render::logs::line(line, &view)))?,
-                None => render::logs::blocks(&report, &view, out)?,
+                None => render::logs::blocks(&report, is_one, &view, out)?,
             }
         }
-        let is_any_whole = report.logs.iter().any(|log| log.error.is_none());
+        let is_any_whole = report.logs.iter().any(|log| log.error.is_none() || log.termination_message);
         Ok(if is_any_whole { Exit::Success } else { Exit::Error })
     }
 }
 
-/// Reads a DaemonSet, and returns the nodes that are asked about.
-async fn read_rows(
-    session: &Session,
-    names: Vec<String>,
-    place: Option<Place>,
-    choice: &NodeChoice,
-    revision: Option<i64>,
-    io: &mut Io<'_>,
-) -> Result<(Snapshot, Vec<NodeCoverage>), Failure> {
-    if let Some(place) = place {
-        let (snapshot, node) = place.read(session, names, io).await?;
-        // That there is no pod is an error, with the reason.
-        let (_, mut row) = pod_on(&snapshot, &node, session)?;
-        row.pods.retain(|pod| pod.bound);
-        return Ok((snapshot, vec![row]));
-    }
-    let node_selector = choice.node_selector.selector.clone();
-    let scope = CoverageScope { node_selector: node_selector.clone(), held_pods: false, ..CoverageScope::default() };
-    let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
-    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
-    session.check_unknown_names(&snapshot)?;
-    check_selected(&snapshot, &choice.node_selector)?;
-    let revisions = only_one(&snapshot, "this command")?;
-    let hash = revision.map(|number| match revisions.number(number) {
-        Some(revision) => Ok(revision.object.hash().to_owned()),
+/// Returns the hash of a revision of the one DaemonSet.
+fn hash_of(snapshot: &Snapshot, revision: Option<i64>) -> Result<Option<String>, CommandError> {
+    let Some(number) = revision else { return Ok(None) };
+    let revisions = only_one(snapshot, "--revision")?;
+    match revisions.number(number) {
+        Some(revision) => Ok(Some(revision.object.hash().to_owned())),
         None => Err(CommandError::new(format!("revision {number} not found")).hint(existing(&revisions))),
-    });
-    let hash = hash.transpose()?;
-    drop(revisions);
-    let options = Options { detail: Detail::Nodes, node_selector, ..Options::default() };
-    let mut report = coverage(&snapshot, &options);
-    choice.filter().apply(&mut report);
-    let mut rows: Vec<NodeCoverage> = report.daemon_sets.into_iter().flat_map(|daemon_set| daemon_set.nodes).collect();
-    for row in &mut rows {
-        row.pods.retain(|pod| pod.bound && hash.as_ref().is_none_or(|hash| pod.revision == *hash));
     }
-    Ok((snapshot, rows))
 }
 
-/// Chooses the container of each pod whose log tells most.
-fn choose(
-    snapshot: &Snapshot,
-    rows: Vec<NodeCoverage>,
-    container: Option<&str>,
-    follow: bool,
-) -> Result<Vec<Chosen>, CommandError> {
-    let mut chosen = Vec::new();
-    let namespace = snapshot.daemon_sets.first().map(|daemon_set| daemon_set.metadata.namespace.clone());
-    let namespace = namespace.unwrap_or_default();
-    let pods = snapshot.pods.iter().filter(|pod| pod.metadata.namespace == namespace);
-    let pods: HashMap<&str, &Pod> = pods.map(|pod| (pod.metadata.name.as_str(), pod)).collect();
-    for row in rows {
-        for summary in row.pods {
-            let pod = pods.get(summary.name.as_str());
-            let Some((telling, previous)) = pod.and_then(|pod| telling_log(pod, container, snapshot.now)) else {
-                let Some(container) = container else { continue };
-                let message = format!("pod {namespace}/{} has no container {container:?}", summary.name);
-                return Err(CommandError::new(message));
-            };
-            let (container, previous) = (telling.to_owned(), previous && !follow);
-            let of = LogOf { namespace: namespace.clone(), pod: summary.name, container, previous };
-            chosen.push(Chosen { node: row.name.clone(), of });
+/// Which logs are read.
+struct Which {
+    choice: NodeChoice,
+    node: Option<String>,
+    /// Of pods of this revision only.
+    hash: Option<String>,
+    /// Of pods that are not available only: of a node with an available pod, there may be another one that fails.
+    unavailable: bool,
+    container: Option<String>,
+}
+
+impl Which {
+    /// Chooses pods, and the container of each whose log tells most. If they are too many, some of each group of nodes are chosen;
+    /// the number of the others is returned, too.
+    fn choose(&self, snapshot: &Snapshot, follow: bool) -> Result<(Vec<Chosen>, usize), CommandError> {
+        let (index, filter) = (Index::new(snapshot), self.choice.filter());
+        let node_selector = self.choice.node_selector.selector.clone();
+        let options = Options { detail: Detail::Nodes, node: self.node.clone(), node_selector, ..Options::default() };
+        let (mut chosen, mut lacks_container) = (Vec::new(), None);
+        for daemon_set in index.daemon_sets() {
+            let mut coverage = daemon_set_coverage(&Facts::new(&index, daemon_set), &options);
+            if !filter.keeps_daemon_set(&mut coverage) {
+                continue;
+            }
+            let pods: HashMap<&str, &Pod> =
+                index.pods_of(daemon_set).map(|(_, pod)| (pod.metadata.name.as_str(), pod)).collect();
+            let mut turns: HashMap<Option<usize>, usize> = HashMap::new();
+            for row in coverage.nodes {
+                let group = coverage.groups.iter().position(|group| group.nodes.binary_search(&row.name).is_ok());
+                let is_meant = |pod: &&PodSummary| {
+                    let is_of_revision = self.hash.as_ref().is_none_or(|hash| pod.revision == *hash);
+                    pod.bound && is_of_revision && !(self.unavailable && pod.available)
+                };
+                for pod in row.pods.iter().filter(is_meant).filter_map(|pod| pods.get(pod.name.as_str())) {
+                    let Some(telling) = telling_log(pod, self.container.as_deref(), snapshot.now) else {
+                        lacks_container.get_or_insert(&pod.metadata);
+                        continue;
+                    };
+                    let (container, previous, termination_message) = telling;
+                    let of = LogOf {
+                        namespace: pod.metadata.namespace.clone(),
+                        pod: pod.metadata.name.clone(),
+                        container: container.to_owned(),
+                        previous: previous && !follow,
+                    };
+                    let (daemon_set, node) = (daemon_set.metadata.name.clone(), row.name.clone());
+                    let termination_message = termination_message.to_owned();
+                    let turn = turns.entry(group).or_default();
+                    *turn += 1;
+                    chosen.push((*turn, chosen.len(), Chosen { daemon_set, node, of, termination_message }));
+                }
+            }
         }
+        if let (true, Some(pod), Some(container)) = (chosen.is_empty(), lacks_container, &self.container) {
+            let message = format!("pod {}/{} has no container {container:?}", pod.namespace, pod.name);
+            return Err(CommandError::new(message));
+        }
+        let left_out = chosen.len().saturating_sub(MOST);
+        chosen.sort_by_key(|(turn, number, _)| (*turn, *number));
+        chosen.truncate(MOST);
+        chosen.sort_by_key(|(_, number, _)| *number);
+        Ok((chosen.into_iter().map(|(.., chosen)| chosen).collect(), left_out))
     }
-    Ok(chosen)
 }
 
 /// Reads logs, and folds them if there are several; `is_bound` tells whether more lines were wanted. That of a single pod is
 /// returned as it is, too.
 async fn read_all(
     session: &Session,
-    snapshot: &Snapshot,
     chosen: Vec<Chosen>,
     limits: LogLimits,
     is_bound: bool,
     io: &mut Io<'_>,
 ) -> Result<(LogsReport, Option<String>), Failure> {
-    let nodes: Vec<String> = chosen.iter().map(|one| one.node.clone()).collect();
+    let log = |Chosen { daemon_set, node, of, .. }: &Chosen| PodLog {
+        namespace: of.namespace.clone(),
+        daemon_set: daemon_set.clone(),
+        node: node.clone(),
+        pod: of.pod.clone(),
+        container: of.container.clone(),
+        previous: of.previous,
+        termination_message: false,
+        truncated: false,
+        error: None,
+    };
+    let mut logs: Vec<PodLog> = chosen.iter().map(log).collect();
     let (mut fold, mut alone) = (Fold::default(), None);
-    let mut logs: Vec<(usize, PodLog)> = Vec::new();
     let (mut is_any_read, mut first_error) = (false, None);
     let add = |index: usize, read: Result<Log, ClusterError>| {
-        let Chosen { node, of } = &chosen[index];
-        let mut log = PodLog {
-            node: node.clone(),
-            pod: of.pod.clone(),
-            container: of.container.clone(),
-            previous: of.previous,
-            truncated: false,
-            error: None,
-        };
-        match read {
+        let (Chosen { node, of, termination_message, .. }, log) = (&chosen[index], &mut logs[index]);
+        let text = match read {
             Ok(Log { text, previous, is_cut, has_more, broken_off }) => {
                 (log.previous, log.truncated) = (previous, is_cut || (has_more && is_bound));
                 log.error = broken_off.map(|error| format!("its end is missing ({error})"));
-                is_any_read = true;
-                match chosen.len() {
-                    1 => alone = Some(text),
-                    _ => fold.add(u32::try_from(index).unwrap_or(u32::MAX), [node, &of.pod], &text),
-                }
+                text
             }
             Err(error) => {
                 log.error = Some(error.to_string());
-                first_error.get_or_insert(error);
+                if termination_message.is_empty() {
+                    first_error.get_or_insert(error);
+                    return;
+                }
+                log.termination_message = true;
+                termination_message.clone()
             }
+        };
+        match chosen.len() {
+            1 => alone = Some(text),
+            _ => fold.add(u32::try_from(index).unwrap_or(u32::MAX), [node, &of.pod], &text),
         }
-        logs.push((index, log));
+        is_any_read = true;
     };
     let of: Vec<LogOf> = chosen.iter().map(|one| one.of.clone()).collect();
-    show_progress(read_each(session, &of, limits, add), &session.progress, io).await?;
+    show_progress(read_each(session, &of, limits, add), &session.progress, io).await;
     session.print_warnings(io)?;
     // One that was read tells more than why others were not.
     if let Some(error) = first_error.filter(|_| !is_any_read) {
         return Err(error.into());
     }
-    logs.sort_by_key(|(index, _)| *index);
-    let name = &only_one(snapshot, "this command")?.daemon_set.metadata;
-    let report = LogsReport {
-        namespace: name.namespace.clone(),
-        daemon_set: name.name.clone(),
-        logs: logs.into_iter().map(|(_, log)| log).collect(),
-        blocks: alone.as_ref().map_or_else(|| fold.blocks(&nodes), |text| LogBlock::of_one(&nodes, text)),
-    };
-    Ok((report, alone))
+    let blocks = alone.as_ref().map_or_else(|| fold.blocks(&logs), |text| LogBlock::of_one(&logs, text));
+    Ok((LogsReport { logs, left_out: 0, blocks }, alone))
 }
 
 /// Reads logs, and hands over each, or why it could not be read, with its index, in any order.
-///
-/// # Errors
-///
-/// Fails if a dump cannot be read.
 pub(super) async fn read_each(
     session: &Session,
     of: &[LogOf],
     limits: LogLimits,
     mut hand: impl FnMut(usize, Result<Log, ClusterError>),
-) -> Result<(), ClusterError> {
+) {
     match &session.source {
         Source::Live(live) => {
             let requests = of.iter().enumerate();
@@ -331,41 +373,47 @@ pub(super) async fn read_each(
                 hand(index, Err(ClusterError::Answer { request: "get pods/log".to_owned(), problem }));
             }
         }
-        Source::File(dump) => {
-            for (index, log) in dump.logs(of, limits)?.into_iter().enumerate() {
-                hand(index, log.ok_or_else(|| dump.has_no_log(&of[index])));
-            }
-        }
+        Source::File(dump) => match dump.logs(of, limits) {
+            Ok(logs) => logs
+                .into_iter()
+                .enumerate()
+                .for_each(|(index, log)| hand(index, log.ok_or_else(|| dump.has_no_log(&of[index])))),
+            Err(error) => (0..of.len()).for_each(|index| hand(index, Err(error.clone()))),
+        },
     }
-    Ok(())
 }
 
-/// Follows logs until they end, each line after its node.
+/// Checks that not too many logs are to be followed.
+fn check_followed(count: usize) -> Result<(), CommandError> {
+    if count <= FOLLOWED {
+        return Ok(());
+    }
+    let message = format!("{count} logs match, and no more than {FOLLOWED} can be followed");
+    Err(CommandError::usage(message).hint("choose fewer with --node, --node-selector or --revision"))
+}
+
+/// Follows logs until they end, each line after its node, and its DaemonSet unless it is the only one.
 async fn follow_all(
     live: &Live,
     chosen: &[Chosen],
+    is_one: bool,
     lines: usize,
     since: Option<Duration>,
     target: &Target,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    if chosen.len() > FOLLOWED {
-        let message = format!("{} logs match, and no more than {FOLLOWED} can be followed", chosen.len());
-        return Err(CommandError::usage(message)
-            .hint("choose fewer with --node, --node-selector or --revision")
-            .into());
-    }
     let view = target.view(io.width());
     let limits = LogLimits { lines, bytes: 0, since };
-    let width = chosen.iter().map(|one| one.node.len()).max().filter(|_| chosen.len() > 1);
+    let label = |one: &Chosen| if is_one { one.node.clone() } else { format!("{} {}", one.node, one.daemon_set) };
+    let width = chosen.iter().map(|one| label(one).len()).max().filter(|_| chosen.len() > 1 || !is_one);
     let (out, io) = (RefCell::new(out), RefCell::new(io));
-    let logs = chosen.iter().map(|Chosen { node, of }| {
-        let (out, io, view) = (&out, &io, &view);
+    let logs = chosen.iter().map(|one| {
+        let (out, io, view, Chosen { node, of, .. }) = (&out, &io, &view, one);
         async move {
             let print = |line: &str| {
                 let mut out = out.borrow_mut();
-                out.write_all(render::logs::followed(node, width, line, view).as_bytes())?;
+                out.write_all(render::logs::followed(&label(one), width, line, view).as_bytes())?;
                 out.flush().map_err(Failure::from)
             };
             let (why, has_ended) = match live.follow_log(of, limits, print).await {

@@ -18,9 +18,6 @@ pub(crate) struct CoverageFilter {
 impl CoverageFilter {
     /// Removes from a report what was not asked for.
     pub(crate) fn apply(&self, report: &mut CoverageReport) {
-        if self.reasons.is_empty() && self.states.is_empty() && !self.problems {
-            return;
-        }
         report.daemon_sets.retain_mut(|daemon_set| self.keeps_daemon_set(daemon_set));
         report.reasons = summarize(&report.daemon_sets);
         if !self.reasons.is_empty() || !self.states.is_empty() {
@@ -36,7 +33,11 @@ impl CoverageFilter {
         reasons.chain(states).chain(problems).collect::<Vec<_>>().join(" ")
     }
 
-    fn keeps_daemon_set(&self, daemon_set: &mut DaemonSetCoverage) -> bool {
+    /// Removes from a DaemonSet what was not asked for; returns whether it was asked for itself.
+    pub(crate) fn keeps_daemon_set(&self, daemon_set: &mut DaemonSetCoverage) -> bool {
+        if self.reasons.is_empty() && self.states.is_empty() && !self.problems {
+            return true;
+        }
         let (needs_attention, is_nowhere) = (daemon_set.needs_attention(), daemon_set.has_no_eligible_node());
         let DaemonSetCoverage { groups, not_eligible_groups, concerns, nodes, .. } = daemon_set;
         let keeps_group = |group: &ReasonGroup| self.keeps_reason(group.code);

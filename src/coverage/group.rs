@@ -75,7 +75,7 @@ impl FindingGroups {
                 code: finding.code,
                 count: nodes.len() + unnamed,
                 message: finding.message.to_string(),
-                fix: finding.fix(),
+                fix: finding.fix().for_reason(finding.code.name()),
                 refused_by: finding.refused_by,
                 crash_log: None,
                 nodes,

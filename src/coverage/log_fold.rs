@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::report::logs::LogBlock;
+use crate::report::logs::{LogBlock, LogNodes, PodLog};
 
 /// The lines of several logs, each once.
 #[derive(Debug, Default)]
@@ -37,8 +37,9 @@ impl Fold {
         }
     }
 
-    /// Returns the lines by the nodes that have them: those of most logs first, in the order of the first log that has them.
-    pub(crate) fn blocks(self, nodes: &[String]) -> Vec<LogBlock> {
+    /// Returns the lines by the nodes that have them: those of most logs first, in the order of the first log that has them. `of` are
+    /// the logs by their numbers.
+    pub(crate) fn blocks(self, of: &[PodLog]) -> Vec<LogBlock> {
         let mut by_logs: BTreeMap<Vec<u32>, Vec<String>> = BTreeMap::new();
         for FoldedLine { text, mut logs } in self.lines {
             // Logs arrive in any order.
@@ -48,10 +49,9 @@ impl Fold {
         }
         let mut blocks: Vec<(Vec<u32>, Vec<String>)> = by_logs.into_iter().collect();
         blocks.sort_by_key(|(logs, _)| std::cmp::Reverse(logs.len()));
-        let block = |(logs, lines): (Vec<u32>, Vec<String>)| {
-            let mut names: Vec<String> = logs.iter().map(|log| nodes[*log as usize].clone()).collect();
-            names.dedup();
-            LogBlock { nodes: names, lines }
+        let block = |(logs, lines): (Vec<u32>, Vec<String>)| LogBlock {
+            daemon_sets: LogNodes::of(logs.into_iter().map(|log| &of[log as usize])),
+            lines,
         };
         blocks.into_iter().map(block).collect()
     }
@@ -107,6 +107,7 @@ fn is_date(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Fold, pattern};
+    use crate::report::logs::{LogNodes, PodLog};
 
     #[test]
     fn lines_that_differ_in_times_numbers_and_names_are_the_same() {
@@ -132,9 +133,21 @@ mod tests {
         fold.add(2, ["c", "pod-c"], "start\nodd\nError 7\n");
         fold.add(0, ["a", "pod-a"], "start\n\nError 8\nError 9\n");
         fold.add(1, ["b", "pod-b"], "start\nagain\nagain\n");
-        let nodes = ["a", "b", "c"].map(str::to_owned);
-        let blocks = fold.blocks(&nodes).into_iter().map(|block| (block.nodes.join(" "), block.lines.join("|")));
-        let expected = [("a b c", "start"), ("a c", "Error 7"), ("b", "again"), ("c", "odd")];
+        let logs = [("x", "a"), ("x", "b"), ("y", "c")].map(|(daemon_set, node)| PodLog {
+            namespace: "team".to_owned(),
+            daemon_set: daemon_set.to_owned(),
+            node: node.to_owned(),
+            pod: String::new(),
+            container: String::new(),
+            previous: false,
+            termination_message: false,
+            truncated: false,
+            error: None,
+        });
+        let of = |of: LogNodes| format!("{}: {}", of.name, of.nodes.join(" "));
+        let nodes = |daemon_sets: Vec<LogNodes>| daemon_sets.into_iter().map(of).collect::<Vec<_>>().join(", ");
+        let blocks = fold.blocks(&logs).into_iter().map(|block| (nodes(block.daemon_sets), block.lines.join("|")));
+        let expected = [("x: a b, y: c", "start"), ("x: a, y: c", "Error 7"), ("x: b", "again"), ("y: c", "odd")];
         assert_eq!(blocks.collect::<Vec<_>>(), expected.map(|(nodes, lines)| (nodes.to_owned(), lines.to_owned())));
     }
 }

@@ -1,23 +1,42 @@
 //! Logs: the lines of a pod, or those of several by the nodes that have them.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::style;
-use super::text::{count, some_of};
+use super::text::{columns, count, some_of};
 use super::view::View;
 use crate::encode::sanitize::escape;
-use crate::report::logs::{LogBlock, LogsReport, PodLog};
+use crate::report::logs::{LogBlock, LogNodes, LogsReport, PodLog};
 
-/// Writes the lines by the nodes that have them. They may be many, so that they are not laid out as a page.
-pub fn blocks(report: &LogsReport, view: &View, out: &mut dyn Write) -> io::Result<()> {
-    for (index, LogBlock { nodes, lines }) in report.blocks.iter().enumerate() {
+/// How many DaemonSets that have the same lines are named.
+const NAMED: usize = 5;
+
+/// Writes the lines by the nodes that have them, and by the DaemonSets unless there is only one. They may be many, so that they are not
+/// laid out as a page.
+pub fn blocks(report: &LogsReport, is_one: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
+    for (index, LogBlock { daemon_sets, lines }) in report.blocks.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        let (on, room) = (format!("on {}: ", count(nodes.len(), "node")), view.names_room(12));
-        let on = if nodes.len() == 1 { "only on ".to_owned() } else { on };
-        let heading = view.text(|page| writeln!(page, "{}", style::answer(format!("{on}{}", some_of(nodes, room)))));
-        out.write_all(heading.as_bytes())?;
+        for LogNodes { namespace, name, nodes } in daemon_sets.iter().take(NAMED) {
+            let of = if is_one { String::new() } else { view.show(&format!("{namespace}/{name}")) + " " };
+            let on = match nodes.len() {
+                1 if is_one => "only on ".to_owned(),
+                1 => "on ".to_owned(),
+                several => format!("on {several} nodes: "),
+            };
+            let before = of + &on;
+            let names = some_of(nodes, view.names_room(columns(&before)));
+            let heading = view.text(|page| writeln!(page, "{}", style::answer(format!("{before}{names}"))));
+            out.write_all(heading.as_bytes())?;
+        }
+        let others = daemon_sets.get(NAMED..).unwrap_or_default();
+        if !others.is_empty() {
+            let nodes: BTreeSet<&String> = others.iter().flat_map(|one| &one.nodes).collect();
+            let more = format!("and {} more on {}", count(others.len(), "DaemonSet"), count(nodes.len(), "node"));
+            out.write_all(view.text(|page| writeln!(page, "{}", style::answer(more))).as_bytes())?;
+        }
         for text in lines {
             writeln!(out, "    {}", line(text, view))?;
         }
@@ -64,13 +83,28 @@ pub fn followed(node: &str, width: Option<usize>, text: &str, view: &View) -> St
     }
 }
 
-/// Returns which logs are incomplete or could not be read.
+/// Returns which logs are left out, are incomplete or could not be read.
 pub fn remarks(report: &LogsReport) -> Vec<String> {
-    let unread = report.logs.iter().filter_map(|PodLog { node, pod, error, .. }| {
-        Some(format!("the log of pod {pod} on {node} could not be read: {}", error.as_ref()?))
+    let left_out = (report.left_out > 0).then(|| {
+        let (read, all) = (report.logs.len(), report.logs.len() + report.left_out);
+        format!(
+            "of {all} pods that match, the logs of {read} were read: some of each DaemonSet and reason; choose others with \
+             --node, --node-selector or --reason"
+        )
+    });
+    let unread = [false, true].map(|has_message| {
+        let is_meant = |log: &&PodLog| log.error.is_some() && log.termination_message == has_message;
+        let logs: Vec<&PodLog> = report.logs.iter().filter(is_meant).collect();
+        let PodLog { node, pod, error, .. } = logs.first()?;
+        let of = match logs.len() {
+            1 => format!("the log of pod {pod} on {node}"),
+            several => format!("the logs of {several} pods, such as that of pod {pod} on {node},"),
+        };
+        let instead = if has_message { "; shown instead: the termination message" } else { "" };
+        Some(format!("{of} could not be read: {}{instead}", error.as_ref()?))
     });
     let cut = report.logs.iter().filter(|log| log.truncated).count();
     let cut =
         (cut > 0).then(|| format!("of {} only the end is shown; --tail shows fewer lines", count(cut, "long log")));
-    unread.chain(cut).collect()
+    left_out.into_iter().chain(unread.into_iter().flatten()).chain(cut).collect()
 }

@@ -52,6 +52,17 @@ impl Fix {
         self
     }
 
+    /// Returns it for every node with a reason, if it shows the logs of one.
+    #[must_use]
+    pub(crate) fn for_reason(mut self, code: &str) -> Self {
+        if let Some(command) = self.command.as_mut().filter(|command| command.verbs() == ("ds", "logs"))
+            && let Some(at) = command.arguments.iter().position(|word| *word == text("--node"))
+        {
+            command.arguments.splice(at..at + 2, [text("--reason"), text(code)]);
+        }
+        self
+    }
+
     /// Begins the advice with another fragment.
     #[must_use]
     pub fn after(mut self, fragment: &str) -> Self {

@@ -2,18 +2,16 @@
 
 use serde::Serialize;
 
-/// What the pods of a DaemonSet have logged.
+/// What the pods of DaemonSets have logged.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LogsReport {
-    /// The namespace of the DaemonSet.
-    pub namespace: String,
-    /// The name of the DaemonSet.
-    pub daemon_set: String,
-    /// The logs, by node.
+    /// The logs, by DaemonSet and node.
     pub logs: Vec<PodLog>,
-    /// The lines by the nodes that have them, those of most nodes first. Lines of several pods that are equal but for times, numbers
+    /// How many pods more match, whose logs were not read because there are too many.
+    pub left_out: usize,
+    /// The lines by the nodes that have them, those of most logs first. Lines of several pods that are equal but for times, numbers
     /// and names are one line, that of the first pod.
     pub blocks: Vec<LogBlock>,
 }
@@ -27,6 +25,10 @@ impl super::Report for LogsReport {
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodLog {
+    /// The namespace of the DaemonSet.
+    pub namespace: String,
+    /// The name of the DaemonSet.
+    pub daemon_set: String,
     /// The node.
     pub node: String,
     /// The pod.
@@ -35,6 +37,9 @@ pub struct PodLog {
     pub container: String,
     /// Whether it is the log of the run before the last restart.
     pub previous: bool,
+    /// Whether it is the termination message of the container, because its log could not be read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub termination_message: bool,
     /// Whether earlier lines, which were requested, are left out because there are too many.
     pub truncated: bool,
     /// Why it, or its end, could not be read; absent if it was.
@@ -42,21 +47,53 @@ pub struct PodLog {
     pub error: Option<String>,
 }
 
-impl LogBlock {
-    /// Returns every line of the only log; of an empty one, no block.
-    pub(crate) fn of_one(nodes: &[String], text: &str) -> Vec<LogBlock> {
-        let block = LogBlock { nodes: nodes.to_vec(), lines: text.lines().map(str::to_owned).collect() };
-        Some(block).filter(|block| !block.lines.is_empty()).into_iter().collect()
-    }
-}
-
 /// Lines that the logs of some nodes have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LogBlock {
-    /// The nodes, by name.
-    pub nodes: Vec<String>,
+    /// Where, by DaemonSet.
+    pub daemon_sets: Vec<LogNodes>,
     /// The lines.
     pub lines: Vec<String>,
+}
+
+impl LogBlock {
+    /// Returns every line of the only log; of an empty one, no block.
+    pub(crate) fn of_one(of: &[PodLog], text: &str) -> Vec<LogBlock> {
+        let block = LogBlock { daemon_sets: LogNodes::of(of), lines: text.lines().map(str::to_owned).collect() };
+        Some(block).filter(|block| !block.lines.is_empty()).into_iter().collect()
+    }
+}
+
+/// Nodes of a DaemonSet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LogNodes {
+    /// The namespace of the DaemonSet.
+    pub namespace: String,
+    /// The name of the DaemonSet.
+    pub name: String,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
+}
+
+impl LogNodes {
+    /// Returns the nodes of logs, which come by DaemonSet and node.
+    pub(crate) fn of<'a>(logs: impl IntoIterator<Item = &'a PodLog>) -> Vec<LogNodes> {
+        let mut all: Vec<LogNodes> = Vec::new();
+        for PodLog { namespace, daemon_set, node, .. } in logs {
+            match all.last_mut().filter(|last| (&last.namespace, &last.name) == (namespace, daemon_set)) {
+                Some(last) if last.nodes.last() == Some(node) => {}
+                Some(last) => last.nodes.push(node.clone()),
+                None => all.push(LogNodes {
+                    namespace: namespace.clone(),
+                    name: daemon_set.clone(),
+                    nodes: vec![node.clone()],
+                }),
+            }
+        }
+        all
+    }
 }

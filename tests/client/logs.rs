@@ -112,7 +112,7 @@ fn the_report_of_one_log_has_all_of_its_lines() {
     let server = serve(1, |_, _| text("Error 8\nError 9\n\nError 9\n"));
     let ended = run(&server, &["--node", "n0", "-o", "json"]);
     let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-    let expected = json!([{"nodes": ["n0"], "lines": ["Error 8", "Error 9", "", "Error 9"]}]);
+    let expected = json!([{"daemonSets": [{"namespace": "team", "name": "agent", "nodes": ["n0"]}], "lines": ["Error 8", "Error 9", "", "Error 9"]}]);
     assert_eq!(report["blocks"], expected, "{}", ended.err);
 }
 

@@ -51,7 +51,8 @@ fn printed(arguments: &[&str], environment: &[(&str, &str)]) -> String {
 fn pasted(shell: &[&str], locale: &str, command: &str) -> Vec<String> {
     let script = format!("kubectl() {{ printf '%s\\0' \"$@\"; }}\n{command}\n");
     let mut run = Command::new(shell[0]);
-    run.args(&shell[1..]).arg("-c").arg(script).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", locale);
+    run.args(&shell[1..]).arg("-c").arg(script).env_clear();
+    run.env("PATH", "/usr/bin:/bin").env("LC_ALL", locale).env("DUMP", "dump.json");
     let output = run.output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{command}: {output:?}");
     let text = String::from_utf8(output.stdout).unwrap_or_else(|error| panic!("{command}: {error}"));

@@ -143,8 +143,7 @@ fn help_and_suggested_commands_have_the_name_under_which_the_program_was_called(
         (&["coverage"], "kubectl daemonset-doctor history -n logging --diff 3..4 --from demo fluent-bit"),
         (&["status"], "kubectl daemonset-doctor undo --to-revision 3 -n logging fluent-bit"),
         (&["status", "-o", "json", "--from", "demo"], "kubectl daemonset-doctor undo --to-revision 3 -n logging"),
-        // The commands of kubectl stay what they are.
-        (&["status"], "kubectl logs -n logging"),
+        (&["status"], "kubectl daemonset-doctor logs -n logging --reason CrashLooping"),
     ] {
         let text = called(&[command, &fluent_bit[..]].concat());
         assert!(text.contains(suggested) && !text.contains("kubectl ds"), "{command:?}: {text}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Output};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::control_plane::{ControlPlane, Options, free_ports};
 use crate::support::server::fixture;
@@ -50,11 +50,14 @@ fn one_command_leads_from_a_crash_loop_to_the_line_that_explains_it() {
     let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"},
         "spec": {"selector": {"matchLabels": labels}, "template": template}});
     cluster.create(&daemon_set.to_string());
-    cluster.wait_until("the pods crash", || {
-        let pods = cluster.items(&["pods"]);
-        let crash = pods.iter().filter(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 6).count();
-        (crash == NODES.len()).then_some(())
-    });
+    let crash = |count: usize| {
+        cluster.wait_until("the pods crash", || {
+            let pods = cluster.items(&["pods"]);
+            let crash = pods.iter().filter(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 6).count();
+            (crash == count).then_some(())
+        });
+    };
+    crash(NODES.len());
     for name in NODES {
         let endpoints = json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}}).to_string();
         cluster.kubectl(&["patch", "node", name, "--subresource=status", "--type=merge", "-p", &endpoints]);
@@ -85,6 +88,32 @@ fn one_command_leads_from_a_crash_loop_to_the_line_that_explains_it() {
     let beside = pods[0]["metadata"]["name"].as_str().unwrap();
     assert_eq!(printed(&["logs", "agent", "--beside", beside]), whole);
     assert_eq!(printed(&["logs", "agent", "--revision", "1", "--tail", "1"]), explained);
+
+    // What is suggested under the crash shows that line.
+    let report: Value = serde_json::from_str(&printed(&["coverage", "agent", "-o", "json"])).unwrap();
+    let suggested = report["daemonSets"][0]["groups"][0]["fix"]["command"].as_str().unwrap();
+    let words: Vec<&str> = suggested.split(' ').take_while(|word| !word.starts_with("--kubeconfig")).collect();
+    assert_eq!(words[1..], ["ds", "logs", "-n", "default", "--reason", "CrashLooping", "-c", "agent"], "{suggested}");
+    let both =
+        "on 3 nodes: node-a, node-b, node-c\n    starting agent 1.0\n    Error: scap_init: no driver for this kernel\n";
+    assert_eq!(printed(&[&words[2..], &["agent"]].concat()), both);
+
+    // Another DaemonSet that crashes for the same reason.
+    let mut other = daemon_set.clone();
+    other["metadata"] = json!({"name": "proxy"});
+    other["spec"]["selector"]["matchLabels"] = json!({"app": "proxy"});
+    other["spec"]["template"]["metadata"]["labels"] = json!({"app": "proxy"});
+    cluster.create(&other.to_string());
+    crash(2 * NODES.len());
+    let fleet = "default/agent on 3 nodes: node-a, node-b, node-c\ndefault/proxy on 3 nodes: node-a, node-b, node-c\n    \
+                 Error: scap_init: no driver for this kernel\n";
+    for choice in [&["-A", "--reason", "CrashLooping"][..], &[], &["agent", "proxy"]] {
+        assert_eq!(printed(&[&["logs", "--tail", "1"], choice].concat()), fleet, "{choice:?}");
+    }
+    assert_eq!(
+        printed(&["logs", "--node", "node-b", "--tail", "1"]),
+        fleet.replace("3 nodes: node-a, node-b, node-c", "node-b")
+    );
 
     // Somebody who may read pods, but not their logs.
     cluster.kubectl(&[

@@ -166,7 +166,7 @@ pub(super) fn cases() -> Vec<Case> {
             crashed("Error", 1, json!({"name": "agent"})),
             (NotReady, R::CrashLooping),
             &["1", "3s", "12"],
-            "kubectl logs -n default -c agent --previous agent-x",
+            "kubectl ds logs -n default --node n -c agent agent",
         ),
         case(
             "container_crashes_and_writes_why",
@@ -183,7 +183,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (NotReady, R::CrashLooping),
             &["exit code 1", "invalid key", "4"],
-            "kubectl logs -n default -c agent --previous agent-x",
+            "kubectl ds logs -n default --node n -c agent agent",
         ),
         case(
             "container_crashed_a_short_while_ago_and_is_not_ready_again",
@@ -199,7 +199,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (NotReady, R::CrashLooping),
             &["139", "1"],
-            "kubectl logs -n default -c agent --previous agent-x",
+            "kubectl ds logs -n default --node n -c agent agent",
         ),
         case(
             "container_ran_out_of_memory",
@@ -220,7 +220,7 @@ pub(super) fn cases() -> Vec<Case> {
             init(json!({"running": {"startedAt": at("11:31:00")}})),
             (Starting, R::InitBlocked),
             &["29m"],
-            "kubectl logs -n default -c migrate agent-x",
+            "kubectl ds logs -n default --node n -c migrate agent",
         ),
         case(
             "sandbox_cannot_be_made",
@@ -259,14 +259,14 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (NotReady, R::ReadinessFailing),
             &["10m", "503", "60s"],
-            "kubectl logs -n default -c agent agent-x",
+            "kubectl ds logs -n default --node n -c agent agent",
         ),
         case(
             "startup_probe_has_not_passed",
             plain().unready_pod("agent-x", "n", json!({"started": false, "state": {"running": {}}}), json!({})),
             (NotReady, R::ReadinessFailing),
             &["10m"],
-            "kubectl logs -n default -c agent agent-x",
+            "kubectl ds logs -n default --node n -c agent agent",
         ),
         case(
             "readiness_gate_is_not_set",
@@ -319,7 +319,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (NotReady, R::ReadinessFailing),
             &["10m"],
-            "kubectl logs -n default -c agent agent-x",
+            "kubectl ds logs -n default --node n -c agent agent",
         ),
         case(
             "completed_init_container_holds_nothing_up",
@@ -335,14 +335,14 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (NotReady, R::ReadinessFailing),
             &["agent"],
-            "kubectl logs -n default -c agent agent-x",
+            "kubectl ds logs -n default --node n -c agent agent",
         ),
         case(
             "init_container_fails",
             init(json!({"terminated": {"exitCode": 1, "reason": "Error"}})),
             (Starting, R::CrashLooping),
             &["migrate", "exit code 1"],
-            "kubectl logs -n default -c migrate agent-x",
+            "kubectl ds logs -n default --node n -c migrate agent",
         ),
         case(
             "init_container_is_on_its_way",
@@ -356,7 +356,7 @@ pub(super) fn cases() -> Vec<Case> {
             sidecar(json!({"name": "proxy", "ready": false, "started": true, "state": {"running": {}}}), running()),
             (NotReady, R::ReadinessFailing),
             &["proxy"],
-            "kubectl logs -n default -c proxy agent-x",
+            "kubectl ds logs -n default --node n -c proxy agent",
         ),
         case(
             "sidecar_that_has_not_started_holds_the_others_up",
@@ -367,7 +367,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (Starting, R::InitBlocked),
             &["proxy", "29m"],
-            "kubectl logs -n default -c proxy agent-x",
+            "kubectl ds logs -n default --node n -c proxy agent",
         ),
         case(
             "readiness_gate_is_not_met",

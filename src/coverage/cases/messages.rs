@@ -1137,7 +1137,7 @@ fn the_container_that_ended_first_is_why_all_were_restarted() {
         let reasons = plain().unready_pod("agent-x", "n", json!({}), pod).only_node().reasons;
         let named: Vec<&str> = reasons.iter().map(|reason| reason.message.split(' ').nth(1).unwrap()).collect();
         assert_eq!(named, expected, "{reasons:?}");
-        let log = format!("kubectl logs -n default -c {} agent-x", expected[0]);
+        let log = format!("kubectl ds logs -n default --node n -c {} agent", expected[0]);
         assert_eq!(command(&reasons[0]), log);
     }
     let removed = |name: &str| {

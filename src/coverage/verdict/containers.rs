@@ -244,7 +244,7 @@ fn of_injected(subject: &Subject, pod: &Pod, container: &str, finding: Finding) 
     let advice = "mend what adds the container to pods (a mutating webhook, such as that of a service mesh), or exclude these pods \
                   from it: no revision of the template is without it";
     let runs = matches!(finding.code, ReasonCode::CrashLooping | ReasonCode::ReadinessFailing);
-    let command = if runs { logs(pod, container) } else { describe_pod(pod) };
+    let command = if runs { logs(subject.daemon_set, pod, container, false) } else { describe_pod(pod) };
     Finding::new(finding.code, message, advice).with_origin(Origin::Unknown).with_command(command)
 }
 
@@ -410,10 +410,9 @@ pub fn crash_looping(
     }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let not_started = end.and_then(|end| start_failed(subject, pod, &end.reason, &end.message));
-    let logs = logs(pod, &container.name);
     // With all containers, the kubelet removes their logs.
     let is_last = status.state.terminated.is_some() || restarts_all;
-    let command = if is_last { logs } else { logs.switch("--previous") };
+    let command = logs(subject.daemon_set, pod, &container.name, !is_last);
     let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
     let said = end.and_then(|end| telling_line(&end.message));
     let is_of_node = said.and_then(|said| Cause::among(DECISIVE, said)).is_some_and(|cause| cause.mends == Mends::Node);
@@ -435,16 +434,23 @@ fn is_backing_off(status: &ContainerStatus) -> bool {
     status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff")
 }
 
-/// Returns the container whose log tells most about a pod, and whether that of its previous run does: the first that crashes, or
-/// else keeps the pod from being ready, or else is no init container. With `only`, that container; `None` if the pod has none of
-/// that name.
-pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Option<(&'a str, bool)> {
+/// The container whose log tells most about a pod, and whether that of its previous run does, with its termination message if it
+/// crashes; empty if it has none.
+type TellingLog<'a> = (&'a str, bool, &'a str);
+
+/// Returns the container whose log tells most about a pod: the first that crashes, or else keeps the pod from being ready, or else is
+/// no init container. With `only`, that container; `None` if the pod has none of that name.
+pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Option<TellingLog<'a>> {
     let containers = || walk(pod).filter(|(_, container, _)| only.is_none_or(|only| only == container.name));
-    let crashed = containers().find_map(|(role, container, status)| crash_log(pod, now, (role, container, status?)));
+    let crashed = containers().find_map(|(role, container, status)| {
+        let this = (role, container, status?);
+        let (container, previous) = crash_log(pod, now, this)?;
+        Some((container, previous, crash(pod, now, this)?.map_or("", |end| &end.message)))
+    });
     let is_unready = |(role, _, status): &(Role, _, Option<&ContainerStatus>)| {
         status.is_some_and(|status| has_started(status) && !status.ready && !(*role == Role::Init && is_done(status)))
     };
-    let name = |(_, container, _): (Role, &'a Container, _)| (container.name.as_str(), false);
+    let name = |(_, container, _): (Role, &'a Container, _)| (container.name.as_str(), false, "");
     crashed
         .or_else(|| containers().find(is_unready).map(name))
         .or_else(|| containers().find(|(role, ..)| *role == Role::Container).map(name))
@@ -520,7 +526,12 @@ fn init_blocked(subject: &Subject, pod: &Pod) -> Option<Finding> {
     if let Some(since) = status.state.running.as_ref().and_then(|running| running.started_at.get()) {
         message = message.words(", running for ").age(seconds_between(since, subject.index.now()));
     }
-    Some(Finding::new(ReasonCode::InitBlocked, message, "read the log").with_command(logs(pod, &container.name)))
+    Some(Finding::new(ReasonCode::InitBlocked, message, "read the log").with_command(logs(
+        subject.daemon_set,
+        pod,
+        &container.name,
+        false,
+    )))
 }
 
 /// What the kubelet warns of while it starts a pod, and that has no finding of its own.
@@ -599,7 +610,12 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     }
     let advice = "fix the probe, or what keeps it from succeeding";
     let finding = Finding::new(ReasonCode::ReadinessFailing, message, advice);
-    Some(of_injected(subject, pod, &container.name, finding.with_command(logs(pod, &container.name))))
+    Some(of_injected(
+        subject,
+        pod,
+        &container.name,
+        finding.with_command(logs(subject.daemon_set, pod, &container.name, false)),
+    ))
 }
 
 #[cfg(test)]
@@ -655,7 +671,9 @@ mod tests {
     #[test]
     fn the_log_of_the_container_that_is_at_fault_tells_most() {
         let now = at("12:00:00").parse().unwrap();
-        let crashing = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let last = json!({"terminated": {"exitCode": 1, "message": "no route"}});
+        let crashing =
+            json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": last});
         let running = json!({"ready": true, "state": {"running": {}}});
         let unready = json!({"state": {"running": {}}});
         let ended = json!({"state": {"terminated": {"exitCode": 1}}});
@@ -681,6 +699,7 @@ mod tests {
                     "containerStatuses": [named("main", main), named("side", side)]},
             });
             let pod: Pod = from_value(pod).unwrap();
+            let expected = (expected.0, expected.1, if expected.1 { "no route" } else { "" });
             assert_eq!(telling_log(&pod, None, now), Some(expected), "{pod:?}");
             assert_eq!(telling_log(&pod, Some("absent"), now), None);
             assert_eq!(telling_log(&pod, Some(expected.0), now), Some(expected));

@@ -290,8 +290,13 @@ pub fn delete_pod(pod: &Pod) -> Command {
     Command::kubectl(&["delete", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)
 }
 
-/// Returns the command that shows a container's log.
-pub fn logs(pod: &Pod, container: &str) -> Command {
-    let metadata = &pod.metadata;
-    Command::kubectl(&["logs"]).namespace(&metadata.namespace).flag("-c", container).name(&metadata.name)
+/// Returns the command that shows a container's log, or that of the run before, which `logs` of this program finds by itself.
+pub fn logs(daemon_set: &DaemonSet, pod: &Pod, container: &str, previous: bool) -> Command {
+    let (of, namespace) = (&daemon_set.metadata.name, &pod.metadata.namespace);
+    if daemon_set.flavor() == Flavor::Apps {
+        let logs = Command::kubectl(&["ds", "logs"]).namespace(namespace).flag("--node", &*pod.spec.node_name);
+        return logs.flag("-c", container).name(of);
+    }
+    let logs = Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container);
+    if previous { logs.switch("--previous") } else { logs }.name(&pod.metadata.name)
 }

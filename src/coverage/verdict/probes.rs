@@ -70,7 +70,7 @@ pub fn killed(
         )
         .with_command(edit(subject.daemon_set)),
         (false, _) => finding(format!("correct the {kind} probe, or find out why the container does not pass it"))
-            .with_command(logs(pod, &container.name).switch("--previous")),
+            .with_command(logs(subject.daemon_set, pod, &container.name, true)),
     })
 }
 

@@ -15,10 +15,10 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
-use super::parse::{is_dns_label, is_dns_subdomain, parse_name};
-use super::session::GlobalArgs;
+use super::parse::{flavor_of_type, is_dns_label, is_dns_subdomain, parse_name};
+use super::session::{GlobalArgs, Target};
 use crate::cluster::live::Nameable;
-use crate::cluster::{PodsOf, Query, Source, Wanted};
+use crate::cluster::{Flavors, PodsOf, Query, Source, Wanted};
 use crate::connection::names_in_kubeconfig;
 use crate::encode::sanitize::sanitize;
 use crate::error::Exit;
@@ -114,6 +114,11 @@ enum Value {
     Namespace,
     NodeLabel,
     Revision,
+    /// One revision, or two as `A..B`.
+    Diff,
+    Container,
+    /// A container, and a `=` for its image.
+    Image,
     Context,
     Cluster,
     User,
@@ -124,16 +129,21 @@ impl Value {
     fn of(argument: &str) -> Option<Self> {
         Some(match argument {
             "name" | "names" => Value::DaemonSet,
-            "node" | "like" => Value::Node,
+            "node" | "nodes" | "like" => Value::Node,
             "beside" => Value::Pod,
             "namespace" => Value::Namespace,
-            "by" => Value::NodeLabel,
+            "by" | "spread_by" => Value::NodeLabel,
             "to_revision" | "revision" => Value::Revision,
+            "diff" => Value::Diff,
+            "container" => Value::Container,
+            "image" => Value::Image,
             "context" | "contexts" => Value::Context,
             "cluster" => Value::Cluster,
             "user" => Value::User,
             "from"
+            | "file"
             | "filename"
+            | "install"
             | "kubeconfig"
             | "kuberc"
             | "certificate_authority"
@@ -148,13 +158,10 @@ impl Value {
     /// interpret them.
     fn is_valid(self, text: &str) -> bool {
         match self {
-            Value::DaemonSet | Value::Node => is_dns_subdomain(text),
-            Value::Pod => {
-                text.split_once('/').is_some_and(|(space, name)| is_dns_label(space) && is_dns_subdomain(name))
-            }
-            Value::Namespace => is_dns_label(text),
+            Value::DaemonSet | Value::Node | Value::Pod => text.split('/').all(is_dns_subdomain),
+            Value::Namespace | Value::Container | Value::Image => is_dns_label(text.trim_end_matches('=')),
             Value::NodeLabel => is_label_key(text),
-            Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => {
+            Value::Revision | Value::Diff | Value::Context | Value::Cluster | Value::User | Value::File => {
                 !text.chars().any(char::is_control)
             }
         }
@@ -238,16 +245,45 @@ async fn values(
         _ if target.reads_input() => return Ok(none),
         _ => {}
     }
-    if value == Value::Revision {
+    if matches!(value, Value::Revision | Value::Diff | Value::Container | Value::Image) {
         let Some(name) = daemon_set_name(&matches) else { return Ok(none) };
         let name = parse_name(&name)?;
         target.choose(name.namespace, &[])?;
         let session = target.open(&mut io).await?;
         let wanted = Wanted::History(PodsOf::None);
         let query = Query { names: vec![name.name], flavors: name.flavors, wanted, ..Query::default() };
-        return Ok(revisions(&session.read(query, &mut io, |_| BTreeSet::new()).await?));
+        let snapshot = session.read(query, &mut io, |_| BTreeSet::new()).await?;
+        return Ok(match value {
+            Value::Container => containers(&snapshot, ""),
+            Value::Image => containers(&snapshot, "="),
+            Value::Diff => sides(revisions(&snapshot), typed),
+            _ => revisions(&snapshot),
+        });
     }
-    let session = target.open(&mut io).await?;
+    // What comes before a name: its namespace, or a type.
+    let before = typed.split_once('/').filter(|_| value == Value::DaemonSet).map(|(before, _)| before);
+    match before.map(|before| (before, flavor_of_type(before))) {
+        Some((namespace, None)) => target.choose(Some(namespace.to_owned()), &[])?,
+        // Their names are in no list of Kubernetes' own DaemonSets.
+        Some((_, Some(Flavors::Advanced))) => return Ok(none),
+        _ => {}
+    }
+    let found = found(value, &target, typed, &mut io).await?;
+    Ok(match before {
+        Some(before) => found.into_iter().map(|(name, help)| (format!("{before}/{name}"), help)).collect(),
+        None => found,
+    })
+}
+
+/// Reads values of a kind that is looked for in the whole cluster or namespace.
+async fn found(
+    value: Value,
+    target: &Target,
+    typed: &str,
+    io: &mut Io<'_>,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();
+    let session = target.open(io).await?;
     match &session.source {
         Source::Live(live) => {
             let namespace = session.namespace.as_deref();
@@ -267,12 +303,12 @@ async fn values(
                 }
                 Value::Namespace => with_status(of(Nameable::Namespaces).await?).collect(),
                 Value::NodeLabel => undescribed(live.node_label_keys().await?),
-                Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => none,
+                _ => BTreeMap::new(),
             })
         }
         Source::File(_) => {
             let query = Query { wanted: Wanted::Everything, ..Query::default() };
-            let snapshot = session.read(query, &mut io, |_| BTreeSet::new()).await?;
+            let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
             Ok(of_snapshot(value, &snapshot))
         }
     }
@@ -281,7 +317,8 @@ async fn values(
 /// Returns the DaemonSet that was typed before the flag whose value is completed.
 fn daemon_set_name(matches: &ArgMatches) -> Option<String> {
     let (_, matches) = matches.subcommand()?;
-    matches.try_get_one::<String>("name").ok().flatten().cloned()
+    let first = |id| matches.try_get_many::<String>(id).ok().flatten()?.next().cloned();
+    first("name").or_else(|| first("names"))
 }
 
 fn counts(available: impl ToString, desired: impl ToString) -> String {
@@ -295,6 +332,24 @@ fn revisions(snapshot: &Snapshot) -> BTreeMap<String, String> {
         (row.revision.to_string(), what)
     })
     .collect()
+}
+
+/// Returns what may be compared: revisions, and the template itself, also after an `A..` that is typed.
+fn sides(mut revisions: BTreeMap<String, String>, typed: &str) -> BTreeMap<String, String> {
+    revisions.insert("live".to_owned(), "the template of the DaemonSet itself".to_owned());
+    let typed = typed.rsplit('=').next().unwrap_or_default();
+    let before = typed.rfind("..").map_or("", |at| &typed[..at + 2]);
+    revisions.into_iter().map(|(side, help)| (format!("{before}{side}"), help)).collect()
+}
+
+/// Returns the containers of a DaemonSet, each with what follows it, and its image.
+fn containers(snapshot: &Snapshot, after: &str) -> BTreeMap<String, String> {
+    let Some(daemon_set) = snapshot.daemon_sets_of_any_flavor().next() else { return BTreeMap::new() };
+    let template = daemon_set.template();
+    let lists = ["containers", "initContainers"].map(|list| template.value()["spec"][list].as_array());
+    let text = |field: &serde_json::Value| field.as_str().unwrap_or_default().to_owned();
+    let containers = lists.into_iter().flatten().flatten();
+    containers.map(|one| (text(&one["name"]) + after, text(&one["image"]))).collect()
 }
 
 fn of_snapshot(value: Value, snapshot: &Snapshot) -> BTreeMap<String, String> {
@@ -322,6 +377,6 @@ fn of_snapshot(value: Value, snapshot: &Snapshot) -> BTreeMap<String, String> {
             let keys = snapshot.nodes.iter().flat_map(|node| node.metadata.labels.keys());
             keys.map(|key| (key.clone(), String::new())).collect()
         }
-        Value::Revision | Value::Context | Value::Cluster | Value::User | Value::File => BTreeMap::new(),
+        _ => BTreeMap::new(),
     }
 }

@@ -49,6 +49,21 @@ fn values_are_those_of_the_dump() {
     assert_eq!(values(&["list", "--from", "demo", "-n", "vel"]), ["velero"]);
     let zone = "topology.kubernetes.io/zone";
     assert_eq!(values(&["coverage", "--from", "demo", "--by", "topology.kubernetes.io/z"]), [zone]);
+    assert_eq!(offered(&["coverage", "--from", "demo", "logging/"]).0, ["logging/fluent-bit\t23/26 available"]);
+    assert_eq!(values(&["status", "--from", "demo", "-n", "logging", "logging/f"]), ["logging/fluent-bit"]);
+    assert_eq!(values(&["status", "--from", "demo", "-n", "velero", "logging/f"]), Vec::<String>::new());
+    assert_eq!(values(&["coverage", "--from", "demo", "daemonset/flu"]), ["daemonset/fluent-bit"]);
+    // No Advanced DaemonSet has the names of the others.
+    assert_eq!(values(&["status", "--from", "demo", "ads/"]), Vec::<String>::new());
+    let (image, _) = offered(&["partition", "logging/fluent-bit", "--from", "demo", "--image", ""]);
+    assert_eq!(image, ["fluent-bit=\tcr.fluentbit.io/fluent/fluent-bit:4.2.0"]);
+    let history = ["history", "fluent-bit", "--from", "demo"];
+    assert_eq!(values(&[&history[..], &["--diff", ""]].concat()), ["1", "2", "3", "4", "live"]);
+    let ranges = ["--diff=2..1", "--diff=2..2", "--diff=2..3", "--diff=2..4", "--diff=2..live"];
+    assert_eq!(values(&[&history[..], &["--diff=2.."]].concat()), ranges);
+    for (command, flag) in [("undo", "--to-revision"), ("status", "--to-revision"), ("logs", "--revision")] {
+        assert_eq!(values(&[command, "logging/fluent-bit", "--from", "demo", flag, ""]), ["1", "2", "3", "4"]);
+    }
     let revisions = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/revisions.json");
     let (lines, _) = offered(&["history", "agent", "-n", "shop", "--from", revisions, "--revision", ""]);
     assert!(lines.len() > 1 && lines.iter().any(|line| line.ends_with("\tcurrent")), "{lines:?}");
@@ -152,6 +167,7 @@ impl Shell {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        fs::write(folder.path().join("shop.json"), "").unwrap();
         let shown = Arc::new(Mutex::new(String::new()));
         let (mut output, to) = (child.stdout.take().unwrap(), shown.clone());
         thread::spawn(move || {
@@ -207,6 +223,34 @@ fn tab_completes(mut shell: Shell) {
         ("kubectl-ds coverage --from demo --node general-a", "kubectl-ds coverage --from demo --node general-a"),
         ("kubectl-ds coverage --from demo kube-p", "kubectl-ds coverage --from demo kube-proxy"),
         ("kubectl-ds coverage --from demo -n vel", "kubectl-ds coverage --from demo -n velero"),
+        ("kubectl-ds coverage --from demo logging/", "kubectl-ds coverage --from demo logging/fluent-bit"),
+        ("kubectl-ds coverage --from demo ds/fl", "kubectl-ds coverage --from demo ds/fluent-bit"),
+        (
+            "kubectl-ds history fluent-bit --from demo --diff 3..l",
+            "kubectl-ds history fluent-bit --from demo --diff 3..live",
+        ),
+        (
+            "kubectl-ds partition fluent-bit --from demo --image fl",
+            "kubectl-ds partition fluent-bit --from demo --image fluent-bit=",
+        ),
+        (
+            "kubectl-ds partition fluent-bit --from demo --nodes gpu-b1,spot-a",
+            "kubectl-ds partition fluent-bit --from demo --nodes gpu-b1,spot-a",
+        ),
+        (
+            "kubectl-ds partition fluent-bit --from demo --nodes gpu-b1,gpu-a",
+            "kubectl-ds partition fluent-bit --from demo --nodes gpu-b1,gpu-a1",
+        ),
+        (
+            "kubectl-ds overhead --from demo --by topology.kubernetes.io/z",
+            "kubectl-ds overhead --from demo --by topology.kubernetes.io/zone",
+        ),
+        (
+            "kubectl-ds partition fluent-bit --from demo --spread-by topology.kubernetes.io/z",
+            "kubectl-ds partition fluent-bit --from demo --spread-by topology.kubernetes.io/zone",
+        ),
+        ("kubectl-ds logs fluent-bit --from demo -c fl", "kubectl-ds logs fluent-bit --from demo -c fluent-bit"),
+        ("kubectl-ds snapshot --file sh", "kubectl-ds snapshot --file shop.json"),
     ] {
         assert_eq!(shell.completed(typed), completed);
     }

@@ -49,7 +49,8 @@ fn without_effect(command: &Command) -> &'static [&'static str] {
     match command.get_name() {
         "version" | "completion" | "explain" => &["namespace", "all_namespaces", "selector", "from", "contexts", "now"],
         _ if has("dry_run") => &["all_namespaces", "selector", "contexts"],
-        _ if has("beside") => &["selector", "contexts"],
+        "pod" => &["selector", "contexts"],
+        "logs" => &["contexts"],
         _ => &[],
     }
 }

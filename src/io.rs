@@ -7,6 +7,9 @@ use jiff::Timestamp;
 
 use crate::interrupt::Interrupt;
 
+/// The environment variable that sets the width of what is printed, in columns.
+pub const WIDTH: &str = "KUBECTL_DS_WIDTH";
+
 /// Surroundings, handed down from `main`; nothing below it asks the system itself.
 ///
 /// Standard output is handed down beside it, since it carries data and nothing else.
@@ -76,14 +79,15 @@ impl Io<'_> {
         }
     }
 
-    /// Returns the width in columns to draw for at this moment: `COLUMNS` if it is a number, else the terminal's.
+    /// Returns the width in columns to draw for at this moment: that of the environment, else the terminal's.
     pub fn width(&self) -> Option<usize> {
         self.columns().or_else(self.terminal_width)
     }
 
-    /// Returns `COLUMNS`, if it is a number.
+    /// Returns the width that the environment sets for this program, or as `COLUMNS`, if it is a number.
     pub fn columns(&self) -> Option<usize> {
-        self.variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0)
+        let mut columns = [WIDTH, "COLUMNS"].into_iter().filter_map(|name| self.variable(name)?.parse().ok());
+        columns.find(|columns| *columns > 0)
     }
 }
 

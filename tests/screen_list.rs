@@ -64,9 +64,11 @@ screens! {
         commands
         connection
         durations
+        environment
         flags
         names
-        selectors;
+        selectors
+        typos;
     list:
         choices
         clusters

@@ -9,7 +9,7 @@ use super::crash_logs::add_crash_logs;
 use super::gate;
 use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::output::{self, Output, formats};
-use super::parse::{check_label_key, parse_names, parse_node};
+use super::parse::{grouping_label, parse_names, parse_node};
 use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
 use super::{Failure, RunCommand};
@@ -76,7 +76,7 @@ pub struct CoverageArgs {
     problems: bool,
     /// Show the counts by the value of a node label.
     ///
-    /// Such as topology.kubernetes.io/zone.
+    /// Such as topology.kubernetes.io/zone. The default is that of KUBECTL_DS_BY.
     #[arg(long, help_heading = "Nodes", value_name = "LABEL", conflicts_with_all = ["nodes", "state"])]
     by: Option<String>,
     /// Show a map of the nodes, a glyph for each.
@@ -136,7 +136,9 @@ impl RunCommand for CoverageArgs {
             return Err(CommandError::usage("--logs is for one DaemonSet: give its name").into());
         }
         let node = node.as_deref().map(parse_node).transpose()?;
-        check_label_key(by.as_ref())?;
+        let has_counts = node.is_none() && !nodes && choice.state.is_empty() && !stale_config && changes.is_empty();
+        // What `--by` cannot be combined with takes none of the environment either.
+        let by = if has_counts && !target.are_several() { grouping_label(by, io)? } else { by };
         let NodeChoice { reasons, states, node_selector } = choice.resolve()?;
         if target.are_several() {
             let one = [

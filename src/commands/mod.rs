@@ -60,6 +60,7 @@ mod words;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -69,12 +70,13 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::cluster::error::ClusterError;
 use crate::encode::shell;
 use crate::error::{CommandError, Exit};
-use crate::io::Io;
+use crate::io::{Io, WIDTH};
 use crate::render;
 use crate::render::view::View;
 use crate::report::error::ErrorReport;
 use crate::report::fix::Fix;
 use list::{ListArgs, ListNamedArgs};
+use parse::from_environment;
 use session::GlobalArgs;
 use words::UnknownCommand;
 
@@ -329,6 +331,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
     if target.are_several() && !takes_several {
         return Err(several::refuse("this command"));
     }
+    from_environment(WIDTH, io, |width| width.parse::<NonZeroUsize>().map_err(|_| "it is not a number of columns"))?;
     let warnings_as_errors = target.warnings_as_errors;
     let exit = match command {
         None => Box::pin(ListNamedArgs::from(list).run(target, io, out)).await,

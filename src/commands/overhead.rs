@@ -10,7 +10,7 @@ use super::gate;
 use super::node_choice::{NodeSelection, check_selected};
 use super::node_edit::EditArgs;
 use super::output::{self, Output, formats};
-use super::parse::{check_label_key, parse_node};
+use super::parse::{grouping_label, parse_node};
 use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::{CoverageScope, Query, Wanted, manifest};
@@ -41,7 +41,7 @@ kubectl ds overhead --like gpu-a1 --taint team=ml:NoSchedule --label pool=ml")]
 pub struct OverheadArgs {
     /// Group the nodes by this label.
     ///
-    /// The default is node.kubernetes.io/instance-type.
+    /// The default is that of KUBECTL_DS_BY, or node.kubernetes.io/instance-type.
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["node", "like", "filename"])]
     by: Option<String>,
     /// Only nodes with these labels
@@ -78,7 +78,8 @@ pub struct OverheadArgs {
 impl RunCommand for OverheadArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let OverheadArgs { by, node_selector, node, like, filename, edit, pod, exit_code, output } = self;
-        check_label_key(by.as_ref())?;
+        // Of single nodes, there is nothing to group.
+        let by = if node.is_none() && like.is_none() && filename.is_none() { grouping_label(by, io)? } else { None };
         let node_selector = NodeSelection::parse("--node-selector", node_selector)?;
         let [node, like] = [node, like].map(|name| name.as_deref().map(parse_node).transpose());
         let (node, like) = (node?, like?);

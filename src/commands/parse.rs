@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fmt::Display;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StyledStr, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
@@ -10,6 +11,7 @@ use clap::{Arg, Command};
 use super::explain::statuses;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
+use crate::io::Io;
 use crate::model::selector::{LabelSelector, is_label_key};
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
@@ -199,16 +201,33 @@ fn invalid_name(text: &str) -> CommandError {
         .hint("give NAME, ds/NAME, NAMESPACE/NAME, or ads/NAME for an Advanced DaemonSet")
 }
 
-/// Checks the value of `--by`.
+/// Returns what the environment has in the place of a flag that is not given.
+///
+/// # Errors
+///
+/// Fails if that is no value of the flag, and names the variable.
+pub(super) fn from_environment<T, E: Display>(
+    variable: &str,
+    io: &Io<'_>,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, CommandError> {
+    let parse = |text| parse(text).map_err(|why| CommandError::usage(format!("invalid {variable} {text:?}: {why}")));
+    io.variable(variable).map(parse).transpose()
+}
+
+/// Returns the value of `--by`; if it is not given, that of the environment.
 ///
 /// # Errors
 ///
 /// Fails if it is not the key of a label.
-pub(super) fn check_label_key(by: Option<&String>) -> Result<(), CommandError> {
-    match by.filter(|label| !is_label_key(label)) {
-        Some(label) => Err(CommandError::usage(format!("invalid --by: {label:?} is not a label key"))
-            .hint("give the key of a node label, such as topology.kubernetes.io/zone")),
-        None => Ok(()),
+pub(super) fn grouping_label(by: Option<String>, io: &Io<'_>) -> Result<Option<String>, CommandError> {
+    let key = |label: &str| match is_label_key(label) {
+        true => Ok(label.to_owned()),
+        false => Err("it is not a label key; give the key of a node label, such as topology.kubernetes.io/zone"),
+    };
+    match by.map(|label| key(&label).map_err(|why| CommandError::usage(format!("invalid --by {label:?}: {why}")))) {
+        Some(label) => label.map(Some),
+        None => from_environment("KUBECTL_DS_BY", io, key),
     }
 }
 

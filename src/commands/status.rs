@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::gate;
 use super::output::{self, Output, formats};
-use super::parse::{check_label_key, parse_names_of_any_flavor};
+use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor};
 use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
 use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
@@ -66,14 +66,14 @@ pub struct StatusArgs {
     map: bool,
     /// The node label that the map is grouped by.
     ///
-    /// That of --map and of --watch. The default is topology.kubernetes.io/zone.
+    /// That of --map and of --watch. The default is that of KUBECTL_DS_BY, or topology.kubernetes.io/zone.
     #[arg(long, value_name = "LABEL")]
     by: Option<String>,
     /// What a rollout may lack and still be complete.
     ///
     /// node, cluster or a reason code, each with a limit if given (node=10%); on-delete, or on-delete=7d for old pods that are
     /// younger; fewer-nodes, that a revision has removed most of the nodes; none, to ignore what the annotation kubectl-ds/accept
-    /// accepts; may be repeated.
+    /// accepts; may be repeated. The default is that of KUBECTL_DS_ACCEPT.
     #[arg(long, value_name = "WHAT", value_parser = Acceptance::from_str, value_delimiter = ',')]
     accept: Vec<Acceptance>,
     #[command(flatten)]
@@ -99,6 +99,11 @@ impl RunCommand for StatusArgs {
                 }
             }
         }
+        let accept = match accept.is_empty() {
+            true => from_environment("KUBECTL_DS_ACCEPT", io, |text| text.split(',').map(str::parse).collect())?,
+            false => Some(accept),
+        };
+        let accept: Vec<Acceptance> = accept.unwrap_or_default();
         let several = target.are_several().then(|| target.clone());
         let mut target = target.resolve(io)?;
         if watch.watch {
@@ -108,7 +113,7 @@ impl RunCommand for StatusArgs {
         if by.is_some() && !map && !watch.watch {
             return Err(CommandError::usage("--by groups a map: add --map or --watch").into());
         }
-        check_label_key(by.as_ref())?;
+        let by = grouping_label(by, io)?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
         if let Some(clusters) = several {
             let query = Rollouts::query(names, flavors);

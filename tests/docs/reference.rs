@@ -6,6 +6,22 @@ use clap::{Arg, Command};
 
 use super::must_be;
 
+const ENVIRONMENT: &str = "
+## Environment
+
+Defaults for your shell or your CI. A flag that is given counts instead, and a variable that is empty counts as unset. The `defaults` and
+`aliases` of a kuberc file are for kubectl's own commands: kubectl applies them to no plugin.
+
+| Variable | What it does |
+|---|---|
+| `KUBECTL_DS_WIDTH` | The width of the output in columns, also in a pipe; counts before `COLUMNS` |
+| `KUBECTL_DS_BY` | The label of `--by`, for `coverage`, `overhead` and the maps of `status`, where `--by` can be combined with the other flags |
+| `KUBECTL_DS_ACCEPT` | The value of `--accept`, such as `node=10%,on-delete=7d` |
+| `KUBECTL_DS_CONFIRM`, `KUBECTL_DS_READ_ONLY` | What is [asked before a change](pipelines.md#asked-before-harm-or-read-only), or refused |
+| `NO_COLOR`, `CLICOLOR_FORCE` | Whether output is colored; `--color` counts instead |
+| `KUBECONFIG`, `KUBERC`, `HTTPS_PROXY`, `NO_PROXY` and the like | As for [kubectl](kubectl-differences.md) |
+";
+
 #[test]
 fn the_reference_is_fresh() {
     must_be("reference.md", &reference());
@@ -22,6 +38,7 @@ fn reference() -> String {
     let every = "\n## Flags of every command\n\nThey may stand before the command or after it.\n";
     text.push_str(every);
     flags(&mut text, command.get_arguments().filter(|arg| arg.is_global_set()));
+    text.push_str(ENVIRONMENT);
     text
 }
 

@@ -96,8 +96,7 @@ fn no_command_makes_an_outage_worse() {
             let Some(command) = &reason.fix.command else { continue };
             let words = shlex::split(&command.to_string()).unwrap();
             let allowed = HARMLESS.contains(&words[1].as_str())
-                || (words[1] == "ds" && ["coverage", "preview"].contains(&&*words[2]))
-                || words[1] == "ds" && ["coverage", "logs"].contains(&words[2].as_str())
+                || (words[1] == "ds" && ["coverage", "preview", "logs"].contains(&&*words[2]))
                 || match reason.code {
                     // The pod has failed, or never ran, and its node is eligible, so that it is recreated.
                     ReasonCode::FailedPodBackoff | ReasonCode::UntoleratedNoSchedule => {

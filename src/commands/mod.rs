@@ -184,7 +184,10 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<Unk
     let attempt = |arguments: &[OsString]| {
         let command = help::command(program, words::subcommand(arguments).as_deref());
         let parsed = command.try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
-        parsed.map_err(|error| words::unknown_flag(&error, arguments, program).unwrap_or(error))
+        parsed.map_err(|error| {
+            let told = words::unknown_flag(&error, arguments, program);
+            told.or_else(|| words::missing_name(&error, arguments, program)).unwrap_or(error)
+        })
     };
     if arguments.iter().any(|argument| argument.to_str().is_some_and(shell::is_unread)) {
         let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";

@@ -107,13 +107,16 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
     Some(UnknownCommand { given, hint })
 }
 
-/// Returns the command that a word is a mistyped form of: one letter of it differs, or two of a long one. Many names of DaemonSets begin
-/// or end as a command does, such as `node-agent` and `logstash`.
+/// Returns the command that a word is a mistyped form of: one letter of it differs, or two of a long one, or one is missing or too many.
+/// Names of DaemonSets may begin or end as a command does, such as `logstash`.
 fn near_command(word: &str) -> Option<String> {
     let command = super::command();
     let names: Vec<&str> = command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
     let near = similar_names(word, names).into_iter().filter(|_| !word.contains(['-', '.', '/']));
-    near.map(|name| name.to_string()).find(|name| !name.contains(word) && !word.contains(name.as_str()))
+    near.map(|name| name.to_string()).find(|name| {
+        let is_part = name.contains(word) || word.contains(name.as_str());
+        !is_part || name.len().abs_diff(word.len()) == 1
+    })
 }
 
 /// Says of a flag that a command does not have which ones do, or which flag was meant.
@@ -172,6 +175,21 @@ fn as_preview(arguments: &[OsString]) -> String {
         },
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Says of a command that lacks the name of a DaemonSet what to type.
+pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::MissingRequiredArgument || !missing.iter().any(|one| one == "<NAME>") {
+        return None;
+    }
+    let name = subcommand(arguments)?;
+    // No example of a real name: it may be pasted.
+    let message = format!(
+        "{name} needs the name of a DaemonSet, as in `{program} {name} NAME`; `{program} list` lists them, and `{program} {name} -h` \
+         has examples\n"
+    );
+    Some(clap::Error::raw(ErrorKind::MissingRequiredArgument, message))
 }
 
 /// Returns where the words are, and the subcommand that takes those after the first.

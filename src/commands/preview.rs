@@ -8,7 +8,7 @@ use super::coverage::check_label;
 use super::gate;
 use super::node_choice::{NodeSelection, check_selected};
 use super::output::{self, Output, formats};
-use super::parse::{check_label_key, parse_names, parse_node};
+use super::parse::{grouping_label, parse_names, parse_node};
 use super::preview_changes::Changes;
 use super::proposed::{self, admission, live, proposed};
 use super::session::GlobalArgs;
@@ -133,7 +133,7 @@ impl RunCommand for PreviewArgs {
         let changes = Changes::parse(&texts)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         let node_selector = NodeSelection::parse("--node-selector", node_selector)?;
-        check_label_key(by.as_ref())?;
+        let by = by.map(|label| grouping_label(Some(label), io)).transpose()?.flatten();
         let chooses_nodes = node.is_some() || !node_selector.selector.is_empty();
         check(&changes, (&names, &filename), chooses_nodes)?;
         let mut target = target.resolve(io)?;

@@ -15,7 +15,7 @@ use super::node_choice::{NodeChoice, NodeChoiceArgs, check_selected};
 use super::output::{self, Output, formats};
 use super::parse::parse_names;
 use super::place::{PlaceArgs, pod_on};
-use super::session::{GlobalArgs, Session, Target, show_progress, warn};
+use super::session::{GlobalArgs, Session, show_progress, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
@@ -36,6 +36,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::render;
+use crate::render::view::View;
 use crate::report::coverage::PodSummary;
 use crate::report::fix::{Command, Fix};
 use crate::report::logs::{LogBlock, LogsReport, PodLog};
@@ -64,7 +65,7 @@ const MAX_LINES: usize = 60_000;
 /// On one node or on many. Without flags that choose pods: the logs of those that are not available.
 /// Of each pod, the log of the container that crashes or keeps it from being ready is read, and of the run before if that crashed.
 /// Lines of several pods that are equal but for times, numbers and names are shown once, with the DaemonSets and nodes that have them.
-/// No more than 200 logs are read: some of each DaemonSet and reason. Instead of a log that cannot be read, the termination message is
+/// No more than 200 logs are read, spread over DaemonSets and reasons. Instead of a log that cannot be read, the termination message is
 /// shown if the pod has one.
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Show what the pods that are not available have logged
@@ -196,8 +197,15 @@ impl RunCommand for LogsArgs {
             tail => tail.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX),
         };
         if follow {
-            check_followed(chosen.len() + left_out)?;
-            return follow_all(session.source.live()?, &chosen, is_one, lines, since, &target, io, out).await;
+            let count = chosen.len() + left_out;
+            if count > FOLLOWED {
+                let message = format!("{count} logs match, and no more than {FOLLOWED} can be followed");
+                let error = CommandError::usage(message);
+                return Err(error.hint("choose fewer with --node, --node-selector or --revision").into());
+            }
+            let limits = LogLimits { lines, bytes: 0, since };
+            return follow_all(session.source.live()?, &chosen, is_one, limits, &target.view(io.width()), io, out)
+                .await;
         }
         let most = (MAX_LINES / chosen.len()).max(1);
         let limits = LogLimits { lines: lines.min(most), bytes: (MAX_BYTES / chosen.len()).max(1 << 10), since };
@@ -254,7 +262,6 @@ impl Which {
                 index.pods_of(daemon_set).map(|(_, pod)| (pod.metadata.name.as_str(), pod)).collect();
             let mut turns: HashMap<Option<usize>, usize> = HashMap::new();
             for row in coverage.nodes {
-                let group = coverage.groups.iter().position(|group| group.nodes.binary_search(&row.name).is_ok());
                 let is_meant = |pod: &&PodSummary| {
                     let is_of_revision = self.hash.as_ref().is_none_or(|hash| pod.revision == *hash);
                     pod.bound && is_of_revision && !(self.unavailable && pod.available)
@@ -273,6 +280,7 @@ impl Which {
                     };
                     let (daemon_set, node) = (daemon_set.metadata.name.clone(), row.name.clone());
                     let termination_message = termination_message.to_owned();
+                    let group = coverage.groups.iter().position(|group| group.nodes.binary_search(&row.name).is_ok());
                     let turn = turns.entry(group).or_default();
                     *turn += 1;
                     chosen.push((*turn, chosen.len(), Chosen { daemon_set, node, of, termination_message }));
@@ -383,33 +391,21 @@ pub(super) async fn read_each(
     }
 }
 
-/// Checks that not too many logs are to be followed.
-fn check_followed(count: usize) -> Result<(), CommandError> {
-    if count <= FOLLOWED {
-        return Ok(());
-    }
-    let message = format!("{count} logs match, and no more than {FOLLOWED} can be followed");
-    Err(CommandError::usage(message).hint("choose fewer with --node, --node-selector or --revision"))
-}
-
 /// Follows logs until they end, each line after its node, and its DaemonSet unless it is the only one.
 async fn follow_all(
     live: &Live,
     chosen: &[Chosen],
     is_one: bool,
-    lines: usize,
-    since: Option<Duration>,
-    target: &Target,
+    limits: LogLimits,
+    view: &View,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let view = target.view(io.width());
-    let limits = LogLimits { lines, bytes: 0, since };
     let label = |one: &Chosen| if is_one { one.node.clone() } else { format!("{} {}", one.node, one.daemon_set) };
     let width = chosen.iter().map(|one| label(one).len()).max().filter(|_| chosen.len() > 1 || !is_one);
     let (out, io) = (RefCell::new(out), RefCell::new(io));
     let logs = chosen.iter().map(|one| {
-        let (out, io, view, Chosen { node, of, .. }) = (&out, &io, &view, one);
+        let (out, io, Chosen { node, of, .. }) = (&out, &io, one);
         async move {
             let print = |line: &str| {
                 let mut out = out.borrow_mut();

@@ -93,8 +93,10 @@ impl Place {
                 let query = Query { names, wanted: Wanted::Everything, ..Query::default() };
                 let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
                 let namespace = namespace.or_else(|| session.namespace.clone());
-                let own = || snapshot.daemon_sets.first().map(|daemon_set| daemon_set.metadata.namespace.clone());
-                let namespace = namespace.or_else(own).unwrap_or_default();
+                let namespace = namespace.unwrap_or_else(|| match snapshot.daemon_sets.as_slice() {
+                    [one] => one.metadata.namespace.clone(),
+                    _ => session.default_namespace.clone(),
+                });
                 let is_meant = |name: &str, other: &str| (name, other) == (pod.as_str(), namespace.as_str());
                 let found =
                     snapshot.pods.iter().find(|found| is_meant(&found.metadata.name, &found.metadata.namespace));

@@ -88,7 +88,7 @@ pub fn remarks(report: &LogsReport) -> Vec<String> {
     let left_out = (report.left_out > 0).then(|| {
         let (read, all) = (report.logs.len(), report.logs.len() + report.left_out);
         format!(
-            "of {all} pods that match, the logs of {read} were read: some of each DaemonSet and reason; choose others with \
+            "of {all} pods that match, the logs of {read} were read, spread over DaemonSets and reasons; choose others with \
              --node, --node-selector or --reason"
         )
     });

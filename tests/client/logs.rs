@@ -11,8 +11,8 @@ use std::time::Duration;
 use kubectl_ds::model::pod::Pod;
 use serde_json::{from_value, json};
 
-use super::server::{Asked, Reply, Server};
-use super::{absent, cluster, node, protobuf_list, refusal};
+use super::server::{Asked, JSON, Reply, Server};
+use super::{absent, cluster, daemon_set, json_list, node, protobuf_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
 
 /// A pod of the DaemonSet `agent` whose container crashes after an init container has completed.
@@ -389,6 +389,62 @@ fn what_is_followed_comes_with_its_node_until_the_pods_end() {
     assert_eq!(err, "warning: the log of pod agent-0 on n0 ended\nwarning: the log of pod agent-1 on n1 ended\n");
     assert_eq!(output.status.code(), Some(0));
     assert!(requested(&server).iter().all(|query| query == "container=main&previous=false&follow=true&tailLines=20"));
+}
+
+/// Starts a cluster with two DaemonSets, of which `proxy` has a pod that crashes on each of `pods` nodes, and `agent` one.
+fn serve_two(pods: usize) -> Server {
+    Server::start(move |asked: &Asked| match asked.path() {
+        path if path.ends_with("/daemonsets") => json_list(path, &[daemon_set("agent"), daemon_set("proxy")]),
+        "/apis/apps/v1/namespaces/team/daemonsets/proxy" => Reply::of(200, JSON, daemon_set("proxy").to_string()),
+        "/api/v1/nodes" => {
+            protobuf_list("NodeList", &(0..pods).map(|at| node(&format!("n{at}"))).collect::<Vec<_>>(), "")
+        }
+        "/api/v1/pods" | "/api/v1/namespaces/team/pods" => {
+            let of_proxy = |at| {
+                let mut pod = serde_json::to_value(crashing(at)).unwrap();
+                pod["metadata"]["name"] = format!("proxy-{at}").into();
+                pod["metadata"]["uid"] = format!("uid-of-proxy-{at}").into();
+                pod["metadata"]["labels"] = json!({"app": "proxy"});
+                pod["metadata"]["ownerReferences"][0]["name"] = "proxy".into();
+                pod["metadata"]["ownerReferences"][0]["uid"] = "uid-of-proxy".into();
+                from_value::<Pod>(pod).unwrap()
+            };
+            let pods: Vec<Pod> = [crashing(0)].into_iter().chain((0..pods).map(of_proxy)).collect();
+            protobuf_list("PodList", &pods, "")
+        }
+        path if path.ends_with("/log") => text("refused\n"),
+        _ => cluster(asked),
+    })
+}
+
+#[test]
+fn of_several_daemon_sets_equal_lines_are_folded_and_those_that_are_followed_come_with_their_names() {
+    let server = serve_two(2);
+    let address = format!("http://{}", server.address);
+    let ended = |given: &[&str]| {
+        let ended = end(kubectl_ds(&[&["logs", "--server", &address], given].concat()), None);
+        assert_eq!(ended.code, Some(0), "{given:?}: {}", ended.err);
+        ended.out
+    };
+    let folded = "team/agent on n0\nteam/proxy on 2 nodes: n0, n1\n    refused\n";
+    for given in [&["-A", "--reason", "CrashLooping"][..], &["-n", "team"], &["agent", "proxy", "-n", "team"]] {
+        assert_eq!(ended(given), folded, "{given:?}");
+    }
+    assert_eq!(ended(&["--node", "n1"]), "team/proxy on n1\n    refused\n");
+    let followed = ended(&["-A", "--follow"]);
+    let mut lines: Vec<&str> = followed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["n0 agent refused", "n0 proxy refused", "n1 proxy refused"]);
+}
+
+#[test]
+fn no_more_than_200_logs_are_requested() {
+    let server = serve_two(300);
+    let ended = end(kubectl_ds(&["logs", "-A", "--server", &format!("http://{}", server.address)]), None);
+    assert_eq!(requested(&server).len(), 200);
+    assert!(ended.out.starts_with("team/agent on n0\nteam/proxy on 199 nodes: n0, n1, "), "{}", ended.out);
+    let expected = "warning: of 301 pods that match, the logs of 200 were read, spread over DaemonSets and reasons;";
+    assert_eq!((ended.code, ended.err.starts_with(expected)), (Some(0), true), "{}", ended.err);
 }
 
 /// They are cut between characters, and lose none.

@@ -170,7 +170,8 @@ fn lines_of_several_daemon_sets_are_folded_and_of_many_pods_some_of_each_daemon_
         assert!(blocks[0].starts_with("team/agent on 198 nodes: n000, n001, "), "{}", ended.out);
         assert!(blocks[0].ends_with("\nteam/proxy on n299\n    refused by 10.0.0.1"), "{}", ended.out);
         assert_eq!(blocks[1..], ["team/agent on n277\n    no config", "team/proxy on n299\n    of proxy"]);
-        let expected = "warning: of 301 pods that match, the logs of 200 were read: some of each DaemonSet and reason;";
+        let expected =
+            "warning: of 301 pods that match, the logs of 200 were read, spread over DaemonSets and reasons;";
         assert!(ended.err.starts_with(expected), "{}", ended.err);
         assert_eq!(ended.err.matches("could not be read").count(), 1, "{}", ended.err);
     }

@@ -45,6 +45,10 @@ fn kubectl_offers_what_the_cluster_has() {
     };
     assert_eq!(offered(&["cov"]), "coverage\tShow which nodes lack an available pod, why, and what to do\n:4\n");
     assert_eq!(offered(&["coverage", ""]), "agent\t2/2 available\n:4\n");
+    assert_eq!(offered(&["coverage", "default/"]), "default/agent\t2/2 available\n:4\n");
+    assert_eq!(offered(&["coverage", "kube-system/"]), ":4\n");
+    assert_eq!(offered(&["partition", "default/agent", "--image", ""]), "agent=\tagent:2\n:4\n");
+    assert_eq!(offered(&["history", "agent", "--diff", "1..2"]), "1..2\tcurrent\n:4\n");
     assert_eq!(offered(&["coverage", "-n", "kube-sy"]), "kube-system\tActive\n:4\n");
     assert_eq!(offered(&["coverage", "agent", "--node", ""]), "node-a\tReady\nnode-b\tReady\n:4\n");
     let pods = cluster.items(&["pods"]);

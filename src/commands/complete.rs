@@ -268,7 +268,9 @@ async fn values(
         Some((_, Some(Flavors::Advanced))) => return Ok(none),
         _ => {}
     }
-    let found = found(value, &target, typed, &mut io).await?;
+    let mut found = found(value, &target, typed, &mut io).await?;
+    // Only that of a pod comes with its namespace.
+    found.retain(|name, _| matches!(value, Value::Pod | Value::NodeLabel) || !name.contains('/'));
     Ok(match before {
         Some(before) => found.into_iter().map(|(name, help)| (format!("{before}/{name}"), help)).collect(),
         None => found,

@@ -44,8 +44,8 @@ pub(crate) use verdict::create_failure::have_same_cause;
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Passing, TemplatePart};
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
-#[cfg(feature = "live")]
 pub(crate) use verdict::images::registry;
+#[cfg(feature = "live")]
 pub(crate) use verdict::limit_range::refused_namespaces;
 pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::quota::{exceeds_quota, is_overdrawn};

@@ -236,10 +236,7 @@ impl<'a> Revisions<'a> {
 
     /// Returns what speaks against returning to a revision.
     pub fn doubt(&self, revision: &Revision<'_>) -> Option<Doubt> {
-        // What was applied again, and fails where its successor works, was no rollback.
-        let fails = |current: &Revision<'_>| current.failing > 0 && current.available == 0;
-        let works_instead = || revision.is_proven() && self.current().is_some_and(fails);
-        if self.was_left(revision) && !works_instead() {
+        if self.was_left(revision) {
             return Some(Doubt::RolledBack);
         }
         if revision.is_proven() {

@@ -72,7 +72,16 @@ wire! {
     }
 }
 
+/// For how many seconds an event may still tell what is wrong: what is tried again is told again, every five minutes at the latest
+/// (`EventAggregator`, k8s.io/client-go/tools/record/events_cache.go, release 1.37).
+const RECENT: i64 = 600;
+
 impl Event {
+    /// Returns whether the event is not long ago.
+    pub fn is_recent(&self, now: Timestamp) -> bool {
+        self.last_seen().is_none_or(|at| now.duration_since(at).as_secs() <= RECENT)
+    }
+
     /// Returns when the event last happened, in either form.
     pub fn last_seen(&self) -> Option<Timestamp> {
         let series = self.series.as_ref().and_then(|series| series.last_observed_time.get());

@@ -206,10 +206,18 @@ wire! {
         nominated_node_name: String = 11,
         /// The state of an in-place resize, before release 1.33.
         resize: String = 14,
+        /// The claims that were created for the pod.
+        resource_claim_statuses: Vec<PodResourceClaimStatus> = 15,
         /// Resources of the whole pod that are allocated.
         allocated_resources: BTreeMap<String, Quantity> = 19,
         /// Resources of the whole pod that are in force.
         resources: Option<ResourceRequirements> = 20,
+    }
+
+    /// A claim that was created for a pod, or is not needed.
+    pub struct PodResourceClaimStatus {
+        /// The name in the pod.
+        name: String = 1,
     }
 
     /// One condition of a pod.

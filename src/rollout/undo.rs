@@ -262,35 +262,6 @@ mod tests {
         assert_eq!(none(&again, "agent:3").unwrap(), Some(4));
     }
 
-    /// An old manifest was applied again: what is current looks like what a rollback leads to.
-    #[test]
-    fn what_works_while_the_current_revision_fails_is_no_revision_that_was_left() {
-        let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
-        let labels = |hash: &str| json!({"metadata": {"labels": {"controller-revision-hash": hash, "pod-template-generation": null}}});
-        for (old_works, current_fails, expected) in
-            [(true, true, Ok(Some(2))), (true, false, Err(())), (false, true, Err(()))]
-        {
-            let mut world = history(&[(2, "agent:2", 10), (3, "agent:1", 0)], "agent:1");
-            world = world.node("a", json!({})).node("b", json!({})).node("c", json!({}));
-            world = match current_fails {
-                true => world.unready_pod("agent-a", "a", crashes(), labels("agent-1")),
-                false => world.pod("agent-a", "a", labels("agent-1")),
-            };
-            for node in ["b", "c"] {
-                let name = format!("agent-{node}");
-                world = match old_works {
-                    true => world.pod(&name, node, labels("agent-2")),
-                    false => world.unready_pod(&name, node, crashes(), labels("agent-2")),
-                };
-            }
-            let snapshot = world.finish();
-            let index = Index::new(&snapshot);
-            let planned = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), None);
-            let to = planned.map(|planned| planned.report.to_revision).map_err(|_| ());
-            assert_eq!(to, expected, "{old_works} {current_fails}");
-        }
-    }
-
     /// The client was killed, or did not wait: the template is that of the target, and a node has a pod of the revision that was left.
     #[test]
     fn a_rollback_under_a_hold_is_finished_once_all_nodes_have_followed() {

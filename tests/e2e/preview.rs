@@ -338,7 +338,7 @@ fn what_a_change_without_a_manifest_would_do_is_what_it_then_does() {
     let pod = |spec: Value| merge(json!({"spec": {"template": {"spec": spec}}}));
     let tolerations = json!([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]);
     let both = json!([tolerations[0], {"key": "team", "operator": "Equal", "value": "b"}]);
-    let mut seen = BTreeMap::<&str, usize>::new();
+    let mut seen = BTreeMap::<String, usize>::new();
     for (changes, kubectl) in [
         (&["toleration gpu:NoSchedule"][..], pod(json!({"tolerations": tolerations}))),
         (&["nodeSelector pool=a"], pod(json!({"nodeSelector": {"pool": "a"}}))),
@@ -351,7 +351,7 @@ fn what_a_change_without_a_manifest_would_do_is_what_it_then_does() {
         ),
     ] {
         let flags: Vec<&str> = changes.iter().flat_map(|change| ["--if", change]).collect();
-        let file = cluster.folder().join("preview.json");
+        let file = cluster.folder().join(format!("before {}.json", changes[0].replace('/', " ")));
         let file = file.to_str().unwrap();
         run_on(&cluster, &["snapshot", "-A", "-f", file]).expect(0);
         let live = run_on(&cluster, &[&["preview", "agent", "-o", "json"], &flags[..]].concat()).expect(0).json();
@@ -366,7 +366,7 @@ fn what_a_change_without_a_manifest_would_do_is_what_it_then_does() {
             for node in one["nodes"].as_array().unwrap() {
                 let name = node["name"].as_str().unwrap();
                 let (had, has) = (before.nodes.contains_key(name), after.nodes.get(name));
-                *seen.entry(node["change"].as_str().unwrap()).or_default() += 1;
+                *seen.entry(node["change"].as_str().unwrap().to_owned()).or_default() += 1;
                 match node["change"].as_str().unwrap() {
                     "Keeps" => assert!(had && has.is_some(), "{changes:?} {node}"),
                     "Gains" => assert!(!had && has.is_some(), "{changes:?} {node}"),
@@ -376,7 +376,7 @@ fn what_a_change_without_a_manifest_would_do_is_what_it_then_does() {
                     change => panic!("{changes:?} {change}"),
                 }
                 if let Some(fits) = node["fits"].as_bool() {
-                    *seen.entry(if fits { "fits" } else { "does not fit" }).or_default() += 1;
+                    *seen.entry(if fits { "fits" } else { "does not fit" }.to_owned()).or_default() += 1;
                     expected.insert(name.to_owned(), fits);
                 }
             }

@@ -41,7 +41,9 @@ fn a_pod_whose_claims_do_not_exist_does_not_wait_for_the_scheduler() {
         assert!(reason.fix.advice.contains(advice), "{reason:?}");
         assert!(reason.fix.command.unwrap().to_string().contains(command), "{advice}");
     }
-    // Without claims, it is up to the scheduler.
+    // With its claims, or without any, it is up to the scheduler.
+    let there = json!({"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "agent-x-gpu"}]}});
+    assert_eq!(first(claiming(&by_template).pending_pod("agent-x", "n", "", there)).code, R::SchedulerSilent);
     let silent = world().node("n", json!({})).pending_pod("agent-x", "n", "", json!({}));
     assert_eq!(first(silent).code, R::SchedulerSilent);
 }
@@ -75,7 +77,13 @@ fn what_the_kubelet_warns_of_before_the_containers_start_is_told() {
         ),
         (
             "FailedPrepareDynamicResources",
-            "Failed to prepare dynamic resources: pod ops/agent-x (uid) is not allowed to use resource claim shared-nic (uid)",
+            "Failed to prepare dynamic resources: pod ops/agent-x (uid) is not allowed to use ResourceClaim shared-nic (uid)",
+            R::DeviceClaimUnsatisfied,
+            "ResourceClaim shared-nic is reserved",
+        ),
+        (
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: pod agent-x(uid) is not allowed to use resource claim shared-nic(uid)",
             R::DeviceClaimUnsatisfied,
             "ResourceClaim shared-nic is reserved",
         ),
@@ -129,6 +137,8 @@ fn a_pod_that_never_runs_for_as_long_as_it_has_to_be_ready_crashes() {
         (600, 2, 480, R::NotYetAvailable),
         (7200, 3, 3600, R::CrashLooping),
         (600, 0, 0, R::NotYetAvailable),
+        // It has outlived its last run, of which the present one lasts 90 seconds.
+        (120, 4, 5, R::NotYetAvailable),
     ] {
         let ended = at("11:58:00").parse::<jiff::Timestamp>().unwrap();
         let began = ended - jiff::SignedDuration::from_secs(ran);
@@ -147,27 +157,35 @@ fn a_pod_that_never_runs_for_as_long_as_it_has_to_be_ready_crashes() {
 
 #[test]
 fn a_surge_pod_that_needs_what_the_old_pod_holds_is_no_crash_of_its_own() {
-    for (surge, has_old, said, is_beside) in [
-        (1, true, "data path already locked by another beat", true),
-        (1, true, "listen tcp :9100: bind: address already in use", true),
-        (1, true, "failed to acquire lock on /var/lib/agent", true),
-        (1, true, "cannot open /etc/agent.yaml", false),
-        (1, false, "data path already locked by another beat", false),
-        (0, true, "data path already locked by another beat", false),
+    let of_host = json!({"hostNetwork": true, "volumes": [{"name": "data", "hostPath": {"path": "/var/lib/agent"}}]});
+    for (surge, has_old, template, said, is_beside) in [
+        (1, true, &of_host, "data path already locked by another beat", true),
+        (1, true, &of_host, "listen tcp :9100: bind: address already in use", true),
+        (1, true, &of_host, "failed to acquire lock on /var/lib/agent", true),
+        (1, true, &of_host, "cannot open /etc/agent.yaml", false),
+        (1, true, &of_host, "failed to acquire lock: leases.coordination.k8s.io is forbidden", false),
+        (1, true, &of_host, "could not acquire lock: connection refused", false),
+        // Nothing of the node is shared.
+        (1, true, &json!({}), "data path already locked by another beat", false),
+        (1, true, &json!({}), "listen tcp :9100: bind: address already in use", false),
+        (1, false, &of_host, "data path already locked by another beat", false),
+        (0, true, &of_host, "data path already locked by another beat", false),
     ] {
         let crash = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
             "lastState": {"terminated": {"exitCode": 1, "message": said, "finishedAt": at("11:58:00")}}});
         let rolling = json!({"maxSurge": surge, "maxUnavailable": 1 - surge});
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
         let mut world = world().daemon_set(json!({"spec": {"updateStrategy": strategy}})).node("n", json!({}));
-        world = world.revision_of_image("hash1", 1, "agent:1").unready_pod("agent-new", "n", crash, json!({}));
+        world = world.template(template.clone()).revision_of_image("hash1", 1, "agent:1");
+        let host_network = template["hostNetwork"] == true;
+        world = world.unready_pod("agent-new", "n", crash, json!({"spec": {"hostNetwork": host_network}}));
         if has_old {
             let labels = json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
             world = world.pod("agent-old", "n", json!({"metadata": {"labels": labels}}));
         }
         let reasons = world.only_node().reasons;
         let told = reasons.iter().any(|reason| reason.fix.advice.contains("two such pods exclude each other"));
-        assert_eq!(told, is_beside, "{surge} {has_old} {said}: {reasons:?}");
+        assert_eq!(told, is_beside, "{surge} {has_old} {template} {said}: {reasons:?}");
     }
 }
 

@@ -317,7 +317,11 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let mut containers = containers::walk(pod).filter(|(role, ..)| *role != Role::Init);
     let (this, end) = containers.find_map(|(role, container, status)| {
         let status = status.filter(|status| status.restart_count >= RESTARTS)?;
-        let end = status.last_state.terminated.as_ref().filter(|end| ran(end).is_some_and(|ran| ran < required))?;
+        let runs_for =
+            status.state.running.as_ref()?.started_at.get().map(|at| seconds_between(at, subject.index.now()))?;
+        // What has outlived its last run may be well.
+        let is_short = |ran: i64| ran < required && runs_for <= ran;
+        let end = status.last_state.terminated.as_ref().filter(|end| ran(end).is_some_and(is_short))?;
         Some(((role, container, status), end))
     })?;
     let finding = containers::crash_looping(subject, pod, this, Some(end));

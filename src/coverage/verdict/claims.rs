@@ -1,8 +1,10 @@
 //! Why a pod waits for devices that it claims: ResourceClaims, their classes and drivers.
 
+use serde_json::Value;
+
 use super::cause::quoted_after;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, TemplatePart};
+use super::finding::{Finding, Origin, Passing, TemplatePart};
 use super::images::template_of;
 use super::node_plugin;
 use super::sentence::Sentence;
@@ -17,6 +19,10 @@ use crate::report::reason::ReasonCode;
 /// pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, release 1.37.2).
 pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let claims = template_of(subject, pod).value()["spec"]["resourceClaims"].as_array().filter(|it| !it.is_empty())?;
+    let has_claim = |claim: &Value| pod.status.resource_claim_statuses.iter().any(|known| claim["name"] == known.name);
+    if claims.iter().all(|claim| claim["resourceClaimTemplateName"].is_string() && has_claim(claim)) {
+        return None;
+    }
     let named = |field: &str| claims.iter().find_map(|claim| claim[field].as_str());
     let of_kind = |kind, resource, name: &str| {
         let part = TemplatePart::Object { kind, name: name.to_owned(), key: None };
@@ -45,7 +51,7 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
         }
     };
     let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message.apart(&advice), advice);
-    Some(finding.with_origin(origin).with_command(command))
+    Some(finding.with_origin(origin).with_passing(Passing::Starting).with_command(command))
 }
 
 /// Finds a device claim that the node cannot satisfy, by the scheduler's reason.
@@ -69,7 +75,9 @@ pub fn missing_device_class(reason: &str) -> Option<Finding> {
 
 /// Finds that the kubelet cannot prepare the devices of a bound pod: `PrepareResources`, pkg/kubelet/cm/dra/manager.go, release 1.37.2.
 pub fn preparation_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Option<Finding> {
-    let event = events.iter().find(|event| event.reason == "FailedPrepareDynamicResources")?;
+    let event = events
+        .iter()
+        .find(|event| event.reason == "FailedPrepareDynamicResources" && event.is_recent(subject.index.now()))?;
     let said = event.message.trim();
     let message = Sentence::from("the devices of the pod cannot be prepared: ").event(event, subject.index.now());
     let driver = said.split_once("DRA driver ").and_then(|(_, rest)| rest.split_once(" is not registered"));
@@ -78,8 +86,10 @@ pub fn preparation_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, eve
         return Some(node_plugin::not_registered(subject, node, driver, finding).with_origin(Origin::ControlPlane));
     }
     let claims = Command::kubectl(&["get", "resourceclaims", "-o", "yaml"]).namespace(&pod.metadata.namespace);
-    let refused = said.split_once("is not allowed to use resource claim ").map(|(_, rest)| rest);
-    let claim = refused.and_then(|rest| rest.split([' ', ',']).next()).filter(|claim| !claim.is_empty());
+    // Before release 1.36 or so, the kubelet wrote `resource claim NAME(UID)`.
+    let words = ["is not allowed to use ResourceClaim ", "is not allowed to use resource claim "];
+    let refused = words.into_iter().find_map(|words| said.split_once(words)).map(|(_, rest)| rest);
+    let claim = refused.and_then(|rest| rest.split([' ', ',', '(']).next()).filter(|claim| !claim.is_empty());
     let (advice, origin) = match claim {
         Some(claim) => (
             format!(

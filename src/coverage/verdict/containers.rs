@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cause::{Cause, INOTIFY, Mends, TOO_MANY_OPEN_FILES, cause};
-use super::creation_errors::{creation_failed, other_nodes, same_elsewhere, start_failed, start_has_failed};
+use super::creation_errors::{
+    creation_failed, other_nodes, same_elsewhere, start_failed, start_has_failed, start_origin,
+};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, delete_pod, describe_node, describe_pod, edit, logs};
 use super::fit::instead_of_surge;
-use super::images::image_pull_failed;
+use super::images::{image_pull_failed, template_of};
 use super::probes;
 use super::sentence::Sentence;
 use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, telling_line};
@@ -16,6 +18,7 @@ use super::workload::workload;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
@@ -181,8 +184,8 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
     readiness_failing(subject, pod, events).into_iter().collect()
 }
 
-/// What programs say that do not find free what another instance on the node holds: a lock in a directory of the node, or a port.
-const HELD: &[&str] = &[
+/// What programs say that do not get the lock that another instance holds.
+const LOCKED: &[&str] = &[
     "already locked",
     "locked by another",
     "lock is held",
@@ -196,14 +199,25 @@ const HELD: &[&str] = &[
     "another instance",
     "another process",
     "already running",
-    "address already in use",
-    "address in use",
 ];
+
+/// What such lines have if the lock is not in a directory of the node.
+const ELSEWHERE: &[&str] = &["lease", "forbidden", "connection", "timed out", "timeout", "http"];
+
+/// Returns whether a program did not find free what another instance on the node may hold: a port of the node, or a lock in one of its
+/// directories.
+fn is_held(pod: &Pod, template: &Template, said: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    let volumes = template.value()["spec"]["volumes"].as_array();
+    let has_host_path = volumes.into_iter().flatten().any(|volume| volume["hostPath"].is_object());
+    (pod.spec.host_network && has(&["address already in use", "address in use"]))
+        || (has_host_path && has(LOCKED) && !has(ELSEWHERE))
+}
 
 /// Says of a surge pod that needs what the old pod of its node still holds that the two exclude each other.
 fn beside_old_pod(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&ContainerStateTerminated>) -> Finding {
     let said = end.and_then(|end| telling_line(&end.message)).unwrap_or_default().to_lowercase();
-    if !allows_surge(subject.daemon_set) || !HELD.iter().any(|words| said.contains(words)) {
+    if !allows_surge(subject.daemon_set) || !is_held(pod, template_of(subject, pod), &said) {
         return finding;
     }
     let is_old = |other: &&Pod| {
@@ -423,6 +437,10 @@ pub fn crash_looping(
         false => (told().unwrap_or("read the log").to_owned(), Some(command)),
     };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
+    let finding = match end.and_then(|end| start_origin(&end.reason, &end.message)) {
+        Some(origin) => finding.with_origin(origin),
+        None => finding,
+    };
     match command {
         _ if is_of_node => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
         Some(command) => finding.with_command(command),
@@ -569,7 +587,9 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
         |message: Sentence, advice: &str| Finding::new(ReasonCode::ContainersStarting, message, advice.to_owned());
     const LOOK: &str = "wait; if it persists, look at the pod";
     // What was said of the scheduling is over.
-    let warns = |event: &&&Event| event.type_ == "Warning" && event.reason != "FailedScheduling";
+    let now = subject.index.now();
+    let warns =
+        |event: &&&Event| event.type_ == "Warning" && event.reason != "FailedScheduling" && event.is_recent(now);
     let Some(event) = events.iter().find(warns) else { return finding(message, LOOK).with_command(describe_pod(pod)) };
     let message = message.words("; ").value(&event.reason).words(": ").event(event, subject.index.now());
     match Cause::among(AT_START, &event.message) {

@@ -129,6 +129,11 @@ const CAUSES: &[Cause] = &[
     ),
     cause(Mends::Template, MEMORY_TOO_LOW, "raise the memory limit: the container does not start with so little"),
     cause(
+        Mends::Template,
+        &["requirement error", "unsatisfied condition"],
+        "use an image for the driver that the nodes have, or upgrade that: the image demands another version (NVIDIA_REQUIRE_…)",
+    ),
+    cause(
         Mends::Host,
         &["nvidia-container-cli", "nvidia-container-runtime", "cdi device", "nvml"],
         "check the GPU driver and the container toolkit on the node",
@@ -225,6 +230,13 @@ pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> O
             cause.filter(|_| said.contains("exec format error")).map(|cause| remedy(subject, pod, said, Some(cause)))
         }
     }
+}
+
+/// Returns where the end of a container comes from that the runtime could not start, if that is beside the template: as long as it waits
+/// for the next attempt, it is said as well.
+pub fn start_origin(reason: &str, said: &str) -> Option<Origin> {
+    let cause = Cause::of(CAUSES, said).filter(|_| start_has_failed(reason))?;
+    matches!(cause.mends, Mends::Node | Mends::Host).then(|| cause.mends.origin(TemplatePart::Anything))
 }
 
 /// Returns whether a container has ended for this reason because the runtime could not start it.

@@ -60,7 +60,7 @@ pub enum TemplatePart {
     Image(String),
     /// The registry that an image is pulled from, by its host name.
     Registry(String),
-    /// What the containers ask of their node beside their programs: devices, profiles, capabilities and mounts.
+    /// What the pod asks of its node or of storage beside its programs: devices, profiles, capabilities, volumes and mounts.
     AskedOfNode,
     /// An object that the template refers to, and the key in it if that is what is missing.
     Object {

@@ -100,7 +100,7 @@ impl<'a> NodeRoom<'a> {
                         }
                     }
                     _ if shortage.never_fits() => self.never_fits(&shortage),
-                    resource if resource.contains('/') && shortage.used > shortage.allocatable => {
+                    resource if is_device(resource) && shortage.used > shortage.allocatable => {
                         self.fewer_devices(&shortage)
                     }
                     _ => self.insufficient_resource(&shortage),
@@ -219,6 +219,11 @@ pub fn fits_now(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
 fn contest<'a>(index: &'a Index<'_>, node: &'a Node, pod: &'a Pod) -> Option<Contest<'a>> {
     let room = NodeRoom::of(index, node, pod)?;
     Some(Contest::new(pod, &index.devices.without(&pod_requests(pod), node), node, &room.pods))
+}
+
+/// Returns whether a resource is one of a device plugin, and not one that a controller of nodes computes from what they have.
+fn is_device(resource: &str) -> bool {
+    resource.contains('/') && !resource.contains("kubernetes.io/")
 }
 
 /// Returns the resources of which a pod that is not bound requests more than `other` does, and therefore too much for a

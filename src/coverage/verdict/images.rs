@@ -40,7 +40,7 @@ const CAUSES: &[Cause] = &[
         "correct the name of the image: it is not a valid reference",
     ),
     cause(
-        Mends::Cluster,
+        Mends::Template,
         &[
             "signature validation failed",
             "signaturevalidationfailed",

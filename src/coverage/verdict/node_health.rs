@@ -50,7 +50,10 @@ pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static st
     if node.metadata.is_terminating() {
         return Some(("the Node object is being deleted", "wait: the node is being removed"));
     }
-    let is_stuck_by = |taint: &Taint| began_at(node, taint).is_some_and(|began| is_stuck(began, now));
+    // Karpenter's taint has no time.
+    let not_ready = || node.condition("Ready")?.last_transition_time.get();
+    let is_stuck_by =
+        |taint: &Taint| began_at(node, taint).or_else(not_ready).is_some_and(|began| is_stuck(began, now));
     let removes = |taint: &Taint| is_by_autoscaler(&taint.key) && !is_stuck_by(taint);
     if node.spec.taints.iter().any(removes) {
         return Some(("the autoscaler is removing the node", "wait: the autoscaler is removing the node"));
@@ -219,6 +222,7 @@ mod tests {
             (removed("11:55:00"), json!({}), "autoscaler is removing"),
             (removed("11:30:00"), json!({}), "check the kubelet"),
             (json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}), json!({}), "autoscaler is removing"),
+            (removed("11:50:00"), json!({}), "autoscaler is removing"),
             (
                 json!({"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"}),
                 json!({}),

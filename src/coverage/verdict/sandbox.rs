@@ -58,7 +58,7 @@ const CAUSES: &[Cause] = &[
     .and(Also::List("network-attachment-definitions")),
     cause(
         Mends::Node,
-        &["hnscall failed", "hcnshim", "hcsshim", "hnsendpoint", "hostcomputeendpoint"],
+        &["hnscall failed", "hcnshim", "hnsendpoint", "hostcomputeendpoint"],
         "restart the Host Network Service of the node (`Restart-Service hns` there), or the node: it has kept networks or endpoints of \
          pods that are gone",
     ),

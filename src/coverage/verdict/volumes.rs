@@ -154,8 +154,9 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     let finding = |advice: String| Finding::new(ReasonCode::MountFailed, message.clone().apart(&advice), advice);
     let volumes = || template_of(subject, pod).value()["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
     let part = || match quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume")) {
-        // No template has that of the service account's token.
         Some(volume) if volumes().iter().any(|it| it["name"] == volume) => TemplatePart::Volume(volume.to_owned()),
+        // No template has that of the service account's token; others are named by their PersistentVolume.
+        Some(volume) if !volume.starts_with("kube-api-access-") => TemplatePart::AskedOfNode,
         _ => TemplatePart::Anything,
     };
     if let Some(missing) = Missing::of(said).or_else(|| missing_key(subject, pod, said)) {

@@ -360,9 +360,9 @@ impl<'v, 'a> StageView<'v, 'a> {
             .filter(|node| self.is_old(node))
             .count()
             .saturating_sub(kept(stage.keep, desired));
-        let of_stage = stage.nodes.iter().chain(&stage.empty);
+        let of_stage = || stage.nodes.iter().chain(&stage.empty);
         let waiting: Vec<&RolloutNode<'_>> =
-            of_stage.filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
+            of_stage().filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
         // An unavailable pod is replaced at no cost, but not all of them at once: they may have something in common.
         let may_replace = |node: &&&RolloutNode<'_>| match node.old_is_available {
             true => unavailable.len() < allowed,
@@ -373,7 +373,7 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
         // With two pods on a node, the controller is about to delete one.
         let is_pair = |node: &RolloutNode<'_>| {
-            quota > 0 && self.is_old(node) && node.updated.is_some() && stage.nodes.iter().any(|name| name == node.name)
+            quota > 0 && self.is_old(node) && node.updated.is_some() && of_stage().any(|name| name == node.name)
         };
         let starting = self.situation.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
         // A node that was not ready before its pod was deleted is not waited for, unless that was done by this client.
@@ -478,9 +478,14 @@ impl<'v, 'a> StageView<'v, 'a> {
             // The scheduler has yet to notice that the node has lost the taint.
             Some(R::UntoleratedNoSchedule) => node.object.is_some_and(has_no_taint),
             Some(R::ContainersStarting | R::WaitingForPreemption) => node.since.is_none() || is_within(MOST_TO_START),
-            Some(R::ReadinessFailing | R::ReadinessGate | R::InitBlocked | R::SchedulerSilent | R::Unexplained) => {
-                is_within(MOST_TO_SETTLE)
-            }
+            Some(
+                R::ReadinessFailing
+                | R::ReadinessGate
+                | R::InitBlocked
+                | R::SchedulerSilent
+                | R::DeviceClaimUnsatisfied
+                | R::Unexplained,
+            ) => is_within(MOST_TO_SETTLE),
             Some(
                 R::CreatePending | R::NotYetAvailable | R::Terminating | R::OrphanedTarget | R::PodOnIneligibleNode,
             ) => true,

@@ -39,6 +39,10 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         }
         TemplatePart::Registry(host) => images(spec).any(|image| registry(image) == host),
         TemplatePart::AskedOfNode => changes().iter().all(is_of_program),
+        // No template names it.
+        TemplatePart::Object { kind: "DeviceClass", .. } => {
+            !changes().iter().any(|it| has_field(it, &["resourceClaims", "claims"]))
+        }
         TemplatePart::Object { kind, name, key } => template.needs(kind, name, key.as_deref()),
         TemplatePart::Volume(name) => {
             let is_of_volume = |change: &Change| {

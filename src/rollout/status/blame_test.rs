@@ -213,6 +213,7 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
         (same, "all", pull, "proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused", false),
         (same, "all", pull, "tls: failed to verify certificate: x509: certificate signed by unknown authority", false),
         (same, "all", pull, "manifest unknown", true),
+        (same, "all", pull, "Source image rejected: A signature was required, but no signature exists", true),
         (("agent:1", "acme/agent:2"), "all", pull, "503 Service Unavailable", false),
         (moved, "all", pull, "dial tcp: lookup registry.example: no such host", true),
         (moved, "all", pull, "server gave HTTP response to HTTPS client", true),
@@ -226,6 +227,8 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
             false,
         ),
         (same, "all", create, missing, false),
+        // The image asks for a driver.
+        (same, "all", create, "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4", true),
         (same, "gpu=0", create, missing, true),
         (same, "all", create, "failed to sync configmap cache: timed out", false),
         (same, "all", create, "exec: \"agent\": executable file not found in $PATH", true),

@@ -20,7 +20,7 @@ screens! {
         filters
         gate
         map
-        moved_to_preview
+        moved_flags
         name_alone
         no_eligible_node
         node_selector
@@ -33,7 +33,6 @@ screens! {
         refusals
         removed_node
         room
-        stale_config
         startup_taint
         summary
         yaml;

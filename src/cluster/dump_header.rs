@@ -84,9 +84,7 @@ impl Header {
                             let problem = "unexpected shape".to_owned();
                             Some(GapCause::Unreadable { object: object.clone(), problem })
                         }
-                        GapCause::Failed(_) | GapCause::NotInDump | GapCause::NotRequested | GapCause::NoneReturned => {
-                            None
-                        }
+                        GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned => None,
                         cause => Some(cause.clone()),
                     },
                 })

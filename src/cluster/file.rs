@@ -15,7 +15,7 @@ use super::log::LogOf;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
 use super::suggestions;
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
-use super::{Config, CoverageScope, Query, Wanted};
+use super::{CoverageScope, Query, Wanted};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
@@ -198,7 +198,7 @@ impl Dump {
         let complete = match &query.wanted {
             Wanted::Everything => Complete::All,
             Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
-            Wanted::Coverage(CoverageScope { config: Config::ConfigMaps | Config::All, .. }) => Complete::Config,
+            Wanted::Coverage(CoverageScope { config: true, .. }) => Complete::Config,
             Wanted::RecentChanges => Complete::Written,
             Wanted::Coverage(_) | Wanted::History(_) | Wanted::Change => Complete::None,
         };
@@ -270,7 +270,7 @@ impl Dump {
             }
             snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
         }
-        if matches!(query.wanted, Wanted::Coverage(CoverageScope { config: Config::ConfigMaps | Config::All, .. })) {
+        if matches!(query.wanted, Wanted::Coverage(CoverageScope { config: true, .. })) {
             // What a dump does not have may exist.
             let kinds = [Kind::ConfigMaps, Kind::Secrets];
             snapshot.gaps.extend(kinds.map(|kind| Gap { kind, namespace: None, cause: GapCause::NotInDump }));

@@ -107,8 +107,8 @@ pub struct CoverageScope {
     pub node_selector: LabelSelector,
     /// Whether to read LimitRanges, runtime classes and priority classes, to simulate new pods.
     pub admission: bool,
-    /// Of which objects that templates use to read the metadata, and with that when containers have started.
-    pub config: Config,
+    /// Whether to read the metadata of the ConfigMaps and Secrets that templates use, and when containers have started.
+    pub config: bool,
     /// Whether to read what keeps pods from being evicted from nodes whose drain is stuck.
     pub held_pods: bool,
 }
@@ -119,22 +119,10 @@ impl Default for CoverageScope {
             node: None,
             node_selector: LabelSelector::default(),
             admission: false,
-            config: Config::None,
+            config: false,
             held_pods: true,
         }
     }
-}
-
-/// Of which objects that templates use the metadata is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Config {
-    /// Of none.
-    #[default]
-    None,
-    /// Of ConfigMaps: audit logs show each read of a Secret.
-    ConfigMaps,
-    /// Of ConfigMaps and Secrets.
-    All,
 }
 
 /// Of which DaemonSets pods are read.

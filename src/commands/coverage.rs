@@ -13,11 +13,10 @@ use super::parse::{grouping_label, parse_names, parse_node};
 use super::session::{GlobalArgs, Session, Target};
 use super::several::{self, Answer};
 use super::{Failure, RunCommand};
-use crate::cluster::{Config, CoverageScope, Query, Wanted, similar_names};
+use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::CoverageFilter;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::pending_preemption::preempts;
-use crate::coverage::stale_config::stale_config;
 use crate::coverage::walk::coverage;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
@@ -47,9 +46,6 @@ kubectl ds coverage node-exporter -n monitoring --node general-c4
 
 # Show what pods have logged before they crashed
 kubectl ds coverage falco -n falco --logs
-
-# Show which pods have not seen the last change of a ConfigMap or Secret
-kubectl ds coverage -A --stale-config
 
 # Fail a pipeline if an eligible node lacks an available pod
 kubectl ds coverage node-exporter -n monitoring --exit-code")]
@@ -84,20 +80,14 @@ pub struct CoverageArgs {
     /// Grouped by the label of --by, or by zone.
     #[arg(long, help_heading = "Nodes", conflicts_with_all = ["node", "nodes", "state"])]
     map: bool,
-    /// Show pods older than a ConfigMap or Secret they use.
-    ///
-    /// That is, those that started before its last change; only metadata is read, never data.
-    #[arg(long, conflicts_with_all = ["node", "nodes", "reason", "state", "problems", "node_selector", "by", "map"])]
-    stale_config: bool,
     /// Show the last log line of pods that crash.
     ///
     /// Of at most 3 pods that crash without a termination message, one for each message; for one DaemonSet.
-    #[arg(long, conflicts_with_all = ["map", "stale_config"])]
+    #[arg(long, conflicts_with = "map")]
     logs: bool,
     /// Exit with 3 if an eligible node lacks an available pod.
     ///
-    /// With --stale-config, if a pod is older than what it uses and that is not refreshed. Exit with 5 if that could not be determined,
-    /// and with 1 if there is no DaemonSet.
+    /// Exit with 5 if that could not be determined, and with 1 if there is no DaemonSet.
     #[arg(long)]
     exit_code: bool,
     /// Output format. One of: (wide, json, yaml, name).
@@ -129,8 +119,7 @@ struct CoverageQuestion {
 
 impl RunCommand for CoverageArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let CoverageArgs { names, node, nodes, choice, problems, by, map, stale_config, logs, exit_code, output } =
-            self;
+        let CoverageArgs { names, node, nodes, choice, problems, by, map, logs, exit_code, output } = self;
         let (namespace, names) = parse_names(&names)?;
         if logs && names.len() != 1 {
             return Err(CommandError::usage("--logs is for one DaemonSet: give its name").into());
@@ -140,39 +129,6 @@ impl RunCommand for CoverageArgs {
         // What `--by` cannot be combined with takes none of the environment either.
         let by = if has_counts && !target.are_several() { grouping_label(by, io)? } else { by };
         let NodeChoice { reasons, states, node_selector } = choice.resolve()?;
-        if target.are_several() {
-            let one = [
-                (node.is_some(), "--node"),
-                (nodes || !states.is_empty(), "a row per node"),
-                (by.is_some(), "--by"),
-                (map, "--map"),
-                (stale_config, "--stale-config"),
-                (logs, "--logs"),
-            ];
-            if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
-                return Err(several::refuse(flag));
-            }
-            let filter = CoverageFilter { reasons, problems, ..CoverageFilter::default() };
-            let question =
-                CoverageQuestion { names, node, by, map: None, nodes, node_selector, filter, logs, output, exit_code };
-            let ask = async |mut target: Target, io: &mut Io<'_>| {
-                target.choose(namespace.clone(), &question.names)?;
-                question.answer(&target.open(io).await?, io).await
-            };
-            let output = question.output.as_ref();
-            return several::run(&target, output, io, out, ask, render::overview::clusters).await;
-        }
-        let mut target = target.resolve(io)?;
-        if stale_config {
-            target.choose(namespace, &names)?;
-            let answer = run_stale_config(&target, names, output.as_ref(), io, out).await?;
-            return if exit_code { Ok(answer?) } else { Ok(Exit::Success) };
-        }
-        // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
-        if node.is_some() && names.is_empty() {
-            target.widen();
-        }
-        target.choose(namespace, &names)?;
         let question = CoverageQuestion {
             names,
             node,
@@ -185,7 +141,45 @@ impl RunCommand for CoverageArgs {
             output,
             exit_code,
         };
-        run_coverage(&target, question, io, out).await
+        let CoverageQuestion { names, node, by, nodes, output, .. } = &question;
+        let (output, node) = (output.as_ref(), node.as_deref());
+        if target.are_several() {
+            let one = [
+                (node.is_some(), "--node"),
+                (*nodes, "a row per node"),
+                (by.is_some(), "--by"),
+                (map, "--map"),
+                (logs, "--logs"),
+            ];
+            if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
+                return Err(several::refuse(flag));
+            }
+            let ask = async |mut target: Target, io: &mut Io<'_>| {
+                target.choose(namespace.clone(), names)?;
+                question.answer(&target.open(io).await?, io).await
+            };
+            return several::run(&target, output, io, out, ask, render::overview::clusters).await;
+        }
+        let mut target = target.resolve(io)?;
+        // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+        if node.is_some() && names.is_empty() {
+            target.widen();
+        }
+        target.choose(namespace, names)?;
+        let Answer { mut report, exit } = question.answer(&target.open(io).await?, io).await?;
+        let view = target.view_for(output, io);
+        if !output::print_data(output, &mut report, &view, out)? {
+            let text = match output {
+                Some(Output::Name) => view.text(|page| render::coverage::names(&report, node, page)),
+                _ => {
+                    let (wide, explains) = (output == Some(&Output::Wide), names.len() == 1);
+                    let shown = CoverageScreen { wide, node, explains, nodes: *nodes, is_broken_down: by.is_some() };
+                    view.text(|page| shown.write(&report, page))
+                }
+            };
+            out.write_all(text.as_bytes())?;
+        }
+        Ok(exit?)
     }
 }
 
@@ -241,61 +235,6 @@ impl CoverageQuestion {
         let exit = exit.and_then(|()| if *exit_code { gate } else { Ok(Exit::Success) });
         Ok(Answer { report, exit })
     }
-}
-
-/// Prints the coverage, and returns the exit code.
-async fn run_coverage(
-    target: &Target,
-    question: CoverageQuestion,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let session = target.open(io).await?;
-    let Answer { mut report, exit } = question.answer(&session, io).await?;
-    let CoverageQuestion { names, node, by, nodes, output, .. } = question;
-    let (output, node) = (output.as_ref(), node.as_deref());
-    let view = target.view_for(output, io);
-    if !output::print_data(output, &mut report, &view, out)? {
-        let text = match output {
-            Some(Output::Name) => view.text(|page| render::coverage::names(&report, node, page)),
-            _ => {
-                let (wide, explains) = (output == Some(&Output::Wide), names.len() == 1);
-                let shown = CoverageScreen { wide, node, explains, nodes, is_broken_down: by.is_some() };
-                view.text(|page| shown.write(&report, page))
-            }
-        };
-        out.write_all(text.as_bytes())?;
-    }
-    Ok(exit?)
-}
-
-/// Prints which pods are older than what they use, and returns the answer for `--exit-code`.
-async fn run_stale_config(
-    target: &Target,
-    names: Vec<String>,
-    output: Option<&Output>,
-    io: &mut Io<'_>,
-    out: &mut dyn Write,
-) -> Result<Result<Exit, CommandError>, Failure> {
-    let scope = CoverageScope { config: Config::All, ..CoverageScope::default() };
-    let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
-    let session = target.open(io).await?;
-    let view = target.view_for(output, io);
-    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
-    let mut report = stale_config(&snapshot);
-    if !output::print_data(output, &mut report, &view, out)? {
-        if report.daemon_sets.is_empty() && snapshot.unknown_names.is_empty() {
-            session.say_none_found(io)?;
-        } else {
-            let text = view.text(|page| match output {
-                Some(Output::Name) => render::stale_config::names(&report, page),
-                _ => render::stale_config::stale_config(&report, page),
-            });
-            out.write_all(text.as_bytes())?;
-        }
-    }
-    session.check_unknown_names(&snapshot)?;
-    Ok(gate::none_stale(&report, &session))
 }
 
 /// How a report is shown as text.

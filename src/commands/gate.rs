@@ -4,7 +4,6 @@ use super::session::Session;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::report::coverage::{Counts, Incomplete};
-use crate::report::stale_config::StaleConfigReport;
 
 /// Returns the exit code that tells whether every eligible node has an available pod.
 ///
@@ -18,36 +17,13 @@ pub(super) fn all_available<'a>(
 ) -> Result<Exit, CommandError> {
     let answers: Vec<Option<bool>> = counts.into_iter().map(Counts::all_available).collect();
     if answers.is_empty() {
-        return Err(none_found(session));
+        return Err(CommandError::new(format!("no DaemonSets found{}", session.place())));
     }
     if answers.contains(&Some(false)) {
         return Ok(Exit::No);
     }
     let gaps: Vec<&Incomplete> = incomplete.iter().filter(|gap| gap.affects_counts).collect();
     if answers.contains(&None) || !gaps.is_empty() { Err(partial(gaps)) } else { Ok(Exit::Success) }
-}
-
-/// Returns the exit code that tells whether no pod is older than what it uses and not refreshed, and nothing that is required is missing.
-///
-/// # Errors
-///
-/// Fails if there is no DaemonSet, and if that is not known of each pod.
-pub(super) fn none_stale(report: &StaleConfigReport, session: &Session) -> Result<Exit, CommandError> {
-    if report.daemon_sets.is_empty() {
-        return Err(none_found(session));
-    }
-    let stale_pods = || report.daemon_sets.iter().map(|daemon_set| daemon_set.stale_pods);
-    let lacks = report.daemon_sets.iter().any(|daemon_set| !daemon_set.missing.is_empty());
-    if lacks || stale_pods().flatten().any(|pods| pods > 0) {
-        return Ok(Exit::No);
-    }
-    let is_known = stale_pods().all(|pods| pods.is_some());
-    let is_complete = !report.incomplete.iter().any(|gap| gap.affects_counts);
-    if is_known && is_complete { Ok(Exit::Success) } else { Err(partial(&report.incomplete)) }
-}
-
-fn none_found(session: &Session) -> CommandError {
-    CommandError::new(format!("no DaemonSets found{}", session.place()))
 }
 
 /// Returns the exit code that tells whether a preview passes.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::node_edit::{EFFECTS, check_key, parse_label, parse_taint, parse_taint_key};
 use crate::error::CommandError;
 use crate::model::daemon_set_edit::DaemonSetEdit;
@@ -61,21 +63,17 @@ impl Changes {
 type Parse = fn(&str) -> Option<DaemonSetEdit>;
 
 /// Returns how a kind of change of a DaemonSet is parsed, and what it looks like.
-fn of_daemon_set(kind: &str) -> Option<(Parse, String)> {
-    let (parse, form): (Parse, &str) = match kind {
+fn of_daemon_set(kind: &str) -> Option<(Parse, &'static str)> {
+    Some(match kind {
         "toleration" => {
-            let form = format!("KEY[=VALUE][:EFFECT]'; an effect is one of {}", EFFECTS.join(", "));
-            return Some((toleration, form));
+            (toleration, "KEY[=VALUE][:EFFECT]'; an effect is one of NoSchedule, PreferNoSchedule, NoExecute")
         }
         "nodeSelector" => (node_selector, "KEY=VALUE' or 'nodeSelector KEY-'"),
         "image" => (image, "CONTAINER=IMAGE'"),
         "request" => (requests, "[CONTAINER:]RESOURCE=QUANTITY[,...]', such as 'request cpu=200m,memory=1Gi'"),
-        "maxUnavailable" => {
-            (|text| Some(DaemonSetEdit::MaxUnavailable(text.parse().ok()?)), "NUMBER' or 'maxUnavailable PERCENT%'")
-        }
+        "maxUnavailable" => (max_unavailable, "NUMBER' or 'maxUnavailable PERCENT%'"),
         _ => return None,
-    };
-    Some((parse, form.to_owned()))
+    })
 }
 
 fn toleration(text: &str) -> Option<DaemonSetEdit> {
@@ -83,8 +81,15 @@ fn toleration(text: &str) -> Option<DaemonSetEdit> {
     let (key, value) = pair.split_once('=').map_or((pair, None), |(key, value)| (key, Some(value)));
     let is_valid =
         is_label_key(key) && value.is_none_or(is_label_value) && effect.is_none_or(|effect| EFFECTS.contains(&effect));
-    let owned = |text: Option<&str>| text.map(str::to_owned);
-    is_valid.then(|| DaemonSetEdit::Toleration { key: key.to_owned(), value: owned(value), effect: owned(effect) })
+    let mut toleration = json!({"key": key, "operator": if value.is_some() { "Equal" } else { "Exists" }});
+    for (field, text) in [("value", value), ("effect", effect)] {
+        text.into_iter().for_each(|text| toleration[field] = json!(text));
+    }
+    is_valid.then_some(DaemonSetEdit::Toleration(toleration))
+}
+
+fn max_unavailable(text: &str) -> Option<DaemonSetEdit> {
+    text.parse().ok().map(DaemonSetEdit::MaxUnavailable)
 }
 
 fn node_selector(text: &str) -> Option<DaemonSetEdit> {
@@ -93,13 +98,13 @@ fn node_selector(text: &str) -> Option<DaemonSetEdit> {
         None => (text.strip_suffix('-')?, None),
     };
     let is_valid = is_label_key(key) && value.is_none_or(is_label_value);
-    is_valid.then(|| DaemonSetEdit::NodeSelector { key: key.to_owned(), value: value.map(str::to_owned) })
+    is_valid.then(|| DaemonSetEdit::NodeSelector(key.to_owned(), value.map(str::to_owned)))
 }
 
 fn image(text: &str) -> Option<DaemonSetEdit> {
     let (container, image) = text.split_once('=')?;
     let is_valid = !container.is_empty() && !image.is_empty();
-    is_valid.then(|| DaemonSetEdit::Image { container: container.to_owned(), image: image.to_owned() })
+    is_valid.then(|| DaemonSetEdit::Image(container.to_owned(), image.to_owned()))
 }
 
 fn requests(text: &str) -> Option<DaemonSetEdit> {
@@ -113,12 +118,12 @@ fn requests(text: &str) -> Option<DaemonSetEdit> {
         requests.insert(resource.to_owned(), quantity.to_owned());
     }
     let is_valid = container.as_ref().is_none_or(|name| !name.is_empty());
-    is_valid.then_some(DaemonSetEdit::Requests { container, requests })
+    is_valid.then_some(DaemonSetEdit::Requests(container, requests))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Changes;
+    use super::{Changes, DaemonSetEdit};
 
     fn parse(text: &str) -> Result<Changes, String> {
         Changes::parse(&[text.to_owned()]).map_err(|error| error.message)
@@ -144,23 +149,27 @@ mod tests {
     #[test]
     fn each_kind_of_change_of_a_daemon_set_is_read_or_refused_with_its_form() {
         for (right, read) in [
-            ("toleration gpu", r#"Toleration { key: "gpu", value: None, effect: None }"#),
-            ("toleration a/b=c:NoExecute", r#"Toleration { key: "a/b", value: Some("c"), effect: Some("NoExecute") }"#),
-            ("toleration a=", r#"Toleration { key: "a", value: Some(""), effect: None }"#),
-            ("nodeSelector pool=a", r#"NodeSelector { key: "pool", value: Some("a") }"#),
-            ("  nodeSelector   pool-  ", r#"NodeSelector { key: "pool", value: None }"#),
-            ("image a=r:5000/b:1@sha256:x", r#"Image { container: "a", image: "r:5000/b:1@sha256:x" }"#),
-            ("request cpu=200m", r#"Requests { container: None, requests: {"cpu": "200m"} }"#),
+            ("toleration gpu", r#"Toleration({"key":"gpu","operator":"Exists"})"#),
             (
-                "request a:cpu=0,nvidia.com/gpu=1",
-                r#"Requests { container: Some("a"), requests: {"cpu": "0", "nvidia.com/gpu": "1"} }"#,
+                "toleration a/b=c:NoExecute",
+                r#"Toleration({"effect":"NoExecute","key":"a/b","operator":"Equal","value":"c"})"#,
             ),
+            ("toleration a=", r#"Toleration({"key":"a","operator":"Equal","value":""})"#),
+            ("nodeSelector pool=a", r#"NodeSelector("pool", Some("a"))"#),
+            ("  nodeSelector   pool-  ", r#"NodeSelector("pool", None)"#),
+            ("image a=r:5000/b:1@sha256:x", r#"Image("a", "r:5000/b:1@sha256:x")"#),
+            ("request cpu=200m", r#"Requests(None, {"cpu": "200m"})"#),
+            ("request a:cpu=0,nvidia.com/gpu=1", r#"Requests(Some("a"), {"cpu": "0", "nvidia.com/gpu": "1"})"#),
             ("maxUnavailable 10%", "MaxUnavailable(Percent(10))"),
             ("maxUnavailable 3", "MaxUnavailable(Int(3))"),
         ] {
             let changes = parse(right).unwrap();
             assert!(changes.nodes.is_empty());
-            assert_eq!(format!("{:?}", changes.daemon_set), format!("[{read}]"));
+            let found = match &changes.daemon_set[0] {
+                DaemonSetEdit::Toleration(toleration) => format!("Toleration({toleration})"),
+                other => format!("{other:?}"),
+            };
+            assert_eq!(found, read);
         }
         for wrong in [
             "toleration",

@@ -137,7 +137,6 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
             }
             GapCause::Failed(problem) => problem.clone(),
             GapCause::NoneReturned => "the API server returned none".to_owned(),
-            GapCause::NotRequested => "they were not requested".to_owned(),
             GapCause::NotInDump | GapCause::Unreadable { .. } => "the dump that was read has none".to_owned(),
         };
         let text = format!("warning: no {}{place} in it: {why}", gap.kind.resource());

@@ -15,7 +15,7 @@ use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
 use super::watch::check_watch;
 use super::{Failure, RunCommand, proposed};
 use crate::cluster::manifest::Apply;
-use crate::cluster::{Config, CoverageScope, Flavors, Query, Wanted};
+use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::coverage::stale_config::add_stale_config;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
@@ -166,8 +166,7 @@ struct Rollouts {
 impl Rollouts {
     /// Returns what is read: of a DaemonSet that is named alone also what it uses.
     fn query(names: Vec<String>, flavors: Flavors) -> Query {
-        let config = if names.len() == 1 { Config::ConfigMaps } else { Config::None };
-        let wanted = Wanted::Coverage(CoverageScope { config, ..CoverageScope::default() });
+        let wanted = Wanted::Coverage(CoverageScope { config: names.len() == 1, ..CoverageScope::default() });
         Query { names, flavors, wanted, ..Query::default() }
     }
 

@@ -129,8 +129,18 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
         |hint: String| Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("unknown flag {given}: {hint}\n")));
     let root = super::command();
     let name = subcommand(arguments);
-    if name.as_deref() == Some("coverage") && OF_PREVIEW.contains(&given.as_str()) {
-        return unknown(format!("a change is previewed by\n    {program} {}", as_preview(arguments)));
+    if name.as_deref() == Some("coverage") {
+        match given.as_str() {
+            "-f" | "--filename" | "--if" | "--on" | "--server-side" | "--force-conflicts" | "--replace" => {
+                let command = as_command("preview", arguments);
+                return unknown(format!("a change is previewed by\n    {program} {command}"));
+            }
+            "--stale-config" => {
+                let command = as_command("status", arguments);
+                return unknown(format!("of one DaemonSet that is shown by\n    {program} {command}"));
+            }
+            _ => {}
+        }
     }
     let of = name.as_deref().and_then(|name| root.find_subcommand(name));
     let long = given.trim_start_matches('-');
@@ -160,21 +170,26 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
     unknown(hint)
 }
 
-/// The flags that `preview` has, and people look for in `coverage`.
-const OF_PREVIEW: [&str; 7] = ["-f", "--filename", "--if", "--on", "--server-side", "--force-conflicts", "--replace"];
-
-/// Returns the arguments of `coverage` as `preview` takes them, quoted.
-fn as_preview(arguments: &[OsString]) -> String {
-    let command = places(arguments).first().copied();
-    let words = arguments.iter().enumerate().skip(1).map(|(place, argument)| match &*argument.to_string_lossy() {
-        _ if Some(place) == command => "preview".to_owned(),
-        "--on" => "--node-selector".to_owned(),
-        text => match text.strip_prefix("--on=") {
-            Some(selector) => quote(&format!("--node-selector={selector}"), true).into_owned(),
-            None => quote(text, true).into_owned(),
-        },
-    });
-    words.collect::<Vec<_>>().join(" ")
+/// Returns the arguments of `coverage` as `preview` or `status` takes them, quoted.
+fn as_command(name: &str, arguments: &[OsString]) -> String {
+    let places = places(arguments);
+    let word = |(place, argument): (usize, &OsString)| {
+        let text = argument.to_string_lossy();
+        match &*text {
+            _ if Some(&place) == places.first() && name == "status" && places.len() == 1 => {
+                Some("status NAME".to_owned())
+            }
+            _ if Some(&place) == places.first() => Some(name.to_owned()),
+            "--stale-config" => None,
+            "--exit-code" | "-A" | "--all-namespaces" if name == "status" => None,
+            text => {
+                let selector = text.strip_prefix("--on").filter(|rest| rest.is_empty() || rest.starts_with('='));
+                let text = selector.map_or(text.to_owned(), |value| format!("--node-selector{value}"));
+                Some(quote(&text, true).into_owned())
+            }
+        }
+    };
+    arguments.iter().enumerate().skip(1).filter_map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Says of a command that lacks the name of a DaemonSet what to type.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::config_object::ConfigObject;
 use crate::model::pod::PodSpec;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::coverage::Incomplete;
@@ -12,43 +11,17 @@ pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
     incomplete_with(snapshot, |gap| left_open(snapshot, gap))
 }
 
-/// What the answer leaves open if a ConfigMap or Secret could not be read.
-const OLDER: &str = "whether pods are older is not known";
-
-/// Returns whether a gap hides one of the ConfigMaps and Secrets that pods use, by the kind and the namespace.
-fn hides_one_of(gap: &Gap, unknown: &BTreeSet<(&str, &str)>) -> bool {
-    let in_place = |namespace: &str| gap.namespace.as_deref().is_none_or(|gap| gap == namespace);
-    unknown.iter().any(|(kind, namespace)| *kind == gap.kind.api_names().1 && in_place(namespace))
-}
-
-/// Returns what could not be read of the ConfigMaps that pods use. That a dump has none is usual.
-pub fn incomplete_for_config_maps(snapshot: &Snapshot, unknown: &BTreeSet<(&str, &str)>) -> Vec<Incomplete> {
-    let matters =
-        |gap: &Gap| gap.kind == Kind::ConfigMaps && gap.cause != GapCause::NotInDump && hides_one_of(gap, unknown);
-    incomplete_with(snapshot, |gap| matters(gap).then_some(OLDER))
-}
-
-/// Returns what could not be read of ConfigMaps and Secrets that pods use, by the kind and the namespace, and what of pods.
-pub fn incomplete_for_config(snapshot: &Snapshot, unknown: &BTreeSet<(&str, &str)>) -> Vec<Incomplete> {
-    let is_in_dump = |gap: &Gap, found: &[ConfigObject]| gap.cause == GapCause::NotInDump && !found.is_empty();
-    incomplete_with(snapshot, |gap| match gap.kind {
-        // Which ones it lacks is told where they are used.
-        Kind::ConfigMaps if is_in_dump(gap, &snapshot.config_maps) => None,
-        Kind::Secrets if is_in_dump(gap, &snapshot.secrets) => None,
-        Kind::ConfigMaps | Kind::Secrets => hides_one_of(gap, unknown).then_some(OLDER),
-        // The DaemonSets' own pods were read.
-        Kind::Pods if is_of_others(gap) => None,
-        Kind::Pods => Some("which of them are older than what they use is not known"),
-        Kind::ControllerRevisions => Some("what pods of former revisions use is not known"),
-        Kind::DaemonSets => left_open(snapshot, gap),
-        _ => None,
-    })
-}
-
-/// Says that no pods of a namespace were returned, although the status of a DaemonSet counts some.
-pub fn no_pods(namespace: &str) -> Incomplete {
-    let gap = Gap { kind: Kind::Pods, namespace: Some(namespace.to_owned()), cause: GapCause::NoneReturned };
-    sentence(&gap, OLDER)
+/// Returns what could not be read of the ConfigMaps and Secrets that pods use, of these kinds. That a dump has none is usual, and so is
+/// that Secrets are forbidden.
+pub fn incomplete_for_config(snapshot: &Snapshot, unknown: &BTreeSet<&str>) -> Vec<Incomplete> {
+    let is_usual = |gap: &Gap| match gap.cause {
+        GapCause::NotInDump => true,
+        GapCause::Forbidden(_) => gap.kind == Kind::Secrets,
+        _ => false,
+    };
+    let is_config = |gap: &Gap| matches!(gap.kind, Kind::ConfigMaps | Kind::Secrets);
+    let matters = |gap: &Gap| is_config(gap) && !is_usual(gap) && unknown.contains(gap.kind.api_names().1);
+    incomplete_with(snapshot, |gap| matters(gap).then_some("whether pods are older is not known"))
 }
 
 /// Returns what could not be read and matters for what has changed.
@@ -149,7 +122,6 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
             format!("{resource} of other namespaces could not be read ({permission} is forbidden): {left_open}"),
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
-        GapCause::NotRequested => (None, format!("{resource}{place} were not requested: {left_open}")),
         GapCause::Failed(problem) => (None, format!("{resource}{place} could not be read ({problem}): {left_open}")),
         GapCause::NoneReturned => (
             None,
@@ -162,12 +134,6 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
     let affects_counts = matches!(gap.kind, Kind::DaemonSets | Kind::Nodes | Kind::Pods) && !elsewhere;
     Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message, affects_counts }
-}
-
-/// Returns whether a gap is about pods that belong to none of the snapshot's DaemonSets.
-fn is_of_others(gap: &Gap) -> bool {
-    let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
-    elsewhere || (matches!(gap.cause, GapCause::Unreadable { .. }) && gap.namespace.is_none())
 }
 
 /// Says what a gap leaves unknown; `None` if no answer depends on it.

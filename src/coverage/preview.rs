@@ -148,26 +148,10 @@ fn preview_of(
         namespace: metadata.namespace.clone(),
         name: metadata.name.clone(),
         preview: *preview,
-        eligible_now: 0,
-        eligible_then: 0,
         template_changes: proposal.template_changes,
         on_delete: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
-        may_be_unavailable_now: None,
-        may_be_unavailable_then: None,
         admission_checked: admission.as_ref().is_some_and(|admission| !admission.is_of_dump),
-        warnings: Vec::new(),
-        keeps: Vec::new(),
-        missing: Vec::new(),
-        gains: Vec::new(),
-        loses: Vec::new(),
-        stays: Vec::new(),
-        evicted: None,
-        fits_by_preemption: Vec::new(),
-        does_not_fit: Vec::new(),
-        does_not_start: Vec::new(),
-        not_eligible: Vec::new(),
-        by: None,
-        nodes: Vec::new(),
+        ..DaemonSetPreview::default()
     };
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
     let (mut loses, mut does_not_fit, mut does_not_start, mut preempts) =

@@ -9,36 +9,14 @@ use super::int_or_percent::IntOrPercent;
 /// A change of a DaemonSet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DaemonSetEdit {
-    /// A toleration is added, of every value or effect if there is none.
-    Toleration {
-        /// The key of the taint.
-        key: String,
-        /// Its value.
-        value: Option<String>,
-        /// Its effect.
-        effect: Option<String>,
-    },
+    /// A toleration is added.
+    Toleration(Value),
     /// A label is required by `nodeSelector`, or no longer.
-    NodeSelector {
-        /// The key of the label.
-        key: String,
-        /// Its value.
-        value: Option<String>,
-    },
+    NodeSelector(String, Option<String>),
     /// A container gets another image.
-    Image {
-        /// Its name.
-        container: String,
-        /// The image.
-        image: String,
-    },
-    /// A container requests something else.
-    Requests {
-        /// Its name; the only one if absent.
-        container: Option<String>,
-        /// Quantities by resource.
-        requests: BTreeMap<String, String>,
-    },
+    Image(String, String),
+    /// A container, or the only one, requests other quantities of resources.
+    Requests(Option<String>, BTreeMap<String, String>),
     /// As many pods may be unavailable during a rolling update.
     MaxUnavailable(IntOrPercent),
 }
@@ -53,27 +31,18 @@ impl DaemonSetEdit {
         let spec = &mut object["spec"];
         let pod = &mut spec["template"]["spec"];
         match self {
-            DaemonSetEdit::Toleration { key, value, effect } => {
-                let mut toleration = json!({"key": key, "operator": "Exists"});
-                if let Some(value) = value {
-                    toleration = json!({"key": key, "operator": "Equal", "value": value});
-                }
-                if let Some(effect) = effect {
-                    toleration["effect"] = json!(effect);
-                }
-                match &mut pod["tolerations"] {
-                    Value::Array(tolerations) => tolerations.push(toleration),
-                    tolerations => *tolerations = json!([toleration]),
-                }
-            }
-            DaemonSetEdit::NodeSelector { key, value: Some(value) } => pod["nodeSelector"][key] = json!(value),
-            DaemonSetEdit::NodeSelector { key, value: None } => {
+            DaemonSetEdit::Toleration(toleration) => match &mut pod["tolerations"] {
+                Value::Array(tolerations) => tolerations.push(toleration.clone()),
+                tolerations => *tolerations = json!([toleration]),
+            },
+            DaemonSetEdit::NodeSelector(key, Some(value)) => pod["nodeSelector"][key] = json!(value),
+            DaemonSetEdit::NodeSelector(key, None) => {
                 let removed = pod["nodeSelector"].as_object_mut().and_then(|labels| labels.remove(key));
                 removed.ok_or_else(|| format!("its nodeSelector has no label {key}"))?;
             }
-            DaemonSetEdit::Image { container, image } => self::container(pod, Some(container))?["image"] = json!(image),
-            DaemonSetEdit::Requests { container, requests } => {
-                let container = self::container(pod, container.as_ref())?;
+            DaemonSetEdit::Image(name, image) => container(pod, Some(name))?["image"] = json!(image),
+            DaemonSetEdit::Requests(name, requests) => {
+                let container = container(pod, name.as_ref())?;
                 for (resource, quantity) in requests {
                     container["resources"]["requests"][resource] = json!(quantity);
                 }
@@ -138,22 +107,15 @@ mod tests {
     #[test]
     fn a_change_is_made_where_kubectl_makes_it() {
         let text = |text: &str| Some(text.to_owned());
-        let toleration = |value, effect| Edit::Toleration { key: "gpu".to_owned(), value, effect };
-        let selector = |value| Edit::NodeSelector { key: "pool".to_owned(), value };
-        let requests =
-            |container| Edit::Requests { container, requests: [("cpu".to_owned(), "200m".to_owned())].into() };
-        let image = |container: &str| Edit::Image { container: container.to_owned(), image: "x:2".to_owned() };
+        let selector = |value| Edit::NodeSelector("pool".to_owned(), value);
+        let requests = |container| Edit::Requests(container, [("cpu".to_owned(), "200m".to_owned())].into());
+        let image = |container: &str| Edit::Image(container.to_owned(), "x:2".to_owned());
         let any = json!({"key": "gpu", "operator": "Exists"});
         let two = || json!({"initContainers": [container("init")], "containers": [container("a"), container("b")]});
         for (pod, edit, pointer, expected) in [
-            (json!({}), toleration(None, None), "tolerations", json!([any])),
-            (json!({"tolerations": null}), toleration(None, None), "tolerations", json!([any])),
-            (
-                json!({"tolerations": [any]}),
-                toleration(text("a"), text("NoSchedule")),
-                "tolerations",
-                json!([any, {"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}]),
-            ),
+            (json!({}), Edit::Toleration(any.clone()), "tolerations", json!([any])),
+            (json!({"tolerations": null}), Edit::Toleration(any.clone()), "tolerations", json!([any])),
+            (json!({"tolerations": [any]}), Edit::Toleration(json!("b")), "tolerations", json!([any, "b"])),
             (json!({}), selector(text("a")), "nodeSelector", json!({"pool": "a"})),
             (
                 json!({"nodeSelector": {"pool": "b", "os": "c"}}),
@@ -196,9 +158,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_changed() {
         let two = json!({"containers": [container("a"), container("b")]});
-        let image = Edit::Image { container: "c".to_owned(), image: "x".to_owned() };
-        let requests = Edit::Requests { container: None, requests: [("cpu".to_owned(), "1".to_owned())].into() };
-        let selector = Edit::NodeSelector { key: "pool".to_owned(), value: None };
+        let image = Edit::Image("c".to_owned(), "x".to_owned());
+        let requests = Edit::Requests(None, [("cpu".to_owned(), "1".to_owned())].into());
+        let selector = Edit::NodeSelector("pool".to_owned(), None);
         let most = Edit::MaxUnavailable(IntOrPercent::Int(1));
         for (edit, strategy, said) in [
             (image, json!({}), "its containers: a, b"),

@@ -167,7 +167,7 @@ pub enum Kind {
     /// PodDisruptionBudgets. Only changes of the update strategy and simulated preemptions look at them, so a dump without them is
     /// complete.
     PodDisruptionBudgets,
-    /// ConfigMaps, without their data. Only `coverage --stale-config` looks at them, so a dump without them is complete.
+    /// ConfigMaps, without their data. Only `status NAME` looks at them, so a dump without them is complete.
     ConfigMaps,
     /// Secrets, without their data, as ConfigMaps.
     Secrets,
@@ -261,8 +261,6 @@ pub enum GapCause {
     ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
-    /// The command does not ask for it.
-    NotRequested,
     /// Reading failed, which this holds the reason of; something that can do without went on.
     Failed(String),
     /// The API server returned no object of the kind, although the status of a DaemonSet counts some.
@@ -335,11 +333,7 @@ impl Snapshot {
                 GapCause::ForbiddenElsewhere(_) => true,
                 // A pod of another controller.
                 GapCause::Unreadable { .. } => gap.kind == Kind::Pods && gap.namespace.is_none(),
-                GapCause::Forbidden(_)
-                | GapCause::Failed(_)
-                | GapCause::NotInDump
-                | GapCause::NotRequested
-                | GapCause::NoneReturned => false,
+                GapCause::Forbidden(_) | GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned => false,
             };
             gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };

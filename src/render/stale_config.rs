@@ -1,68 +1,29 @@
 //! Pods that are older than the last change of a ConfigMap or Secret that they use.
 
-use super::coverage::incomplete;
+use jiff::Timestamp;
+
 use super::page::Page;
 use super::style;
 use super::text::{count, time_since};
-use crate::encode::sanitize::sanitize;
-use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig, StaleConfigReport};
+use crate::report::rollout_status::Cause;
+use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 
-/// Writes how many DaemonSets have stale pods, and what each of them uses that was changed.
-pub fn stale_config(report: &StaleConfigReport, page: &mut Page<'_>) {
-    page.paragraph(&summary(report), style::answer);
-    for daemon_set in &report.daemon_sets {
-        let StaleConfig { changed, missing, unknown, unknown_pods, .. } = daemon_set;
-        if !(changed.is_empty() && missing.is_empty() && unknown.is_empty()) || *unknown_pods > 0 {
-            writeln!(page);
-            section(daemon_set, report, page);
-        }
-    }
-    incomplete(&report.incomplete, page)
-}
-
-fn summary(report: &StaleConfigReport) -> String {
-    let of = count(report.daemon_sets.len(), "DaemonSet");
-    let stale = report.daemon_sets.iter().filter(|daemon_set| is_stale(daemon_set)).count();
-    let lacking = report.daemon_sets.iter().filter(|daemon_set| !daemon_set.missing.is_empty()).count();
-    if lacking > 0 {
-        let require = if lacking == 1 { "requires" } else { "require" };
-        let lacking = format!("{lacking} of {of} {require} a ConfigMap or Secret that does not exist");
-        return match stale {
-            0 => lacking,
-            1 => format!("{lacking}; 1 has pods that are older than their configuration"),
-            stale => format!("{lacking}; {stale} have pods that are older than their configuration"),
-        };
-    }
-    match stale {
-        0 if report.daemon_sets.iter().all(|daemon_set| daemon_set.stale_pods.is_some()) => {
-            let is_changed = report.daemon_sets.iter().any(|daemon_set| !daemon_set.changed.is_empty());
-            let except = if is_changed { ", except mounted files that are refreshed" } else { "" };
-            format!("{of}: no pod uses outdated values of ConfigMaps and Secrets{except}")
-        }
-        0 => format!("{of}: no pod is known to use outdated values of ConfigMaps and Secrets"),
-        1 => format!("1 of {of} has pods that are older than their configuration"),
-        stale => format!("{stale} of {of} have pods that are older than their configuration"),
-    }
-}
-
-fn is_stale(daemon_set: &StaleConfig) -> bool {
-    daemon_set.stale_pods.is_some_and(|pods| pods > 0)
-}
-
-fn section(daemon_set: &StaleConfig, report: &StaleConfigReport, page: &mut Page<'_>) {
-    let StaleConfig { namespace, name, pods, stale_pods, unknown_pods, changed, missing, unknown, fix } = daemon_set;
+/// Writes what a DaemonSet uses that was changed after its pods had started, if that is not refreshed, or that does not exist, unless
+/// causes say so.
+pub(super) fn section(stale: &StaleConfig, causes: &[Cause], now: Timestamp, page: &mut Page<'_>) {
+    let StaleConfig { pods, stale_pods, unknown_pods, changed, missing, unknown, fix } = stale;
     let of = pods.map_or("its pods".to_owned(), |pods| count(pods, "pod"));
+    let is_told = |it: &ConfigName| causes.iter().any(|cause| cause.message.contains(&*it.name));
     let line = match stale_pods.filter(|pods| *pods > 0) {
-        Some(stale) => format!("{namespace}/{name}: {stale} of {of} started before a change"),
-        None if !missing.is_empty() => format!("{namespace}/{name}: new pods would not start"),
-        None if changed.is_empty() => format!("{namespace}/{name}: not known for {of}"),
-        None => format!("{namespace}/{name}: the kubelet refreshes the mounted files"),
+        Some(stale) => format!("{stale} of {of} started before a change of what they use:"),
+        None if !missing.iter().all(is_told) => "New pods would not start, because the template requires:".to_owned(),
+        None => return,
     };
-    let is_trouble = is_stale(daemon_set) || !missing.is_empty();
-    page.paragraph(&line, if is_trouble { style::trouble } else { style::plain });
+    writeln!(page);
+    page.paragraph(&line, style::trouble);
     for object in changed {
         let ConfigName { kind, name } = &object.object;
-        let age = time_since(object.changed_at, report.now);
+        let age = time_since(object.changed_at, now);
         page.hanging(["  "; 2], &format!("{kind} {name} last written {age} ago, {}", how(object)), style::plain);
         let lead = format!("{}: ", count(object.pods, "pod"));
         let nodes = page.view.names(&object.nodes, lead.len() + 4);
@@ -81,9 +42,7 @@ fn section(daemon_set: &StaleConfig, report: &StaleConfigReport, page: &mut Page
         );
         page.hanging(["  "; 2], &line, style::moving);
     }
-    if let Some(fix) = fix {
-        page.what_to_do(fix, "  ");
-    }
+    fix.iter().for_each(|fix| page.what_to_do(fix, "  "));
 }
 
 /// Returns how a ConfigMap or Secret gets to containers, and whether it is refreshed.
@@ -95,10 +54,4 @@ fn how(object: &ChangedObject) -> String {
         (false, false) => "not refreshed",
     };
     format!("used by {by}: {refreshed}")
-}
-
-/// Writes the names of the DaemonSets with stale pods, or that lack something, as `kubectl get ds -o name` does.
-pub fn names(report: &StaleConfigReport, page: &mut Page<'_>) {
-    let stale = report.daemon_sets.iter().filter(|daemon_set| is_stale(daemon_set) || !daemon_set.missing.is_empty());
-    stale.for_each(|daemon_set| writeln!(page, "daemonset.apps/{}", sanitize(&daemon_set.name)))
 }

@@ -10,6 +10,7 @@ use super::list;
 use super::page::Page;
 use super::recent_changes;
 use super::removed_nodes;
+use super::stale_config;
 use super::style;
 use super::table::{Column, Heading};
 use super::text::{columns, count, or_merged, or_unknown, some_of, time_since, wrap};
@@ -25,7 +26,6 @@ use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Cause, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus,
     RolloutStatusReport, Suspect, SuspectKind, Verdict,
 };
-use crate::report::stale_config::{ConfigName, StaleConfig};
 use crate::report::strategy::Strategy;
 
 /// The width of the columns before the names of the nodes.
@@ -244,7 +244,6 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         texts.extend(outdated(rollout, view));
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
-    remarks.extend(older_than_config(rollout, now));
     // The headline has them if nothing else is known.
     remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
     if !remarks.is_empty() {
@@ -255,6 +254,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         writeln!(page);
     }
     way_out(&rollout.way_out, page);
+    rollout.stale_config.iter().for_each(|stale| stale_config::section(stale, &rollout.causes, now, page));
     if !rollout.recent_changes.is_empty() {
         writeln!(page, "\nWhat changed lately:");
         recent_changes::with_ages(&rollout.recent_changes, now, page);
@@ -598,29 +598,6 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
             "Warning: {pods} will be replaced at once: unavailable old pods do not wait for the budget{allowed}."
         ),
     }
-}
-
-/// Returns how many pods have something that is older than the last change of a ConfigMap and is not refreshed, and what to do.
-fn older_than_config(rollout: &RolloutStatus, now: Timestamp) -> Option<Fix> {
-    let StaleConfig { pods, stale_pods, changed, missing, fix, .. } = rollout.stale_config.as_ref()?;
-    // Pods that do not start for it say so.
-    if let Some(ConfigName { kind, name }) = missing.first().filter(|_| rollout.causes.is_empty()) {
-        return Some(
-            format!("{kind} {name} does not exist, and the template requires it: new pods would not start").into(),
-        );
-    }
-    let stale = stale_pods.filter(|pods| *pods > 0)?;
-    let named = changed.iter().filter(|object| !object.refreshed).map(|object| {
-        let ConfigName { kind, name } = &object.object;
-        format!("{kind} {name} was last written ({} ago)", time_since(object.changed_at, now))
-    });
-    let named: Vec<String> = named.collect();
-    let of = pods.map_or("its pods".to_owned(), |pods| count(pods, "pod"));
-    let text = format!("{stale} of {of} started before {}", some_of(&named, 60));
-    Some(match fix {
-        Some(Fix { advice, command }) => Fix { advice: format!("{text}; {advice}"), command: command.clone() },
-        None => text.into(),
-    })
 }
 
 /// Returns the problems that do not hold the rollout up, and what shows them.

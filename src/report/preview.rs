@@ -79,7 +79,7 @@ impl Report for PreviewReport {
 }
 
 /// What would change for one DaemonSet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonSetPreview {
@@ -146,10 +146,11 @@ pub struct EvictedPods {
 }
 
 /// What of a DaemonSet is previewed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum Preview {
     /// Nothing: nodes alone would be changed.
+    #[default]
     Unchanged,
     /// Fields of the live DaemonSet would be changed.
     Edit,

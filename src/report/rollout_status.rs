@@ -284,9 +284,8 @@ pub struct RolloutStatus {
     /// `kubectl ds changes` lists all. Empty in the objects of --watch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recent_changes: Vec<ClusterChange>,
-    /// The pods that are older than the last change of a ConfigMap that they use, as `kubectl ds coverage --stale-config` reports
-    /// it. Secrets are not requested, and are among the `unknown`. Absent unless one DaemonSet of Kubernetes' own was asked for by
-    /// its name, and with --watch.
+    /// The pods that are older than the last change of a ConfigMap or Secret that they use. Absent unless one DaemonSet of Kubernetes'
+    /// own was asked for by its name, and with --watch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_config: Option<StaleConfig>,
     /// Nodes whose pod counts as updated by its label `pod-template-generation` alone, although it was created from another

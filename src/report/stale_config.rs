@@ -1,42 +1,16 @@
-//! The report of `coverage --stale-config`.
+//! Which pods are older than the last change of a ConfigMap or Secret that they use.
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::coverage::Incomplete;
 use super::fix::Fix;
 use crate::model::config_object::Use;
-
-/// Which pods are older than the last change of a ConfigMap or Secret that they use.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct StaleConfigReport {
-    /// The time that ages are relative to.
-    pub now: Timestamp,
-    /// What could not be read, which makes the report partial.
-    pub incomplete: Vec<Incomplete>,
-    /// The DaemonSets, by namespace and name.
-    pub daemon_sets: Vec<StaleConfig>,
-}
-
-impl super::Report for StaleConfigReport {
-    const KINDS: &'static [&'static str] = &["StaleConfigReport"];
-
-    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        self.daemon_sets.iter_mut().filter_map(|daemon_set| daemon_set.fix.as_mut()).for_each(visit);
-    }
-}
 
 /// The pods of a DaemonSet, and what they use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StaleConfig {
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
     /// How many pods were looked at: those that are bound to a node and are not being deleted. Absent if pods could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<usize>,

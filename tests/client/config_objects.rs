@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets: their data is never requested, and Secrets only by the one command that needs them.
+//! ConfigMaps and Secrets: their data is never requested, and metadata only by the one command that needs them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kubectl_ds::model::time::Time;
 use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
-use super::{JSON, absent, cluster, daemon_set, json_list, pod, protobuf_list, refusal};
+use super::{JSON, absent, cluster, daemon_set, json_list, node, pod, protobuf_list, refusal};
 use crate::screens::{Ended, end, kubectl_ds};
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -60,9 +60,9 @@ fn requested(server: &Server) -> Vec<(String, String)> {
 #[test]
 fn only_metadata_is_requested_of_each_object_by_its_name() {
     let server = Server::start(using_both);
-    let ended = run(&server, &["coverage", "--stale-config", "-o", "json"]);
+    let ended = run(&server, &["status", "agent", "-o", "json"]);
     let report: Value = serde_json::from_str(&ended.out).expect(&ended.err);
-    assert_eq!(report["daemonSets"][0]["changed"].as_array().unwrap().len(), 2, "{report}");
+    assert_eq!(report["daemonSets"][0]["staleConfig"]["changed"].as_array().unwrap().len(), 2, "{report}");
     let expected = ["configmaps/level", "secrets/login"].map(|it| format!("/api/v1/namespaces/team/{it}"));
     assert_eq!(requested(&server), expected.map(|target| (target, METADATA.to_owned())));
 }
@@ -73,9 +73,9 @@ fn an_answer_with_data_is_refused() {
         path if path.ends_with("/secrets/login") => object("Secret", "login"),
         _ => using_both(asked),
     });
-    let Ended { code, out, err } = run(&server, &["coverage", "--stale-config", "--exit-code"]);
+    let Ended { out, err, .. } = run(&server, &["status", "agent"]);
     // The ConfigMap is known to have changed.
-    assert_eq!(code, Some(3), "{out}{err}");
+    assert!(out.contains("ConfigMap level last written"), "{out}{err}");
     assert!(out.contains("last change not known: Secret login"), "{out}{err}");
     assert!(!format!("{out}{err}").contains("aHVudGVyMg"), "{out}{err}");
 }
@@ -90,8 +90,6 @@ fn no_other_command_requests_a_secret() {
         assert_eq!(requested(&server), [], "{command:?}");
     }
     let config_map = || ("/api/v1/namespaces/team/configmaps/level".to_owned(), METADATA.to_owned());
-    run(&server, &["status", "agent"]);
-    assert_eq!(requested(&server), [config_map()]);
     let server = Server::start(using_both);
     let Ended { out: dump, err, .. } = run(&server, &["snapshot"]);
     assert_eq!(requested(&server), [config_map()]);
@@ -107,7 +105,7 @@ fn an_object_that_could_not_be_read_is_named_and_one_that_may_not_be_read_is_exp
             _ => using_both(asked),
         })
     };
-    let Ended { out, err, .. } = run(&failing(400, "BadRequest"), &["coverage", "--stale-config"]);
+    let Ended { out, err, .. } = run(&failing(400, "BadRequest"), &["status", "agent"]);
     assert!(out.contains("skipped ConfigMap team/level: "), "{out}{err}");
     let warned = |server: &Server| run(server, &["snapshot"]).err.contains("onfig");
     assert!(warned(&failing(400, "BadRequest")));
@@ -115,44 +113,60 @@ fn an_object_that_could_not_be_read_is_named_and_one_that_may_not_be_read_is_exp
 }
 
 #[test]
-fn what_the_template_requires_and_does_not_exist_fails_the_check() {
+fn what_the_template_requires_and_does_not_exist_is_named() {
     let server = Server::start(|asked| match asked.path() {
         path if path.ends_with("/configmaps/level") => absent(path),
         _ => using_both(asked),
     });
-    let ended = run(&server, &["coverage", "--stale-config", "--exit-code"]);
-    assert_eq!(ended.code, Some(3), "{}{}", ended.out, ended.err);
-    let told =
-        "1 of 1 DaemonSet requires a ConfigMap or Secret that does not exist; 1 has pods that are older than their";
-    assert!(ended.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(told), "{}", ended.out);
-    assert!(ended.out.contains("does not exist: ConfigMap level\n"), "{}", ended.out);
-    assert!(ended.out.contains("do not restart the pods"), "{}", ended.out);
+    let Ended { out, err, .. } = run(&server, &["status", "agent"]);
+    assert!(out.contains("1 of 1 pod started before a change of what they use:"), "{out}{err}");
+    assert!(
+        out.contains("  Secret login last written") && out.contains("  does not exist: ConfigMap level\n"),
+        "{out}"
+    );
+    assert!(out.contains("do not restart the pods: ConfigMap level does not exist"), "{out}");
     let server = Server::start(|asked| match asked.path() {
         path if path.ends_with("/configmaps/level") || path.ends_with("/secrets/login") => absent(path),
+        "/api/v1/nodes" => protobuf_list("NodeList", &[node("n1")], ""),
         _ => using_both(asked),
     });
-    let names = run(&server, &["coverage", "--stale-config", "--exit-code", "-o", "name"]);
-    assert_eq!((names.code, names.out.as_str()), (Some(3), "daemonset.apps/agent\n"), "{}", names.err);
+    let Ended { out, err, .. } = run(&server, &["status", "agent"]);
+    let told =
+        "New pods would not start, because the template requires:\n  does not exist: ConfigMap level, Secret login\n";
+    assert!(out.contains(told), "{out}{err}");
+    let Ended { out, err, .. } = run(&server, &["status", "agent", "-o", "json"]);
+    let report: Value = serde_json::from_str(&out).expect(&err);
+    let missing = json!([{"kind": "ConfigMap", "name": "level"}, {"kind": "Secret", "name": "login"}]);
+    assert_eq!(report["daemonSets"][0]["staleConfig"]["missing"], missing, "{report}");
 }
 
 /// Whether a rollout is complete does not depend on it.
 #[test]
-fn the_status_of_one_daemon_set_tells_that_its_pods_are_older_than_a_config_map() {
+fn the_status_of_one_daemon_set_tells_what_its_pods_are_older_than() {
     let stale = |report: &Value| report["daemonSets"][0]["staleConfig"].clone();
     let server = Server::start(using_both);
     let ended = run(&server, &["status", "agent"]);
     let lines = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "1 of 1 pod started before ConfigMap level was last written (";
+    let told = "1 of 1 pod started before a change of what they use: ConfigMap level last written";
     assert!(lines(&ended.out).contains(told), "{}{}", ended.out, ended.err);
     assert!(lines(&ended.out).contains("restart the pods when none is"), "{}", ended.out);
     let report: Value = serde_json::from_str(&run(&server, &["status", "agent", "-o", "json"]).out).unwrap();
-    let (changed, unknown) = (&stale(&report)["changed"], &stale(&report)["unknown"]);
-    assert_eq!((&changed[0]["name"], &unknown[0]["name"]), (&json!("level"), &json!("login")), "{report}");
+    let changed = &stale(&report)["changed"];
+    assert_eq!((&changed[0]["name"], &changed[1]["name"]), (&json!("level"), &json!("login")), "{report}");
     let all: Value = serde_json::from_str(&run(&server, &["status", "-o", "json"]).out).unwrap();
     assert_eq!(stale(&all), Value::Null);
 
+    let without_secrets = Server::start(|asked| match asked.path() {
+        path if path.contains("/secrets/") => refusal(403, "Forbidden", "no"),
+        _ => using_both(asked),
+    });
+    let told = run(&without_secrets, &["status", "agent"]);
+    assert!(told.out.contains("  last change not known: Secret login\n"), "{}", told.out);
+    assert!(!format!("{}{}", told.out, told.err).contains("could not be read"), "{}{}", told.out, told.err);
+    assert_eq!(told.code, ended.code);
+
     let forbidden = Server::start(|asked| match asked.path() {
-        path if path.contains("/configmaps/") => refusal(403, "Forbidden", "no"),
+        path if path.contains("/configmaps/") || path.contains("/secrets/") => refusal(403, "Forbidden", "no"),
         _ => using_both(asked),
     });
     let refused = run(&forbidden, &["status", "agent"]);

@@ -272,7 +272,7 @@ fn logs_of_coverage_are_for_one_daemon_set() {
         assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{names:?}");
         assert!(ended.err.starts_with("error: --logs is for one DaemonSet"), "{}", ended.err);
     }
-    for flags in [&["--map"][..], &["--stale-config"], &["--from", from]] {
+    for flags in [&["--map"][..], &["--from", from]] {
         let ended = run(&[&["coverage", "agent", "--from", from, "--logs"], flags].concat());
         assert_eq!(ended.code, Some(2), "{flags:?} {}", ended.out);
     }

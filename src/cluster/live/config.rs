@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::list::{self, permission};
 use super::reader::{AT_ONCE, Reader, is_forbidden};
+use crate::cluster::CoverageScope;
 use crate::cluster::error::ClusterError;
-use crate::cluster::{Config, CoverageScope};
 use crate::model::config_object::{ConfigObject, ConfigUse, uses};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{GapCause, Kind};
@@ -37,16 +37,10 @@ impl Reader<'_> {
         scope: &CoverageScope,
     ) -> (Vec<ConfigObject>, Vec<ConfigObject>) {
         let mut wanted: BTreeSet<(Kind, String, String)> = BTreeSet::new();
-        let has_secrets = scope.config == Config::All && !self.everything();
-        for daemon_set in daemon_sets.iter().filter(|_| scope.config != Config::None) {
-            let namespace = &daemon_set.metadata.namespace;
-            let (secrets, others): (Vec<ConfigUse>, Vec<ConfigUse>) =
-                uses(&daemon_set.template()).into_iter().partition(|used| used.kind == Kind::Secrets);
-            if scope.config == Config::ConfigMaps && !secrets.is_empty() {
-                self.note_gap(Kind::Secrets, Some(namespace.clone()), GapCause::NotRequested);
-            }
-            let used = secrets.into_iter().filter(|_| has_secrets).chain(others);
-            wanted.extend(used.map(|used| (used.kind, namespace.clone(), used.name)));
+        for daemon_set in daemon_sets.iter().filter(|_| scope.config) {
+            let is_read = |used: &ConfigUse| used.kind != Kind::Secrets || !self.everything();
+            let used = uses(&daemon_set.template()).into_iter().filter(is_read);
+            wanted.extend(used.map(|used| (used.kind, daemon_set.metadata.namespace.clone(), used.name)));
         }
         let (mut config_maps, mut secrets) = (Vec::new(), Vec::new());
         let read = |(kind, namespace, name): (Kind, String, String)| async move {

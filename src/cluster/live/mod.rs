@@ -36,7 +36,7 @@ use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::ClusterError;
-use super::{Config, CoverageScope, Query, Wanted};
+use super::{CoverageScope, Query, Wanted};
 use crate::connection::{ConnectOptions, Connection, Observed};
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::model::written::WrittenObject;
@@ -137,7 +137,7 @@ impl Live {
             // Boxed, since they are too large for the stack of a caller.
             Wanted::Coverage(scope) => Box::pin(reader.coverage(scope)).await,
             Wanted::Everything => {
-                let scope = CoverageScope { admission: true, config: Config::All, ..CoverageScope::default() };
+                let scope = CoverageScope { admission: true, config: true, ..CoverageScope::default() };
                 Box::pin(reader.coverage(&scope)).await
             }
             Wanted::History(pods) => Box::pin(reader.history(*pods)).await,

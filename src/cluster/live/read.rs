@@ -11,7 +11,7 @@ use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::reader::{AT_ONCE, Reader, add_missing, is_forbidden};
 use crate::cluster::error::ClusterError;
 use crate::cluster::projection::keep_node;
-use crate::cluster::{Config, CoverageScope, suggestions};
+use crate::cluster::{CoverageScope, suggestions};
 use crate::model::config_object::uses;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -44,7 +44,7 @@ impl Reader<'_> {
             let (own, advanced) = &daemon_sets;
             let all: Vec<&DaemonSet> = own.iter().chain(advanced).collect();
             let uses_config = |daemon_set: &&DaemonSet| !uses(&daemon_set.template()).is_empty();
-            let tells_starts = scope.config != Config::None && all.iter().any(uses_config);
+            let tells_starts = scope.config && all.iter().any(uses_config);
             let matcher = DaemonSetMatcher::new(&all, whole || tells_starts);
             let (pods, revisions, events, limit_ranges, config) = futures::try_join!(
                 self.pods(&all, &matcher, pods, scope),

@@ -122,7 +122,8 @@ fn is_changed(one: &DaemonSetPreview) -> bool {
 }
 
 fn why(one: &DaemonSetPreview) -> String {
-    let is_gone = |group: &&ReasonGroup| group.nodes.iter().any(|node| one.stays.binary_search(node).is_err());
+    // A group is of nodes whose pod stays, or of others: the messages differ.
+    let is_gone = |group: &&ReasonGroup| group.nodes.first().is_none_or(|node| !one.stays.contains(node));
     let lost = one.loses.iter().filter(is_gone).map(|group| group.message.clone());
     let unfit = one.does_not_fit.iter().map(|group| format!("{} without room: {}", group.count, group.message));
     let refused = one.does_not_start.iter().map(|group| format!("{} would not start: {}", group.count, group.message));

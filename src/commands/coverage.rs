@@ -125,7 +125,7 @@ impl RunCommand for CoverageArgs {
             return Err(CommandError::usage("--logs is for one DaemonSet: give its name").into());
         }
         let node = node.as_deref().map(parse_node).transpose()?;
-        let has_counts = node.is_none() && !nodes && choice.state.is_empty() && !stale_config;
+        let has_counts = node.is_none() && !nodes && choice.state.is_empty();
         // What `--by` cannot be combined with takes none of the environment either.
         let by = if has_counts && !target.are_several() { grouping_label(by, io)? } else { by };
         let NodeChoice { reasons, states, node_selector } = choice.resolve()?;

@@ -22,7 +22,6 @@ use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use crate::model::startup_taint::{is_node_agent, startup_keys};
 use crate::model::written::WrittenObject;
 use crate::report::count;
-#[cfg(feature = "live")]
 use crate::report::fix::{Command, Fix};
 
 /// The path that names the dump inside the program.

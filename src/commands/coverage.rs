@@ -209,7 +209,7 @@ impl CoverageQuestion {
         }
         session.note_admissions(&mut snapshot, io).await;
         check_selected(&snapshot, node_selector)?;
-        check_grouping(&snapshot, by.as_deref(), map.as_deref())?;
+        check_grouping(&snapshot, by.as_deref(), map.as_deref(), io)?;
         let node_selector = node_selector.selector.clone();
         let options = Options { detail, node: node.clone(), by: by.clone(), map: map.clone(), node_selector };
         let mut report = coverage(&snapshot, &options);
@@ -282,18 +282,19 @@ fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
 }
 
 /// Checks that a node has the label by which counts or a map are grouped; the default one of a map is shown as missing.
-fn check_grouping(snapshot: &Snapshot, by: Option<&str>, map: Option<&str>) -> Result<(), CommandError> {
-    by.or(map.filter(|label| *label != ZONE)).map_or(Ok(()), |label| check_label(snapshot, label))
+fn check_grouping(snapshot: &Snapshot, by: Option<&str>, map: Option<&str>, io: &Io<'_>) -> Result<(), CommandError> {
+    by.or(map.filter(|label| *label != ZONE)).map_or(Ok(()), |label| check_label(snapshot, label, io))
 }
 
 /// Checks that a node has the label by which counts are broken down.
-pub(super) fn check_label(snapshot: &Snapshot, label: &str) -> Result<(), CommandError> {
+pub(super) fn check_label(snapshot: &Snapshot, label: &str, io: &Io<'_>) -> Result<(), CommandError> {
     let keys: BTreeSet<&str> =
         snapshot.nodes.iter().flat_map(|node| node.metadata.labels.keys()).map(String::as_str).collect();
     if keys.is_empty() || keys.contains(label) {
         return Ok(());
     }
-    let error = CommandError::new(format!("no node has label {label:?}"));
+    let of_variable = if io.variable("KUBECTL_DS_BY") == Some(label) { ", which KUBECTL_DS_BY names" } else { "" };
+    let error = CommandError::new(format!("no node has label {label:?}{of_variable}"));
     Err(match similar_names(label, keys).as_slice() {
         [] => error.hint(labels()),
         near => error.hint(Fix::new("similar labels", Command::choice("", near))),

@@ -135,7 +135,7 @@ impl RunCommand for OverheadArgs {
             }
             (None, None, None) => OfNodes::By(match by {
                 Some(label) => {
-                    check_label(&snapshot, &label)?;
+                    check_label(&snapshot, &label, io)?;
                     label
                 }
                 None => INSTANCE_TYPE.to_owned(),

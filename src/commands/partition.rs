@@ -149,7 +149,7 @@ impl Order<'_> {
             request.template = NewTemplate::Manifest(Box::new(daemon_set));
         }
         if let Some(label) = &request.spread_by {
-            check_label(&snapshot, label)?;
+            check_label(&snapshot, label, io)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan = |snapshot: &Snapshot,

@@ -30,6 +30,7 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::Warning;
 use crate::report::preview::Preview;
+use crate::rollout::forecast;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::situation::Situation;
 
@@ -159,6 +160,9 @@ impl RunCommand for PreviewArgs {
         let mut snapshot = session.read(query, io, all_nodes).await?;
         check_selected(&snapshot, &node_selector)?;
         session.check_unknown_names(&snapshot)?;
+        if read.is_none() && snapshot.daemon_sets.is_empty() {
+            return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
+        }
         if snapshot.gap(Kind::Nodes, "").is_some() {
             let error = CommandError::new("what would change is not known: the nodes could not be read");
             return Err(CommandError { exit: Exit::Partial, ..error }.into());
@@ -200,7 +204,7 @@ impl RunCommand for PreviewArgs {
             }));
         }
         if let Some(label) = &by {
-            check_label(&snapshot, label)?;
+            check_label(&snapshot, label, io)?;
         }
         for one in &all {
             session.read_device_classes(&mut snapshot, &one.daemon_set).await;
@@ -292,5 +296,8 @@ fn replacements(after: &DaemonSet, live: &DaemonSet, is_same_template: bool, sna
     let hash = before.revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
     let mut then = if is_same_template { live.clone() } else { live.with_template(&template) };
     then.spec.update_strategy = after.spec.update_strategy.clone();
-    replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template))
+    let standstill = forecast::standstill(&before, &then, hash, is_same_template);
+    let blocks = standstill.map(|standstill| forecast::warning(&standstill, &then));
+    let replaced = replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template));
+    blocks.into_iter().chain(replaced).collect()
 }

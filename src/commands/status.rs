@@ -181,7 +181,7 @@ impl Rollouts {
         if let Some(number) = *to_revision {
             check_revision(&snapshot, number)?;
         }
-        map.check(&snapshot)?;
+        map.check(&snapshot, io)?;
         let map_label = map.is_shown.then_some(map.label.as_str());
         let question = Question { requested: *to_revision, map_label, accept, templates: templates.as_ref() };
         let mut report = rollout_status::answer(&snapshot, &question);

@@ -174,8 +174,8 @@ impl Map {
     /// # Errors
     ///
     /// Fails if no node has it.
-    pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), CommandError> {
-        if self.label == ZONE { Ok(()) } else { check_label(snapshot, &self.label) }
+    pub(super) fn check(&self, snapshot: &Snapshot, io: &Io<'_>) -> Result<(), CommandError> {
+        if self.label == ZONE { Ok(()) } else { check_label(snapshot, &self.label, io) }
     }
 }
 
@@ -207,7 +207,7 @@ pub(super) async fn run(
     let mut watch = show_progress(watch, &session.progress, io).await??;
     let first = in_time(deadline, watch.snapshot()).await?;
     session.check_unknown_names(first)?;
-    map.check(first)?;
+    map.check(first, io)?;
     let mut rejection = Rejection::default();
     let mut lines = StatusLines::default();
     let mut events = NodeEvents::default();

@@ -47,6 +47,7 @@ pub(crate) use verdict::fit::{excess, fits_without_terminating};
 pub(crate) use verdict::images::registry;
 #[cfg(feature = "live")]
 pub(crate) use verdict::limit_range::refused_namespaces;
+#[cfg(feature = "live")]
 pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::quota::{exceeds_quota, is_overdrawn};
 pub(crate) use verdict::terminating::COLLECTION;

@@ -10,6 +10,7 @@ use super::style;
 use super::table::{self, Column};
 use super::text::count;
 use crate::report::coverage::ReasonGroup;
+use crate::report::plan::WarningCode;
 use crate::report::preview::{
     ChangesBy, ChangesByRow, DaemonSetPreview, NodeChange, PodChange, Preview, PreviewReport, nodes_of,
 };
@@ -136,6 +137,11 @@ fn evictions(one: &DaemonSetPreview) -> Option<String> {
     Some(format!("evicted from {nodes} every {seconds}s and created again: tolerated for that long only"))
 }
 
+/// Returns whether the rollout would come to a standstill.
+fn blocks(one: &DaemonSetPreview) -> bool {
+    one.warnings.iter().any(|warning| warning.code == WarningCode::Blocks)
+}
+
 fn name(one: &DaemonSetPreview) -> String {
     format!("{}/{}", one.namespace, one.name)
 }
@@ -171,6 +177,10 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
     if let Some(changes) = one.template_changes.filter(|_| one.preview != Preview::Unchanged) {
         line += match (changes, one.on_delete) {
             (false, _) => "; the template stays the same",
+            // Where they do not start, the rollout does not get that far.
+            (true, false) if refused > 0 || unfit > 0 || blocks(one) => {
+                "; the template changes, so a rollout would begin"
+            }
             (true, false) => "; the template changes, so all pods would be replaced",
             (true, true) => "; the template changes, and each pod keeps the present one until it is deleted",
         };

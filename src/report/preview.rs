@@ -7,7 +7,7 @@ use super::Report;
 use super::coverage::{Incomplete, ReasonGroup};
 use super::fix::Fix;
 use super::overhead::StartupTaintReport;
-use super::plan::Warning;
+use super::plan::{Warning, WarningCode};
 use super::reason::Reason;
 
 /// What would change for DaemonSets, each without what the others would change.
@@ -32,13 +32,14 @@ pub struct PreviewReport {
 }
 
 impl PreviewReport {
-    /// Returns whether every pod would start and fit, no more than half of the nodes would lose theirs, and none of the nodes if it is
+    /// Returns whether every pod would start and fit, no rollout would come to a standstill, no more than half of the nodes would lose theirs, and none of the nodes if it is
     /// nodes that are changed.
     pub fn passes(&self) -> bool {
         let may_lose = |one: &DaemonSetPreview| if self.changes_nodes { 0 } else { one.eligible_now / 2 };
         let passes = |one: &DaemonSetPreview| {
             let starts = one.does_not_fit.is_empty() && one.does_not_start.is_empty();
-            starts && one.evicted.is_none() && nodes_of(&one.loses) <= may_lose(one)
+            let ends = one.warnings.iter().all(|warning| warning.code != WarningCode::Blocks);
+            starts && ends && one.evicted.is_none() && nodes_of(&one.loses) <= may_lose(one)
         };
         self.daemon_sets.iter().all(passes) && self.startup_taints.is_empty()
     }

@@ -41,7 +41,7 @@ const NEW: &str = "new";
 ///
 /// What is not known to fail works: the new pods become available on all nodes that are up. That the template fails everywhere, or
 /// that the API server refuses its pods, is warned of without this.
-pub(super) fn standstill(
+pub(crate) fn standstill(
     before: &Situation<'_>,
     after: &DaemonSet,
     hash: &str,
@@ -75,7 +75,7 @@ pub(super) fn standstill(
 }
 
 /// Warns of a standstill, and says how the controller gets to the end.
-pub(super) fn warning(standstill: &Standstill, after: &DaemonSet) -> Warning {
+pub(crate) fn warning(standstill: &Standstill, after: &DaemonSet) -> Warning {
     let Standstill { replaced, held_by, down, .. } = standstill;
     let others: Vec<&str> = held_by.iter().filter(|name| !down.contains(name)).map(String::as_str).collect();
     let down: Vec<&str> = down.iter().map(String::as_str).collect();

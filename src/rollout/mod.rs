@@ -17,12 +17,11 @@ pub(crate) mod effect;
 #[cfg(feature = "live")]
 pub(crate) mod events;
 pub mod fleet;
-mod forecast;
+pub(crate) mod forecast;
 #[cfg(feature = "live")]
 pub(crate) mod harm;
 pub mod history;
 mod known_rollouts;
-#[cfg(feature = "live")]
 pub(crate) mod new_pods;
 #[cfg(feature = "live")]
 pub(crate) mod observed;

@@ -6,6 +6,7 @@ use super::situation::Situation;
 use crate::facts::revisions::{BRIEF, Doubt, Revision, Revisions};
 use crate::model::hold::Hold;
 use crate::model::snapshot::Kind;
+use crate::model::template::Template;
 use crate::plan::Plan;
 use crate::report::age::format_age;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
@@ -50,6 +51,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
                 None => NoTarget::NoOther(revisions.all.len()),
             };
             let (target, template) = revisions.target().ok_or_else(none)?;
+            let (target, template) = replaced_by_stage(before, target).unwrap_or((target, template));
             (target, template, Some(why(revisions, target)))
         }
     };
@@ -84,6 +86,20 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
         ..planned.report
     };
     Ok(Planned { report, ..planned })
+}
+
+/// Returns the revision that the last stage was to replace, if that runs on as many nodes as another target: to go on to what the stage
+/// rolls out is no way back.
+fn replaced_by_stage<'s, 'a>(
+    before: &'s Situation<'a>,
+    target: &Revision<'_>,
+) -> Option<(&'s Revision<'a>, &'s Template)> {
+    let flags = Hold::in_force(before.daemon_set)?.flags.filter(|flags| !flags.is_undo)?;
+    let hash = flags.replaced_revision?;
+    let revisions = &before.revisions;
+    let replaced = revisions.all.iter().find(|revision| revision.object.hash() == hash && !revision.is_current)?;
+    let template = replaced.template.as_ref().ok().filter(|template| !template.same_meaning(&revisions.live))?;
+    (replaced.available > 0 && replaced.available >= target.available).then_some((replaced, template))
 }
 
 /// Plans to roll back, unless the API server is known to refuse the pods that available ones are deleted for.
@@ -260,6 +276,47 @@ mod tests {
         // What was rolled out again counts.
         let again = [(3, "agent:1", 0), (4, "agent:2", 10), (5, "agent:3", 20)];
         assert_eq!(none(&again, "agent:3").unwrap(), Some(4));
+    }
+
+    /// The image was set once more while a stage is held half-way.
+    #[test]
+    fn a_stage_that_is_not_finished_goes_back_to_what_it_was_to_replace() {
+        let flags = |is_undo| StageFlags {
+            is_undo,
+            replaced_revision: Some("agent-1".to_owned()),
+            progress_deadline_seconds: 600,
+            ..StageFlags::default()
+        };
+        for (flags, on_first, on_second, expected) in [
+            (Some(flags(false)), 3, 3, 1),
+            (Some(flags(false)), 4, 2, 1),
+            // What runs on most nodes is the way back.
+            (Some(flags(false)), 1, 5, 2),
+            (Some(flags(true)), 3, 3, 2),
+            (None, 3, 3, 2),
+        ] {
+            let mut world = history(&[(1, "agent:1", 0), (2, "agent:2", 10), (3, "agent:3", 20)], "agent:3");
+            for number in 0..on_first + on_second {
+                let (node, hash) = (format!("n{number}"), if number < on_first { "agent-1" } else { "agent-2" });
+                let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+                world = world.node(&node, json!({})).pod(
+                    &format!("agent-{number}"),
+                    &node,
+                    json!({"metadata": {"labels": labels}}),
+                );
+            }
+            let mut annotations = json!({"kubectl-ds/held-since": at("11:50:00"), "kubectl-ds/partition": "50%",
+                "kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}"});
+            if let Some(flags) = &flags {
+                annotations["kubectl-ds/gates"] = json!(flags.to_annotation());
+            }
+            let held =
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let snapshot = world.daemon_set(held).finish();
+            let index = Index::new(&snapshot);
+            let planned = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), None).unwrap();
+            assert_eq!(planned.report.to_revision, Some(expected), "{flags:?} {on_first} {on_second}");
+        }
     }
 
     /// The client was killed, or did not wait: the template is that of the target, and a node has a pod of the revision that was left.

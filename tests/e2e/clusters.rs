@@ -33,7 +33,7 @@ fn contexts_of_a_kubeconfig_are_read_together() {
     };
     let both = run(&["status", "agent", "--contexts", "?ast,?est"]);
     assert_eq!((both.code, both.err.as_str()), (Some(0), ""), "{}", both.out);
-    assert!(both.out.contains(" in 2 clusters: 2 complete\n"), "{}", both.out);
+    assert!(both.out.contains(" in 2 clusters: 2 healthy\n"), "{}", both.out);
     for context in ["east", "west"] {
         assert!(both.out.lines().any(|line| line.starts_with(context) && line.contains("Healthy")), "{}", both.out);
     }

@@ -191,7 +191,7 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
         assert_eq!(available(), 15, "{command}");
     }
     let overview = run_on(&cluster, &["status"]).expect(3);
-    overview.must_say("3 DaemonSets: 1 blocked, 2 degraded");
+    overview.must_say("3 DaemonSets: 1 blocked, 2 with nodes at fault");
     let accepted = run_on(&cluster, &["status", "--accept", "node"]).expect(3);
     accepted.must_say("3 DaemonSets: 1 blocked, 2 accepted");
 }

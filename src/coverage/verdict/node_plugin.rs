@@ -76,7 +76,7 @@ pub fn with_network_plugin(
         let mut alike = plugins.iter().copied().filter(|plugin| is_it(plugin));
         alike.next().filter(|_| alike.next().is_none())
     };
-    let by_name = plugins.iter().any(|plugin| is_named(plugin));
+    let by_name = plugins.iter().any(&is_named);
     let Some(plugin) = only(if by_name { &is_named } else { &is_main }) else { return finding };
     let message = format!("; DaemonSet {} installs the network plugin", full_name(plugin));
     let begun = Finding { message: finding.message.clone().words(message), ..finding.clone() };

@@ -160,6 +160,13 @@ fn a_surge_pod_that_needs_what_the_old_pod_holds_is_no_crash_of_its_own() {
     let of_host = json!({"hostNetwork": true, "volumes": [{"name": "data", "hostPath": {"path": "/var/lib/agent"}}]});
     for (surge, has_old, template, said, is_beside) in [
         (1, true, &of_host, "data path already locked by another beat", true),
+        (
+            1,
+            true,
+            &of_host,
+            "data path already locked by another beat. Please make sure that beats share no data path",
+            true,
+        ),
         (1, true, &of_host, "listen tcp :9100: bind: address already in use", true),
         (1, true, &of_host, "failed to acquire lock on /var/lib/agent", true),
         (1, true, &of_host, "cannot open /etc/agent.yaml", false),

@@ -202,7 +202,7 @@ const LOCKED: &[&str] = &[
 ];
 
 /// What such lines have if the lock is not in a directory of the node.
-const ELSEWHERE: &[&str] = &["lease", "forbidden", "connection", "timed out", "timeout", "http"];
+const ELSEWHERE: &[&str] = &["leases", " lease", "forbidden", "connection", "timed out", "timeout", "http"];
 
 /// Returns whether a program did not find free what another instance on the node may hold: a port of the node, or a lock in one of its
 /// directories.

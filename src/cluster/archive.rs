@@ -15,11 +15,7 @@ const TAR_BLOCK: usize = 512;
 /// the reader keeps in memory.
 const DESCRIPTION_LIMIT: u64 = 1 << 20;
 
-/// Adds the files of a tar archive.
-///
-/// # Errors
-///
-/// Fails if the archive is truncated or broken, or unpacks to too much.
+/// Adds the files of a tar archive. Fails if the archive is truncated or broken, or unpacks to too much.
 pub(super) fn add_tar(contents: &mut Contents, name: &str, reader: impl Read) -> Result<(), ClusterError> {
     each_file(name, reader, |path, file| {
         if is_dump_name(path) {
@@ -33,11 +29,8 @@ pub(super) fn add_tar(contents: &mut Contents, name: &str, reader: impl Read) ->
     })
 }
 
-/// Calls a function with each file of a tar archive, which need not read it.
-///
-/// # Errors
-///
-/// Fails if the archive is truncated or broken, and as the function does.
+/// Calls a function with each file of a tar archive, which need not read it. Fails if the archive is truncated or broken, and as the
+/// function does.
 pub(super) fn each_file(
     name: &str,
     reader: impl Read,

@@ -24,12 +24,9 @@ struct Wanted<'a> {
 }
 
 impl Dump {
-    /// Returns the logs that the dump has of some containers. If it lacks that of the wanted run, the other one counts; so does the
-    /// current one if that of the run before is empty, as must-gathers have it if there was none.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the dump cannot be read, or comes from standard input, which is at its end.
+    /// Returns the logs that the dump has of some containers. If it lacks that of the wanted run, the other one counts; so does the current
+    /// one if that of the run before is empty, as must-gathers have it if there was none. Fails if the dump cannot be read, or comes from
+    /// standard input, which is at its end.
     pub(crate) fn logs<'a>(&self, of: &'a [LogOf], limits: LogLimits) -> Result<Vec<Option<Log>>, ClusterError> {
         let index = |(index, of): (usize, &'a LogOf)| ([of.pod.as_str(), &of.container, &of.namespace], index);
         let indexes = of.iter().enumerate().map(index).collect();

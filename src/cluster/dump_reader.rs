@@ -27,11 +27,8 @@ pub(super) const TOO_MANY_OBJECTS: &str =
 /// The most bytes of YAML: as values they take about ten times as much.
 const YAML_LIMIT: usize = 32 << 20;
 
-/// Adds every object of a text; `folder` is the directory it lies in, if a directory is read.
-///
-/// # Errors
-///
-/// Fails if the text is neither JSON nor YAML, is broken or truncated, or has too many objects.
+/// Adds every object of a text; `folder` is the directory it lies in, if a directory is read. Fails if the text is neither JSON nor YAML,
+/// is broken or truncated, or has too many objects.
 pub(super) fn read(objects: &mut Objects, text: &mut Text<'_>, folder: Option<&str>) -> Result<(), TextError> {
     let format = text.format().map_err(TextError::Foreign)?;
     let name = text.name().to_owned();

@@ -43,11 +43,7 @@ pub(super) struct JsonCutter {
 }
 
 impl JsonCutter {
-    /// Takes the next bytes, and hands over every piece that they complete.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a piece is too long, or `hand` fails.
+    /// Takes the next bytes, and hands over every piece that they complete. Fails if a piece is too long, or `hand` fails.
     pub(super) fn push<E: From<TooLong>>(
         &mut self,
         bytes: &[u8],

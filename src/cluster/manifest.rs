@@ -128,11 +128,8 @@ impl Manifest {
         text_at(&self.object, "/metadata/name")
     }
 
-    /// Returns the patch that `kubectl apply` sends for a DaemonSet that exists.
-    ///
-    /// # Errors
-    ///
-    /// Fails, as kubectl does, if lists cannot be merged, or what was applied last cannot be read.
+    /// Returns the patch that `kubectl apply` sends for a DaemonSet that exists. Fails, as kubectl does, if lists cannot be merged, or what
+    /// was applied last cannot be read.
     pub(super) fn client_side_patch(&self, live: &DaemonSet) -> Result<Value, ClusterError> {
         let cannot = |problem: String| {
             ClusterError::file(&*self.file, format!("DaemonSet {:?} cannot be merged: {problem}", self.name()))
@@ -227,11 +224,8 @@ impl Manifest {
         }
     }
 
-    /// Sets the namespace if there is none: the requested one, or else the default one.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the DaemonSet has no name, and if another namespace is requested.
+    /// Sets the namespace if there is none: the requested one, or else the default one. Fails if the DaemonSet has no name, and if another
+    /// namespace is requested.
     fn set_namespace(&mut self, requested: Option<&str>, default: &str) -> Result<(), ClusterError> {
         let Manifest { file, object, lacks_namespace, warnings: _ } = self;
         if text_at(object, "/metadata/name").is_empty() {

@@ -188,12 +188,8 @@ impl Query {
             && self.selector.matches(&metadata.labels)
     }
 
-    /// Retains the DaemonSets of a snapshot that the query means, and notes the others of their namespaces, and the names that
-    /// none has. A name means Kubernetes' own DaemonSet before OpenKruise's.
-    ///
-    /// # Errors
-    ///
-    /// Fails if no DaemonSet has the only name of the query.
+    /// Retains the DaemonSets of a snapshot that the query means, and notes the others of their namespaces, and the names that none has. A
+    /// name means Kubernetes' own DaemonSet before OpenKruise's. Fails if no DaemonSet has the only name of the query.
     fn choose(&self, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
         let Snapshot { daemon_sets, advanced_daemon_sets, .. } = snapshot;
         let unknown = match self.names.as_slice() {
@@ -287,11 +283,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns the live cluster.
-    ///
-    /// # Errors
-    ///
-    /// Fails for a dump, which cannot be changed.
+    /// Returns the live cluster. Fails for a dump, which cannot be changed.
     #[cfg(feature = "live")]
     pub(crate) fn live(&self) -> Result<&live::Live, ClusterError> {
         match self {

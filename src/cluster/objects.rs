@@ -321,11 +321,7 @@ impl Objects {
         Ok(namespace)
     }
 
-    /// Notes an object that cannot be decoded.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are too many, so that the dump as a whole is at fault.
+    /// Notes an object that cannot be decoded. Fails if there are too many, so that the dump as a whole is at fault.
     pub(super) fn skip(&mut self, kind: Kind, object: &Value, problem: String) -> Result<(), String> {
         if self.unreadable.len() >= MAX_UNREADABLE {
             return Err(format!("more than {MAX_UNREADABLE} objects cannot be read, the last: {problem}"));

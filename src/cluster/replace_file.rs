@@ -7,11 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Writes a file, which takes the place of the one at `path` when it is complete.
 ///
-/// Only the user may read a new file; one that exists keeps its mode.
-///
-/// # Errors
-///
-/// Fails if `write` fails, the directory cannot be written, or `path` is a link that another user made.
+/// Only the user may read a new file; one that exists keeps its mode. Fails if `write` fails, the directory cannot be written, or `path` is
+/// a link that another user made.
 pub(crate) fn replace_file(path: &Path, write: impl FnOnce(&mut File, &Path) -> io::Result<()>) -> io::Result<()> {
     let link = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_symlink);
     if link.is_some_and(|link| !is_own(&link)) {

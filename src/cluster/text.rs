@@ -70,21 +70,13 @@ pub(super) enum Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Begins to read a file.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the file cannot be read, or is neither text nor an archive.
+    /// Begins to read a file. Fails if the file cannot be read, or is neither text nor an archive.
     pub(super) fn open(path: &Path) -> Result<Input<'static>, TextError> {
         let (name, file) = open_file(path)?;
         Input::new(&name, file)
     }
 
-    /// Begins to read a stream.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the stream cannot be read, or is neither text nor an archive.
+    /// Begins to read a stream. Fails if the stream cannot be read, or is neither text nor an archive.
     pub(super) fn new(name: &str, reader: impl Read + 'a) -> Result<Self, TextError> {
         let text = Text::start(name, reader)?;
         if is_tar(&text.head) {

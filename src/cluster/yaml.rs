@@ -65,11 +65,7 @@ pub fn value(document: Document<'_>) -> Result<Value, String> {
     read(document, DuplicateKeyPolicy::Error)
 }
 
-/// Reads one document as a value. Of keys that are given twice, the last one counts, as for `kubectl apply`.
-///
-/// # Errors
-///
-/// Fails as [`value`] does.
+/// Reads one document as a value. Of keys that are given twice, the last one counts, as for `kubectl apply`. Fails as [`value`] does.
 pub(super) fn value_with_duplicate_keys(document: Document<'_>) -> Result<Value, String> {
     read(document, DuplicateKeyPolicy::LastWins)
 }

@@ -44,10 +44,6 @@ pub(super) trait Verb {
     fn change(&self) -> &ChangeArgs;
 
     /// Checks its other flags.
-    ///
-    /// # Errors
-    ///
-    /// Fails if they make no sense.
     fn check(&self) -> Result<(), CommandError> {
         Ok(())
     }
@@ -77,11 +73,8 @@ pub(super) trait Verb {
         None
     }
 
-    /// Returns the stage that it is under gates, without them, and what speaks against it; `None` if there is no pod to replace.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is nothing to change it to, or if the DaemonSet is held for another reason.
+    /// Returns the stage that it is under gates, without them, and what speaks against it; `None` if there is no pod to replace. Fails if
+    /// there is nothing to change it to, or if the DaemonSet is held for another reason.
     fn stage(
         &self,
         _before: &Situation<'_>,
@@ -90,11 +83,7 @@ pub(super) trait Verb {
         Ok(None)
     }
 
-    /// Makes the plan.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is nothing to change it to, or if that would do harm.
+    /// Makes the plan. Fails if there is nothing to change it to, or if that would do harm.
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError>;
 
     /// Returns the pods that the API server is asked for first: one of the present template, or those of a rollback, before any is
@@ -118,11 +107,7 @@ pub(super) trait Verb {
         of_target.into_iter().chain(trial_of_current(snapshot, daemon_set)).collect()
     }
 
-    /// Makes the plan of a rollback, whether or not the API server would create its pods.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is no revision to roll back to.
+    /// Makes the plan of a rollback, whether or not the API server would create its pods. Fails if there is no revision to roll back to.
     fn plan_rollback(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         self.plan(before)
     }
@@ -300,11 +285,8 @@ impl<V: Verb> RunCommand for V {
     }
 }
 
-/// Makes sense of the flags that every subcommand takes, for one that changes a DaemonSet.
-///
-/// # Errors
-///
-/// Fails if they choose DaemonSets in another way, and if a dump is to be changed.
+/// Makes sense of the flags that every subcommand takes, for one that changes a DaemonSet. Fails if they choose DaemonSets in another way,
+/// and if a dump is to be changed.
 pub(super) fn resolve(
     target: GlobalArgs,
     named: &Named,

@@ -65,10 +65,6 @@ pub(super) enum DryRun {
 
 impl ChangeArgs {
     /// Checks the flags, and returns which DaemonSet is named.
-    ///
-    /// # Errors
-    ///
-    /// Fails if something other than a DaemonSet is named.
     pub(super) fn named(&self) -> Result<Named, CommandError> {
         let named = parse_name(&self.name)?;
         if self.watch && self.dry_run != DryRun::Off {
@@ -78,10 +74,6 @@ impl ChangeArgs {
     }
 
     /// Refuses the flags about waiting, for a command after which nothing tells that the controller has acted.
-    ///
-    /// # Errors
-    ///
-    /// Fails if one of them was given.
     pub(super) fn check_nothing_is_awaited(&self) -> Result<(), CommandError> {
         let flag = match (self.no_wait, self.timeout) {
             (true, _) => "--no-wait",
@@ -93,10 +85,6 @@ impl ChangeArgs {
     }
 
     /// Refuses the flags that do not fit a stage, in which this program replaces the pods.
-    ///
-    /// # Errors
-    ///
-    /// Fails if one of them was given.
     pub(super) fn check_stage(&self) -> Result<(), CommandError> {
         let flag = match self.output {
             _ if self.no_wait => "--no-wait",

@@ -23,13 +23,9 @@ const PIECE_SIZE: usize = 1 << 16;
 /// How long what a program has left in its streams may take to be passed on, after it has ended.
 const REST: Duration = Duration::from_millis(200);
 
-/// Runs a program and waits until it ends, whatever those that it has left in the background do. What it prints is passed on to
-/// standard error; Ctrl-C ends it.
-///
-/// # Errors
-///
-/// Fails if the program cannot be started, with the error that `not_started` returns, and if this process has to end. The
-/// program has ended by then, too.
+/// Runs a program and waits until it ends, whatever those that it has left in the background do. What it prints is passed on to standard
+/// error; Ctrl-C ends it. Fails if the program cannot be started, with the error that `not_started` returns, and if this process has to
+/// end. The program has ended by then, too.
 pub(super) async fn run(
     mut command: Command,
     io: &mut Io<'_>,

@@ -74,11 +74,7 @@ enum CompletionTarget {
     Kubectl,
 }
 
-/// Runs the subcommand.
-///
-/// # Errors
-///
-/// Fails if the output or the program cannot be written.
+/// Runs the subcommand. Fails if the output or the program cannot be written.
 pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let CompletionArgs { shell, install } = arguments;
     let shell: &dyn EnvCompleter = match shell {

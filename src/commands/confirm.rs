@@ -17,10 +17,6 @@ const READ_ONLY: &str = "KUBECTL_DS_READ_ONLY";
 const CONFIRM: &str = "KUBECTL_DS_CONFIRM";
 
 /// Refuses a change, before any request, if the environment allows none.
-///
-/// # Errors
-///
-/// Fails if it does not.
 pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
     match io.variable(READ_ONLY) {
         None | Some("0" | "false") => Ok(()),
@@ -31,11 +27,8 @@ pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
     }
 }
 
-/// Asks once, on a terminal, whether to make a change that may do `harm`, or that goes to a context that the environment names.
-///
-/// # Errors
-///
-/// Fails if the user does not want it, or if a pattern of the environment is invalid.
+/// Asks once, on a terminal, whether to make a change that may do `harm`, or that goes to a context that the environment names. Fails if
+/// the user does not want it, or if a pattern of the environment is invalid.
 pub(super) fn confirm(
     mut harm: Vec<String>,
     name: &DaemonSetName,

@@ -5,11 +5,8 @@ use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::report::coverage::{Counts, Incomplete};
 
-/// Returns the exit code that tells whether every eligible node has an available pod.
-///
-/// # Errors
-///
-/// Fails if there is no DaemonSet, and if nodes or pods could not be counted, so that the gate cannot pass.
+/// Returns the exit code that tells whether every eligible node has an available pod. Fails if there is no DaemonSet, and if nodes or pods
+/// could not be counted, so that the gate cannot pass.
 pub(super) fn all_available<'a>(
     counts: impl IntoIterator<Item = &'a Counts>,
     incomplete: &[Incomplete],
@@ -26,11 +23,7 @@ pub(super) fn all_available<'a>(
     if answers.contains(&None) || !gaps.is_empty() { Err(partial(gaps)) } else { Ok(Exit::Success) }
 }
 
-/// Returns the exit code that tells whether a preview passes.
-///
-/// # Errors
-///
-/// Fails if something that matters could not be read and the preview seems to pass.
+/// Returns the exit code that tells whether a preview passes. Fails if it seems to, and something that matters could not be read.
 pub(super) fn preview(passes: bool, incomplete: &[Incomplete]) -> Result<Exit, CommandError> {
     match (passes, incomplete) {
         (false, _) => Ok(Exit::No),

@@ -70,10 +70,6 @@ impl GateArgs {
     }
 
     /// Checks the flags.
-    ///
-    /// # Errors
-    ///
-    /// Fails if they make no sense.
     pub(super) fn check(&self) -> Result<(), CommandError> {
         if let Some(amount) = self.max_unavailable
             && (amount.value() < 1 || matches!(amount, IntOrPercent::Percent(percent) if percent > 100))

@@ -28,12 +28,9 @@ const TRIES: u32 = 2;
 /// By how much the time of a hold may be off.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
 
-/// Tries out the patch of a plan that was made for a time and suspends the update strategy. Returns when the hold begins, and
-/// with which template: the plan is made again for that, so that what is shown is what is sent, and what becomes of it.
-///
-/// # Errors
-///
-/// Fails if the patch is refused, or the strategy would not be suspended.
+/// Tries out the patch of a plan that was made for a time and suspends the update strategy. Returns when the hold begins, and with which
+/// template: the plan is made again for that, so that what is shown is what is sent, and what becomes of it. Fails if the patch is refused,
+/// or the strategy would not be suspended.
 pub(super) async fn held_at(
     plan: &Plan,
     before: &DaemonSet,
@@ -59,11 +56,8 @@ pub(super) async fn held_at(
     Ok((begins_at(planned, &tried), template(&tried)))
 }
 
-/// Tries out a patch that ends a hold. Returns the template that the DaemonSet would have; `None` if that is not known.
-///
-/// # Errors
-///
-/// Fails if something keeps the update strategy suspended. Whatever else goes wrong says nothing about that.
+/// Tries out a patch that ends a hold. Returns the template that the DaemonSet would have; `None` if that is not known. Fails if something
+/// keeps the update strategy suspended. Whatever else goes wrong says nothing about that.
 pub(super) async fn check_end_of_hold(
     step: &Step,
     before: &DaemonSet,

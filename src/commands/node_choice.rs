@@ -44,11 +44,7 @@ pub(super) struct NodeSelection {
 }
 
 impl NodeSelection {
-    /// Parses the value of a flag.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the selector is invalid.
+    /// Parses the value of a flag. Fails if the selector is invalid.
     pub(super) fn parse(flag: &str, text: Option<String>) -> Result<Self, CommandError> {
         let selector = parse_selector(flag, text.as_deref())?;
         Ok(NodeSelection { selector, text: text.unwrap_or_default() })
@@ -56,11 +52,7 @@ impl NodeSelection {
 }
 
 impl NodeChoiceArgs {
-    /// Makes sense of the flags.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the selector is invalid.
+    /// Makes sense of the flags. Fails if the selector is invalid.
     pub(super) fn resolve(self) -> Result<NodeChoice, CommandError> {
         let NodeChoiceArgs { reason, state, node_selector } = self;
         let node_selector = NodeSelection::parse("--node-selector", node_selector)?;

@@ -28,11 +28,7 @@ pub(super) struct EditArgs {
 }
 
 impl EditArgs {
-    /// Makes sense of the flags.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a taint or label is invalid.
+    /// Makes sense of the flags. Fails if a taint or label is invalid.
     pub(super) fn resolve(self) -> Result<NodeEdit, CommandError> {
         let EditArgs { taint, remove_taint, label, remove_label } = self;
         let mut edit = NodeEdit::default();

@@ -38,10 +38,6 @@ pub(super) fn formats(offered: &[Output]) -> impl TypedValueParser<Value = Outpu
 }
 
 /// Prints a report as data, if requested, and returns whether it did.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub fn print_data(
     output: Option<&Output>,
     report: &mut impl Report,
@@ -55,10 +51,6 @@ pub fn print_data(
 }
 
 /// Prints a value that is no report as data, if requested, and returns whether it did.
-///
-/// # Errors
-///
-/// Fails if the output cannot be written.
 pub fn print_value(output: Option<&Output>, value: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
     match output {
         Some(Output::Json) => json::indented(value, out)?,

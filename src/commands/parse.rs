@@ -50,11 +50,8 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as reports show it.
-///
-/// # Errors
-///
-/// Fails if something other than a DaemonSet is named.
+/// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as reports show it. Fails if something other than a
+/// DaemonSet is named.
 pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
     let Some((before, name)) = text.split_once('/') else {
         return Ok(Named { flavors: Flavors::Any, namespace: None, name: text.to_owned() });
@@ -132,11 +129,8 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     PossibleValuesParser::new(values.iter().map(name)).try_map(find)
 }
 
-/// Returns the names, and the namespace that they were given with.
-///
-/// # Errors
-///
-/// Fails if they are in several namespaces, or one is not a DaemonSet of Kubernetes itself.
+/// Returns the names, and the namespace that they were given with. Fails if they are in several namespaces, or one is not a DaemonSet of
+/// Kubernetes itself.
 pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<String>), CommandError> {
     for name in names {
         let named = parse_name(name)?;
@@ -148,11 +142,8 @@ pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<Strin
     parse_names_of_any_flavor(names).map(|(_, namespace, names)| (namespace, names))
 }
 
-/// Returns the names, whose DaemonSets they are, and the namespace that they were given with.
-///
-/// # Errors
-///
-/// Fails if they are in several namespaces, or only some are Advanced DaemonSets.
+/// Returns the names, whose DaemonSets they are, and the namespace that they were given with. Fails if they are in several namespaces, or
+/// only some are Advanced DaemonSets.
 pub(super) fn parse_names_of_any_flavor(
     names: &[String],
 ) -> Result<(Flavors, Option<String>, Vec<String>), CommandError> {
@@ -201,11 +192,7 @@ fn invalid_name(text: &str) -> CommandError {
         .hint("give NAME, ds/NAME, NAMESPACE/NAME, or ads/NAME for an Advanced DaemonSet")
 }
 
-/// Returns what the environment has in the place of a flag that is not given.
-///
-/// # Errors
-///
-/// Fails if that is no value of the flag, and names the variable.
+/// Returns what the environment has in the place of a flag that is not given. Names the variable if that is no value of the flag.
 pub(super) fn from_environment<T, E: Display>(
     variable: &str,
     io: &Io<'_>,
@@ -215,11 +202,7 @@ pub(super) fn from_environment<T, E: Display>(
     io.variable(variable).map(parse).transpose()
 }
 
-/// Returns the value of `--by`; if it is not given, that of the environment.
-///
-/// # Errors
-///
-/// Fails if it is not the key of a label.
+/// Returns the value of `--by`; if it is not given, that of the environment. Fails if it is not the key of a label.
 pub(super) fn grouping_label(by: Option<String>, io: &Io<'_>) -> Result<Option<String>, CommandError> {
     let key = |label: &str| match is_label_key(label) {
         true => Ok(label.to_owned()),
@@ -231,11 +214,7 @@ pub(super) fn grouping_label(by: Option<String>, io: &Io<'_>) -> Result<Option<S
     }
 }
 
-/// Parses the name of a node: `NAME` or `node/NAME`.
-///
-/// # Errors
-///
-/// Fails if something other than a node is named.
+/// Parses the name of a node: `NAME` or `node/NAME`. Fails if something other than a node is named.
 pub(super) fn parse_node(text: &str) -> Result<String, CommandError> {
     match text.split_once('/') {
         None => Ok(text.to_owned()),
@@ -244,11 +223,7 @@ pub(super) fn parse_node(text: &str) -> Result<String, CommandError> {
     }
 }
 
-/// Parses a selector.
-///
-/// # Errors
-///
-/// Fails if it is invalid, and names the flag.
+/// Parses a selector. Fails if it is invalid, and names the flag.
 pub(super) fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSelector, CommandError> {
     let selector = text.unwrap_or_default().parse::<LabelSelector>();
     selector.map_err(|error| {

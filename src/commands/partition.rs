@@ -93,11 +93,8 @@ impl RunCommand for PartitionArgs {
     }
 }
 
-/// Carries out a stage of another command, for the DaemonSet as it was read, with what speaks against it.
-///
-/// # Errors
-///
-/// Fails if that cannot be done now, a change is not applied, or the output cannot be written.
+/// Carries out a stage of another command, for the DaemonSet as it was read, with what speaks against it. Fails if that cannot be done now,
+/// a change is not applied, or the output cannot be written.
 pub(super) async fn replace_pods(
     (request, doubts): (StageRequest, Vec<Warning>),
     settings: &ChangeArgs,

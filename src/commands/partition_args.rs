@@ -124,10 +124,6 @@ pub(super) struct Settings {
 
 impl PartitionArgs {
     /// Resolves the flags.
-    ///
-    /// # Errors
-    ///
-    /// Fails if they make no sense.
     pub(super) fn resolve(self, io: &Io<'_>) -> Result<Settings, CommandError> {
         let PartitionArgs {
             name,

@@ -216,12 +216,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Plans a rollback again that has another template than a dry run has shown, and shows it: an admission webhook that makes
-    /// another one each time must not prevent it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the stage is none, or cannot be planned with that template.
+    /// Plans a rollback again that has another template than a dry run has shown, and shows it: an admission webhook that makes another one
+    /// each time must not prevent it. Fails if the stage is none, or cannot be planned with that template.
     fn plan_again(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
         self.report.outcome.stage = PartitionStage::Begun;
         let may_go_on = matches!(self.request.template, NewTemplate::Revision(_));
@@ -337,11 +333,7 @@ impl<'a> Run<'a> {
         self.unless_interrupted(io, self.progress.next_look(watch, looked)).await
     }
 
-    /// Returns whether the deadline has passed, also after everything was read again.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it has passed and nothing can be read.
+    /// Returns whether the deadline has passed, also after everything was read again. Fails if it has passed and nothing can be read.
     pub(super) async fn is_late_again(
         &mut self,
         watch: &mut Watch<'a>,
@@ -614,11 +606,8 @@ impl<'a> Run<'a> {
         Ok(self.progress.say(&format!("{node}: pod {} {verb} ({done} of {all})", pod.name), self.view, out)?)
     }
 
-    /// Checks whether what the watch knows is up to date.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it has not been for the progress deadline, which says nothing about the new pods.
+    /// Checks whether what the watch knows is up to date. Fails if it has not been for the progress deadline, which says nothing about the
+    /// new pods.
     pub(super) async fn check(
         &mut self,
         watch: &mut Watch<'_>,

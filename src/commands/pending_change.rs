@@ -377,12 +377,8 @@ impl PendingChange<'_> {
         matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied || is_older(&now.metadata.resource_version))
     }
 
-    /// Waits until the controller has observed the change; returns `None` if it has not in time. If a pause was put back, the
-    /// field managers that did it are returned, too.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the DaemonSet is another one by now.
+    /// Waits until the controller has observed the change; returns `None` if it has not in time. If a pause was put back, the field
+    /// managers that did it are returned, too. Fails if the DaemonSet is another one by now.
     async fn wait(
         &self,
         object: &Value,

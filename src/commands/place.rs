@@ -44,11 +44,7 @@ pub(super) enum Place {
 }
 
 impl PlaceArgs {
-    /// Makes sense of the flags; `None` if none is given.
-    ///
-    /// # Errors
-    ///
-    /// Fails if something other than a node or a pod is named.
+    /// Makes sense of the flags; `None` if none is given. Fails if something other than a node or a pod is named.
     pub(super) fn resolve(self) -> Result<Option<Place>, CommandError> {
         let PlaceArgs { node, beside } = self;
         if let Some(node) = node {
@@ -69,11 +65,8 @@ impl PlaceArgs {
 }
 
 impl Place {
-    /// Reads a DaemonSet and its pods on the node, whose name is returned, too.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the DaemonSet, the node or the pod that it is chosen by cannot be read.
+    /// Reads a DaemonSet and its pods on the node, whose name is returned, too. Fails if the DaemonSet, the node or the pod that it is
+    /// chosen by cannot be read.
     pub(super) async fn read(
         self,
         session: &Session,
@@ -122,11 +115,8 @@ fn node_of(namespace: &str, pod: &str, node: Option<String>) -> Result<String, C
         .hint(Fix::new("to list the pods and their nodes", list)))
 }
 
-/// Returns the pod that the one DaemonSet of a snapshot has on a node, of two the one that works, and all about the node.
-///
-/// # Errors
-///
-/// Fails if there is no pod, with the reason, and if the snapshot has no or several DaemonSets.
+/// Returns the pod that the one DaemonSet of a snapshot has on a node, of two the one that works, and all about the node. Fails if there is
+/// no pod, with the reason, and if the snapshot has no or several DaemonSets.
 pub(super) fn pod_on(
     snapshot: &Snapshot,
     node: &str,

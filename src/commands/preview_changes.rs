@@ -19,11 +19,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Parses changes: `taint` and `label` as kubectl takes them, and those of a DaemonSet in its own words.
-    ///
-    /// # Errors
-    ///
-    /// Fails if one is none of these.
+    /// Parses changes: `taint` and `label` as kubectl takes them, and those of a DaemonSet in its own words. Fails if one is none of these.
     pub(super) fn parse(texts: &[String]) -> Result<Self, CommandError> {
         let mut changes = Changes::default();
         for text in texts {

@@ -17,11 +17,8 @@ use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 
-/// Opens the source of a command, and reads manifests. The namespace of the session becomes that of all of their DaemonSets, or none.
-///
-/// # Errors
-///
-/// Fails if a manifest cannot be read, or has no DaemonSet.
+/// Opens the source of a command, and reads manifests. The namespace of the session becomes that of all of their DaemonSets, or none. Fails
+/// if a manifest cannot be read, or has no DaemonSet.
 pub(super) async fn open(paths: &[String], target: &Target, io: &mut Io<'_>) -> Result<(Session, Manifests), Failure> {
     if paths.iter().any(|path| path == "-") && target.reads_input() {
         return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
@@ -43,11 +40,7 @@ pub(super) async fn open(paths: &[String], target: &Target, io: &mut Io<'_>) -> 
     Ok((session, read))
 }
 
-/// Returns what a DaemonSet becomes if a manifest is applied, with the API server's defaults.
-///
-/// # Errors
-///
-/// Fails if the API server would reject it.
+/// Returns what a DaemonSet becomes if a manifest is applied, with the API server's defaults. Fails if the API server would reject it.
 pub(super) async fn proposed(
     read: &Manifests,
     manifest: &Manifest,

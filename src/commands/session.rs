@@ -185,11 +185,8 @@ impl GlobalArgs {
         self.namespace.as_ref().is_some_and(|namespace| !namespace.is_empty())
     }
 
-    /// Returns the flags for each of several clusters, by its context, or of several dumps, by what was given.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the kubeconfig cannot be read, or a pattern matches no context.
+    /// Returns the flags for each of several clusters, by its context, or of several dumps, by what was given. Fails if the kubeconfig
+    /// cannot be read, or a pattern matches no context.
     pub(super) fn each(&self, io: &Io<'_>) -> Result<Vec<(String, GlobalArgs)>, CommandError> {
         if self.contexts.is_empty() {
             if self.from.iter().any(|path| path == "-") {
@@ -228,11 +225,7 @@ impl GlobalArgs {
         Box::leak(Box::new(origin))
     }
 
-    /// Makes sense of the flags.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a selector is invalid.
+    /// Makes sense of the flags. Fails if a selector is invalid.
     pub fn resolve(self, io: &Io<'_>) -> Result<Target, CommandError> {
         let (origin, colored) = (self.origin(), self.is_colored(io));
         let GlobalArgs {
@@ -284,11 +277,7 @@ impl Target {
         if output == Some(&Output::Wide) { view.unlimited() } else { view }
     }
 
-    /// Opens the source; of a live cluster nothing is read yet.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the dump or the kubeconfig cannot be read.
+    /// Opens the source; of a live cluster nothing is read yet. Fails if the dump or the kubeconfig cannot be read.
     pub async fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
         let progress = self.progress.clone();
         let named = match &self.scope {
@@ -331,11 +320,8 @@ impl Target {
         }
     }
 
-    /// Limits what is looked for to named DaemonSets, in the namespace that they were given with, as in `NAMESPACE/NAME`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a selector or another namespace was given, too.
+    /// Limits what is looked for to named DaemonSets, in the namespace that they were given with, as in `NAMESPACE/NAME`. Fails if a
+    /// selector or another namespace was given, too.
     pub(super) fn choose(&mut self, namespace: Option<String>, names: &[String]) -> Result<(), CommandError> {
         if !names.is_empty() && !self.selector.is_empty() {
             return Err(CommandError::usage("a name and --selector cannot be given together"));
@@ -549,11 +535,7 @@ impl Session {
         }
     }
 
-    /// Follows what a query means, as [`Session::read`] reads it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be read, or a dump is to be followed.
+    /// Follows what a query means, as [`Session::read`] reads it. Fails if the server cannot be read, or a dump is to be followed.
     pub(super) async fn watch(&self, query: Query) -> Result<Watch<'_>, Failure> {
         let namespace = query.namespace.or_else(|| self.namespace.clone());
         let query = Query { namespace, selector: self.selector.clone(), ..query };
@@ -583,12 +565,8 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient
-    /// failures do not end the wait.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server refuses, and if it answers none of the requests in time.
+    /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient failures do not end
+    /// the wait. Fails if the server refuses, and if it answers none of the requests in time.
     pub(super) async fn poll_until<T>(
         &self,
         query: &Query,
@@ -650,10 +628,6 @@ impl Session {
     }
 
     /// Checks that each DaemonSet that was asked for by name exists. Errors of several names are one error.
-    ///
-    /// # Errors
-    ///
-    /// Fails if one does not exist.
     pub(super) fn check_unknown_names(&self, snapshot: &Snapshot) -> Result<(), CommandError> {
         let errors = snapshot.unknown_names.iter().map(|unknown| {
             CommandError::from(self.source.unknown_daemon_set(self.namespace.as_deref(), unknown.clone()))

@@ -33,11 +33,8 @@ pub(super) fn refuse(what: &str) -> Failure {
         .into()
 }
 
-/// Asks each cluster with its own connection, prints all reports, and returns the worst exit code.
-///
-/// # Errors
-///
-/// Fails if no context matches, a cluster could not be read or leaves the answer open, or the output cannot be written.
+/// Asks each cluster with its own connection, prints all reports, and returns the worst exit code. Fails if no context matches, a cluster
+/// could not be read or leaves the answer open, or the output cannot be written.
 pub(super) async fn run<R: Report>(
     target: &GlobalArgs,
     output: Option<&Output>,

@@ -170,10 +170,6 @@ pub(super) struct Map {
 
 impl Map {
     /// Checks that nodes have the label; the default one is shown as missing.
-    ///
-    /// # Errors
-    ///
-    /// Fails if no node has it.
     pub(super) fn check(&self, snapshot: &Snapshot, io: &Io<'_>) -> Result<(), CommandError> {
         if self.label == ZONE { Ok(()) } else { check_label(snapshot, &self.label, io) }
     }
@@ -442,11 +438,7 @@ pub(super) async fn run(
     }
 }
 
-/// Reads everything again.
-///
-/// # Errors
-///
-/// Fails if that takes too long, and if the command is interrupted.
+/// Reads everything again. Fails if that takes too long, and if the command is interrupted.
 async fn read_again<'s>(
     session: &'s Session,
     query: &Query,

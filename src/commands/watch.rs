@@ -62,11 +62,7 @@ pub(super) enum Display {
 }
 
 impl ProgressStyle {
-    /// Chooses the display.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a screen is requested that cannot be drawn.
+    /// Chooses the display. Fails if a screen is requested that cannot be drawn.
     pub(super) fn display(
         self,
         output: Option<&Output>,
@@ -187,11 +183,7 @@ impl Display {
 pub(super) struct Rejection(Option<Instant>);
 
 impl Rejection {
-    /// Checks that the server does not keep rejecting the credentials: each request renews them once, so that only a login
-    /// would help.
-    ///
-    /// # Errors
-    ///
+    /// Checks that the server does not keep rejecting the credentials: each request renews them once, so that only a login would help.
     /// Fails if it does, with its answer.
     pub(super) fn check(&mut self, watch: &Watch<'_>) -> Result<(), ClusterError> {
         match watch.failure() {
@@ -219,10 +211,6 @@ pub(super) fn warn_once(notices: &[String], warned: &mut Vec<String>, io: &mut I
 }
 
 /// Checks that DaemonSets can be listed: one that is read by its name need not be.
-///
-/// # Errors
-///
-/// Fails if that is forbidden.
 pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), CommandError> {
     let kind = match flavor {
         Flavor::Apps => Kind::DaemonSets,
@@ -239,11 +227,7 @@ pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), 
     }
 }
 
-/// Returns the error of flags that cannot be given together with `--watch`, if there is one.
-///
-/// # Errors
-///
-/// Fails if the source is a dump, or the output is not a stream.
+/// Checks that what is read can be followed, and printed as it changes.
 pub(super) fn check_watch(target: &Target, output: Option<&Output>) -> Result<(), CommandError> {
     if target.is_dump() {
         return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));

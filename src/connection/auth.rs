@@ -54,11 +54,7 @@ struct State {
 }
 
 impl Authenticate {
-    /// Obtains credentials, so that a plugin prompts before anything is shown.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are none, or TLS cannot be set up.
+    /// Obtains credentials, so that a plugin prompts before anything is shown. Fails if there are none, or TLS cannot be set up.
     pub(super) async fn new(credentials: CredentialSource, connector: Connector) -> Result<Self, ConnectionError> {
         let state = State { credentials, connector, client: Mutex::default() };
         state.client(&state.credentials.current().await?)?;
@@ -157,11 +153,7 @@ enum Lifetime {
 }
 
 impl CredentialSource {
-    /// Prepares the credentials of a user. Nothing is read or run yet.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a plugin is used that cannot be run.
+    /// Prepares the credentials of a user. Nothing is read or run yet. Fails if a plugin is used that cannot be run.
     pub(super) fn new(options: &ConnectOptions, user: AuthInfo, clock: Clock) -> Result<Self, ConnectionError> {
         // As in `UpdateTransportConfig`, any other credentials leave the plugin idle.
         let idle =
@@ -176,11 +168,7 @@ impl CredentialSource {
         Ok(CredentialSource { origin, clock, current: tokio::sync::Mutex::default() })
     }
 
-    /// Returns credentials that have not expired, renewed if necessary.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are none, or their plugin fails.
+    /// Returns credentials that have not expired, renewed if necessary. Fails if there are none, or their plugin fails.
     pub(super) async fn current(&self) -> Result<Credentials, ConnectionError> {
         let mut current = self.current.lock().await;
         match &*current {
@@ -190,11 +178,7 @@ impl CredentialSource {
         }
     }
 
-    /// Returns other credentials than those that the server has rejected, or `None` if there are no others.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a plugin fails.
+    /// Returns other credentials than those that the server has rejected, or `None` if there are no others. Fails if a plugin fails.
     pub(super) async fn after_rejection(&self, rejected: &Credentials) -> Result<Option<Credentials>, ConnectionError> {
         let mut current = self.current.lock().await;
         if let Some((credentials, _)) =
@@ -348,11 +332,7 @@ fn identity(user: &AuthInfo) -> Result<Option<Identity>, ConnectionError> {
     })
 }
 
-/// Reads a client certificate and its key in PEM format.
-///
-/// # Errors
-///
-/// Returns what is wrong with them.
+/// Reads a client certificate and its key in PEM format. Returns what is wrong with them.
 fn parse_identity(certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(|error| format!("client certificate: {error}"))?;

@@ -50,11 +50,8 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Prepares connections to a server, whose credentials are no part of `config`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the address of a proxy or the name that the server's certificate must have is invalid.
+    /// Prepares connections to a server, whose credentials are no part of `config`. Fails if the address of a proxy or the name that the
+    /// server's certificate must have is invalid.
     pub(super) fn new(options: &ConnectOptions, config: Config) -> Result<Self, ConnectionError> {
         let name = config.tls_server_name.clone().map(ServerName::try_from).transpose();
         let server_name = name.map_err(|_| {
@@ -66,11 +63,7 @@ impl Connector {
         Ok(Connector { config, server_name, proxy })
     }
 
-    /// Makes a client that presents a client certificate. Nothing is sent yet.
-    ///
-    /// # Errors
-    ///
-    /// Fails if TLS cannot be set up.
+    /// Makes a client that presents a client certificate. Nothing is sent yet. Fails if TLS cannot be set up.
     pub(super) fn client(&self, identity: Option<&Identity>) -> Result<HttpClient, ConnectionError> {
         let mut tls = self.config.rustls_client_config().map_err(|error| {
             ConnectionError::config(format!("unable to set up TLS: {error}"))

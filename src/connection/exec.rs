@@ -80,11 +80,8 @@ struct ExecCredential {
 }
 
 impl Plugin {
-    /// Prepares a plugin whose `exec` section was checked.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the program is not found, is not allowed by `policy`, or needs a terminal that is not there.
+    /// Prepares a plugin whose `exec` section was checked. Fails if the program is not found, is not allowed by `policy`, or needs a
+    /// terminal that is not there.
     pub(super) fn new(
         options: &ConnectOptions,
         exec: &ExecConfig,
@@ -123,11 +120,8 @@ impl Plugin {
         Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive, patience })
     }
 
-    /// Runs the plugin. It is killed if the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the plugin cannot be run, fails, takes too long, or writes no credentials.
+    /// Runs the plugin. It is killed if the future is dropped. Fails if the plugin cannot be run, fails, takes too long, or writes no
+    /// credentials.
     pub(super) async fn run(&self) -> Result<Output, ConnectionError> {
         let ended = match self.patience {
             Some(patience) => timeout(patience, self.output()).await.map_err(|_| {

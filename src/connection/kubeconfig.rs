@@ -25,12 +25,8 @@ use crate::report::fix::{Command, Fix};
 /// How many names an error lists.
 const LISTED: usize = 10;
 
-/// Returns the server that kubeconfig files and flags describe, or that of the pod that this process runs in, with the
-/// user and the namespace.
-///
-/// # Errors
-///
-/// Fails if a file cannot be read, a named entry does not exist, an entry that is used contradicts itself, or nothing is
+/// Returns the server that kubeconfig files and flags describe, or that of the pod that this process runs in, with the user and the
+/// namespace. Fails if a file cannot be read, a named entry does not exist, an entry that is used contradicts itself, or nothing is
 /// configured at all.
 pub(super) fn load(options: &ConnectOptions) -> Result<Config, ConnectionError> {
     // kube reads the environment of the process itself.
@@ -186,11 +182,8 @@ pub fn names_in_kubeconfig(options: &ConnectOptions) -> Result<KubeconfigNames, 
     Ok(names)
 }
 
-/// Returns the contexts that match patterns such as `prod-*`, each once, by name. A name matches itself, whatever it has.
-///
-/// # Errors
-///
-/// Fails if a file cannot be read, and if a pattern is invalid or matches no context.
+/// Returns the contexts that match patterns such as `prod-*`, each once, by name. A name matches itself, whatever it has. Fails if a file
+/// cannot be read, and if a pattern is invalid or matches no context.
 pub(crate) fn contexts_matching(
     options: &ConnectOptions,
     patterns: &[String],
@@ -213,11 +206,7 @@ pub(crate) fn contexts_matching(
     Ok(found)
 }
 
-/// Returns the context that requests go to; `None` without one, as in a pod.
-///
-/// # Errors
-///
-/// Fails if a file cannot be read.
+/// Returns the context that requests go to; `None` without one, as in a pod. Fails if a file cannot be read.
 pub(crate) fn context_in_use(options: &ConnectOptions) -> Result<Option<String>, ConnectionError> {
     match given(&options.context) {
         Some(context) => Ok(Some(context.to_owned())),
@@ -225,11 +214,7 @@ pub(crate) fn context_in_use(options: &ConnectOptions) -> Result<Option<String>,
     }
 }
 
-/// Returns whether one of several patterns, separated by commas, matches the name of a context. A name matches itself, whatever it
-/// has.
-///
-/// # Errors
-///
+/// Returns whether one of several patterns, separated by commas, matches the name of a context. A name matches itself, whatever it has.
 /// Fails if a pattern is invalid.
 pub(crate) fn is_among(context: &str, patterns: &str) -> Result<bool, ConnectionError> {
     let mut is_match = false;

@@ -49,11 +49,7 @@ struct Entry {
 }
 
 impl PluginPolicy {
-    /// Reads the policy of the preferences file that kubectl would use.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the file cannot be read or has a contradictory policy.
+    /// Reads the policy of the preferences file that kubectl would use. Fails if the file cannot be read or has a contradictory policy.
     pub(super) fn read(options: &ConnectOptions) -> Result<Self, ConnectionError> {
         let disabled = options
             .variable("KUBECTL_KUBERC")

@@ -68,12 +68,8 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Prepares the connection that the kubeconfig and the flags describe. No request is sent yet, but a credential plugin
-    /// runs.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the kubeconfig or a flag is invalid, or there are no credentials.
+    /// Prepares the connection that the kubeconfig and the flags describe. No request is sent yet, but a credential plugin runs. Fails if
+    /// the kubeconfig or a flag is invalid, or there are no credentials.
     pub(crate) async fn open(options: &ConnectOptions, clock: fn() -> Timestamp) -> Result<Self, ConnectionError> {
         let mut config = kubeconfig::load(options)?;
         let user = std::mem::take(&mut config.auth_info);
@@ -112,11 +108,8 @@ impl Connection {
         self.timeout.map(|timeout| Instant::now() + timeout)
     }
 
-    /// Sends a request for a path, and again if the server is too busy, unless it is a change.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are no credentials, and if the server cannot be reached or does not answer in time.
+    /// Sends a request for a path, and again if the server is too busy, unless it is a change. Fails if there are no credentials, and if
+    /// the server cannot be reached or does not answer in time.
     pub(crate) async fn send(
         &self,
         mut request: Request<Body>,
@@ -134,11 +127,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Waits for a part of an answer until the deadline, and no longer than the server may be silent.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the time is over.
+    /// Waits for a part of an answer until the deadline, and no longer than the server may be silent. Fails if the time is over.
     pub(crate) async fn within<F: Future>(
         &self,
         deadline: Option<Instant>,

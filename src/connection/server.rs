@@ -54,11 +54,8 @@ pub(super) fn is_loopback(url: &Uri) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Takes the credentials for a server: none without TLS, as kubectl sends none.
-///
-/// # Errors
-///
-/// Fails if credentials would be needed on the way through a network without TLS.
+/// Takes the credentials for a server: none without TLS, as kubectl sends none. Fails if credentials would be needed on the way through a
+/// network without TLS.
 pub(super) fn credentials_for(url: &Uri, user: AuthInfo) -> Result<AuthInfo, ConnectionError> {
     let secret = user.token.is_some()
         || user.token_file.is_some()

@@ -322,34 +322,22 @@ pub(super) struct Listed<T> {
 
 /// Requests a list, and returns once the server begins to answer.
 ///
-/// No resource version is requested, so that the list is the most recent one. Two lists at version 0 may come
-/// from servers that are minutes apart.
-///
-/// # Errors
-///
-/// Fails if the server cannot be reached, or refuses.
+/// No resource version is requested, so that the list is the most recent one. Two lists at version 0 may come from servers that are minutes
+/// apart. Fails if the server cannot be reached, or refuses.
 pub(super) async fn open<T: Item>(transport: &Transport, list: List) -> Result<Opened<'_>, ClusterError> {
     let answer = transport.get(&list.request(), &list.path(None)?, T::ACCEPT).await?;
     Ok(Opened { list, answer })
 }
 
-/// Returns the version that a list would have now.
-///
-/// # Errors
-///
-/// Fails if the server cannot be reached or refuses, and if the answer is not such a list.
+/// Returns the version that a list would have now. Fails if the server cannot be reached or refuses, and if the answer is not such a list.
 pub(super) async fn version<T: Item>(transport: &Transport, list: &List) -> Result<String, ClusterError> {
     let mut answer = transport.get(&list.request(), &list.path(Some(1))?, T::ACCEPT).await?;
     Ok(read_items(&mut answer, &|_: T| None, &mut Items::of(list)).await?.resource_version)
 }
 
 impl Opened<'_> {
-    /// Reads the list to its end, and returns what `keep` makes of its items.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the connection is lost, and if the answer is not such a list or not all of it: no API server pages a list
-    /// without a limit.
+    /// Reads the list to its end, and returns what `keep` makes of its items. Fails if the connection is lost, and if the answer is not
+    /// such a list or not all of it: no API server pages a list without a limit.
     pub(super) async fn collect<T: Item>(mut self, keep: impl Fn(T) -> Option<T>) -> Result<Listed<T>, ClusterError> {
         let mut items = Items::of(&self.list);
         let ListMeta { resource_version, continue_ } = read_items(&mut self.answer, &keep, &mut items).await?;

@@ -30,12 +30,8 @@ fn piece(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Live {
-    /// Reads the end of a log, or what came of it before the answer broke off. That of the current run is read if the container was
-    /// not restarted.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the pod does not exist any more, its log cannot be read, or the server refuses.
+    /// Reads the end of a log, or what came of it before the answer broke off. That of the current run is read if the container was not
+    /// restarted. Fails if the pod does not exist any more, its log cannot be read, or the server refuses.
     pub(crate) async fn log(&self, of: &LogOf, limits: LogLimits) -> Result<Log, ClusterError> {
         let (mut answer, previous) = match self.open_log(of, of.previous, limits, false).await {
             Err(ClusterError::Api { code: 400, .. }) if of.previous => {
@@ -54,11 +50,8 @@ impl Live {
         }
     }
 
-    /// Follows the log of the current run, and calls a function with each line, until the container ends or the function fails.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Live::log`] does, or as the function does.
+    /// Follows the log of the current run, and calls a function with each line, until the container ends or the function fails. Fails as
+    /// [`Live::log`] does, or as the function does.
     pub(crate) async fn follow_log<E: From<ClusterError>>(
         &self,
         of: &LogOf,

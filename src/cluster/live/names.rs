@@ -107,11 +107,7 @@ impl Live {
         Ok(metadata.map(|found| format!("{}/{}", text(found, "namespace"), text(found, "name"))).collect())
     }
 
-    /// Reads a pod; `None` if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be read, or refuses.
+    /// Reads a pod; `None` if it does not exist. Fails if the server cannot be read, or refuses.
     pub(crate) async fn pod(&self, namespace: &str, name: &str) -> Result<Option<Pod>, ClusterError> {
         self.get(&List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Pods) }, name).await
     }

@@ -71,11 +71,7 @@ impl<'a> ListDecoder<'a> {
         }
     }
 
-    /// Decodes the next bytes, and calls `item` for each item that they complete.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the bytes are not a list, or `item` fails.
+    /// Decodes the next bytes, and calls `item` for each item that they complete. Fails if the bytes are not a list, or `item` fails.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -136,11 +132,7 @@ impl<'a> ListDecoder<'a> {
         }
     }
 
-    /// Returns what the list says about itself, once all bytes have been pushed.
-    ///
-    /// # Errors
-    ///
-    /// Fails if bytes are missing.
+    /// Returns what the list says about itself, once all bytes have been pushed. Fails if bytes are missing.
     pub(super) fn finish(self) -> Result<ListMeta, String> {
         let complete = match self.place {
             Place::Start | Place::List(1..) => false,

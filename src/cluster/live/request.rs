@@ -51,11 +51,8 @@ impl Transport {
         (self.on_progress)(KindRead { kind, objects, bytes });
     }
 
-    /// Requests a path with its query. `request` describes the request in errors.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be reached or does not answer with success.
+    /// Requests a path with its query. `request` describes the request in errors. Fails if the server cannot be reached or does not answer
+    /// with success.
     pub(super) async fn get(
         &self,
         request: &str,
@@ -68,11 +65,7 @@ impl Transport {
         self.success(request, answer, deadline, too_long).await
     }
 
-    /// Requests a watch, which may be silent for that long.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Transport::get`] does.
+    /// Requests a watch, which may be silent for that long. Fails as [`Transport::get`] does.
     pub(super) async fn watch(
         &self,
         request: &str,
@@ -84,20 +77,12 @@ impl Transport {
         Ok(Response { deadline: None, max_silence, ..response })
     }
 
-    /// Requests one object in JSON.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Transport::get`] does, and if the response is not JSON.
+    /// Requests one object in JSON. Fails as [`Transport::get`] does, and if the response is not JSON.
     pub(super) async fn get_object<T: DeserializeOwned>(&self, request: &str, path: &str) -> Result<T, ClusterError> {
         self.get_object_as(request, path, JSON).await
     }
 
-    /// Requests one object in a form of JSON, such as a table.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Transport::get_object`] does.
+    /// Requests one object in a form of JSON, such as a table. Fails as [`Transport::get_object`] does.
     pub(super) async fn get_object_as<T: DeserializeOwned>(
         &self,
         request: &str,
@@ -109,11 +94,8 @@ impl Transport {
 
     /// Sends a change, and returns the resulting object.
     ///
-    /// It is sent again only if the API server says that it was too busy to look at it. A proxy that says so may have passed it on.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Transport::get_object`] does. If the connection is lost, the outcome is unknown.
+    /// It is sent again only if the API server says that it was too busy to look at it. A proxy that says so may have passed it on. Fails
+    /// as [`Transport::get_object`] does. If the connection is lost, the outcome is unknown.
     pub(super) async fn change<T: DeserializeOwned>(
         &self,
         request: &str,
@@ -199,11 +181,7 @@ pub(super) struct Response<'a> {
 }
 
 impl Response<'_> {
-    /// Returns the next bytes of the body, or `None` at its end.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the connection is lost or time runs out.
+    /// Returns the next bytes of the body, or `None` at its end. Fails if the connection is lost or time runs out.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClusterError> {
         loop {
             match self.transport.connection.within(self.deadline, self.max_silence, self.body.frame()).await? {
@@ -229,11 +207,7 @@ impl Response<'_> {
         serde_json::from_str(&text).map_err(|error| self.broken(list::json_problem(&error)))
     }
 
-    /// Reads the rest of the body as text.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the connection is lost, and if the text is not UTF-8 or longer than `max` bytes.
+    /// Reads the rest of the body as text. Fails if the connection is lost, and if the text is not UTF-8 or longer than `max` bytes.
     pub(super) async fn text(&mut self, max: usize) -> Result<String, ClusterError> {
         let mut text = Vec::new();
         while let Some(bytes) = self.next().await? {

@@ -15,13 +15,9 @@ use crate::model::snapshot::Kind;
 use crate::plan::{FIELD_MANAGER, PodRef, Step};
 
 impl Live {
-    /// Sends a step once, and returns the server's answer, unchecked. In a dry run the server does everything but
-    /// persist it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the object is another version than the step was made for (see [`ClusterError::is_conflict`]), and if the
-    /// server refuses the step or cannot be reached.
+    /// Sends a step once, and returns the server's answer, unchecked. In a dry run the server does everything but persist it. Fails if the
+    /// object is another version than the step was made for (see [`ClusterError::is_conflict`]), and if the server refuses the step or
+    /// cannot be reached.
     pub(crate) async fn send(&self, step: &Step, is_dry_run: bool) -> Result<Value, ClusterError> {
         let (path, change) = match step {
             Step::PatchDaemonSet(patch) => {

@@ -5,7 +5,6 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::crash_logs::add_crash_logs;
 use super::gate;
 use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::output::{self, Output, formats};
@@ -44,9 +43,6 @@ kubectl ds coverage node-exporter -n monitoring
 # Explain one node in full
 kubectl ds coverage node-exporter -n monitoring --node general-c4
 
-# Show what pods have logged before they crashed
-kubectl ds coverage falco -n falco --logs
-
 # Fail a pipeline if an eligible node lacks an available pod
 kubectl ds coverage node-exporter -n monitoring --exit-code")]
 #[command(
@@ -80,11 +76,6 @@ pub struct CoverageArgs {
     /// Grouped by the label of --by, or by zone.
     #[arg(long, help_heading = "Nodes", conflicts_with_all = ["node", "nodes", "state"])]
     map: bool,
-    /// Show the last log line of pods that crash.
-    ///
-    /// Of at most 3 pods that crash without a termination message, one for each message; for one DaemonSet.
-    #[arg(long, conflicts_with = "map")]
-    logs: bool,
     /// Exit with 3 if an eligible node lacks an available pod.
     ///
     /// Exit with 5 if that could not be determined, and with 1 if there is no DaemonSet.
@@ -110,8 +101,6 @@ struct CoverageQuestion {
     node_selector: NodeSelection,
     /// What of the report is shown.
     filter: CoverageFilter,
-    /// Whether the last log lines of pods that crash are shown.
-    logs: bool,
     output: Option<Output>,
     /// Whether the exit code tells if every eligible node has an available pod.
     exit_code: bool,
@@ -119,11 +108,8 @@ struct CoverageQuestion {
 
 impl RunCommand for CoverageArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let CoverageArgs { names, node, nodes, choice, problems, by, map, logs, exit_code, output } = self;
+        let CoverageArgs { names, node, nodes, choice, problems, by, map, exit_code, output } = self;
         let (namespace, names) = parse_names(&names)?;
-        if logs && names.len() != 1 {
-            return Err(CommandError::usage("--logs is for one DaemonSet: give its name").into());
-        }
         let node = node.as_deref().map(parse_node).transpose()?;
         let has_counts = node.is_none() && !nodes && choice.state.is_empty();
         // What `--by` cannot be combined with takes none of the environment either.
@@ -137,20 +123,13 @@ impl RunCommand for CoverageArgs {
             nodes: nodes || !states.is_empty(),
             node_selector,
             filter: CoverageFilter { reasons, states, problems },
-            logs,
             output,
             exit_code,
         };
         let CoverageQuestion { names, node, by, nodes, output, .. } = &question;
         let (output, node) = (output.as_ref(), node.as_deref());
         if target.are_several() {
-            let one = [
-                (node.is_some(), "--node"),
-                (*nodes, "a row per node"),
-                (by.is_some(), "--by"),
-                (map, "--map"),
-                (logs, "--logs"),
-            ];
+            let one = [(node.is_some(), "--node"), (*nodes, "a row per node"), (by.is_some(), "--by"), (map, "--map")];
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
                 return Err(several::refuse(flag));
             }
@@ -186,7 +165,7 @@ impl RunCommand for CoverageArgs {
 impl CoverageQuestion {
     /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<CoverageReport>, Failure> {
-        let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, logs, output, exit_code } = self;
+        let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, output, exit_code } = self;
         let is_data = output.as_ref().is_some_and(Output::is_data);
         let detail = match node {
             Some(_) => Detail::Explain,
@@ -223,9 +202,6 @@ impl CoverageQuestion {
         let gate = gate::all_available(counts, &report.incomplete, session);
         let is_empty = report.daemon_sets.is_empty();
         filter.apply(&mut report);
-        if *logs {
-            add_crash_logs(&mut report, &snapshot, session, io).await?;
-        }
         if !is_data && is_empty && snapshot.unknown_names.is_empty() {
             session.say_none_found(io)?;
         } else if !is_data && !is_empty && report.daemon_sets.is_empty() {

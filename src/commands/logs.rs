@@ -358,7 +358,7 @@ async fn read_all(
 }
 
 /// Reads logs, and hands over each, or why it could not be read, with its index, in any order.
-pub(super) async fn read_each(
+async fn read_each(
     session: &Session,
     of: &[LogOf],
     limits: LogLimits,

@@ -12,7 +12,6 @@ mod complete;
 mod completion;
 mod confirm;
 mod coverage;
-mod crash_logs;
 mod explain;
 mod gate;
 mod gate_args;

@@ -135,6 +135,10 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
                 let command = as_command("preview", arguments);
                 return unknown(format!("a change is previewed by\n    {program} {command}"));
             }
+            "--logs" => {
+                let command = as_command("logs", arguments);
+                return unknown(format!("what pods have logged is shown by\n    {program} {command}"));
+            }
             "--stale-config" => {
                 let command = as_command("status", arguments);
                 return unknown(format!("of one DaemonSet that is shown by\n    {program} {command}"));
@@ -180,7 +184,7 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
                 Some("status NAME".to_owned())
             }
             _ if Some(&place) == places.first() => Some(name.to_owned()),
-            "--stale-config" => None,
+            "--stale-config" | "--logs" => None,
             "--exit-code" | "-A" | "--all-namespaces" if name == "status" => None,
             text => {
                 let selector = text.strip_prefix("--on").filter(|rest| rest.is_empty() || rest.starts_with('='));

@@ -77,7 +77,6 @@ impl FindingGroups {
                 message: finding.message.to_string(),
                 fix: finding.fix().for_reason(finding.code.name()),
                 refused_by: finding.refused_by,
-                crash_log: None,
                 nodes,
             })
             .collect();

@@ -7,7 +7,6 @@
 mod cases;
 mod common_cause;
 #[cfg(feature = "live")]
-pub(crate) mod crash_logs;
 pub(crate) mod filter;
 mod fisher;
 pub(crate) mod gaps;

@@ -55,7 +55,7 @@ pub fn line(text: &str, view: &View) -> String {
 }
 
 /// Returns a line of a log without colors, and without the carriage return at its end.
-pub(crate) fn without_colors(text: &str) -> String {
+fn without_colors(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.strip_suffix('\r').unwrap_or(text);
     while let Some(at) = rest.find("\u{1b}[") {

@@ -438,28 +438,8 @@ pub struct ReasonGroup {
     /// What refuses the pods, if that is known; absent for other reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<Refuser>,
-    /// The log of one of the pods that crash without a termination message; only with `--logs`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub crash_log: Option<CrashLog>,
     /// What to do.
     pub fix: Fix,
-}
-
-/// The end of the log of a container that crashes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct CrashLog {
-    /// The pod.
-    pub pod: String,
-    /// The container.
-    pub container: String,
-    /// Whether it is the log of the run before the last restart.
-    pub previous: bool,
-    /// The line that tells most of its end, mostly the last one, without colors and at most 161 characters long; absent if there is
-    /// none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_line: Option<String>,
 }
 
 named_values! {

@@ -461,9 +461,10 @@ type TellingLog<'a> = (&'a str, bool, &'a str);
 pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Option<TellingLog<'a>> {
     let containers = || walk(pod).filter(|(_, container, _)| only.is_none_or(|only| only == container.name));
     let crashed = containers().find_map(|(role, container, status)| {
-        let this = (role, container, status?);
-        let (container, previous) = crash_log(pod, now, this)?;
-        Some((container, previous, crash(pod, now, this)?.map_or("", |end| &end.message)))
+        let status = status?;
+        let end = crash(pod, now, (role, container, status))?;
+        let previous = status.state.terminated.is_none();
+        Some((container.name.as_str(), previous, end.map_or("", |end| &end.message)))
     });
     let is_unready = |(role, _, status): &(Role, _, Option<&ContainerStatus>)| {
         status.is_some_and(|status| has_started(status) && !status.ready && !(*role == Role::Init && is_done(status)))
@@ -473,21 +474,6 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
         .or_else(|| containers().find(is_unready).map(name))
         .or_else(|| containers().find(|(role, ..)| *role == Role::Container).map(name))
         .or_else(|| containers().next().map(name))
-}
-
-/// Returns a container that crashes, and whether the log of its previous run tells why.
-fn crash_log<'p>(pod: &'p Pod, now: Timestamp, this: Observed<'p>) -> Option<(&'p str, bool)> {
-    let (_, container, status) = this;
-    crash(pod, now, this).map(|_| (container.name.as_str(), status.state.terminated.is_none()))
-}
-
-/// Returns the first container of a pod that crashes, and whether the log of its previous run tells why; `None` if none crashes, or
-/// if it has a termination message.
-#[cfg(feature = "live")]
-pub fn silent_crash(pod: &Pod, now: Timestamp) -> Option<(&str, bool)> {
-    let mut containers = walk(pod).filter_map(|(role, container, status)| Some((role, container, status?)));
-    let (log, this) = containers.find_map(|this| Some((crash_log(pod, now, this)?, this)))?;
-    current_termination(now, this.0, this.2).and_then(last_words).is_none().then_some(log)
 }
 
 /// Returns the last line of a termination message, which may be the end of the log.

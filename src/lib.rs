@@ -16,6 +16,9 @@
 #![deny(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used)]
 #![cfg_attr(not(feature = "live"), expect(dead_code, reason = "only the commands, which need the client, use it"))]
 
+#[macro_use(apply)]
+extern crate macro_rules_attribute;
+
 pub mod cluster;
 #[cfg(feature = "live")]
 pub mod commands;

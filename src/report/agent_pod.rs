@@ -1,13 +1,9 @@
 //! The report of `pod`.
 
-use serde::Serialize;
-
 use super::coverage::PodSummary;
 
 /// The pod that a DaemonSet has on a node.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct PodReport {
     /// The namespace of the DaemonSet and of the pod.
     pub namespace: String,

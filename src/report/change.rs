@@ -6,9 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// One difference between two pod templates.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Change {
     /// Where it is in the template, such as `spec.containers[agent].image`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
@@ -16,16 +14,14 @@ pub struct Change {
     /// What happened to the value.
     pub op: Op,
     /// The value before; absent if it was added.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
     /// The value after; absent if it was removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
 
 /// What happened to a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(PartialOrd, Ord, Hash)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// It was added.

@@ -1,21 +1,16 @@
 //! What failing nodes have in common.
 
-use serde::Serialize;
-
 use super::fix::Fix;
 use super::reason::ReasonCode;
 
 /// A value that the failing nodes of a DaemonSet share and its available nodes do not, too often to be chance. It is
 /// a likely cause, not a proven one: docs/reports.md tells how it is decided.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct CommonCause {
     /// What the nodes share.
     #[serde(flatten)]
     pub shared: FeatureValue,
     /// The reason of the failing nodes; absent if they have several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<ReasonCode>,
     /// The nodes that were compared.
     pub nodes: Split,
@@ -24,15 +19,13 @@ pub struct CommonCause {
     /// Other values that split the nodes with the same numbers, so that either may be the cause.
     pub also: Vec<FeatureValue>,
     /// The failing revision, if the nodes share a revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<FailingRevision>,
     /// What to do, most informative first; empty if nothing can be advised.
     pub fixes: Vec<Fix>,
 }
 
 /// A value of a feature.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
 pub struct FeatureValue {
     /// The feature.
     pub feature: Feature,
@@ -41,8 +34,8 @@ pub struct FeatureValue {
 }
 
 /// What pods and nodes are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(PartialOrd, Ord, Hash)]
 pub enum Feature {
     /// The revision of the pod.
     Revision,
@@ -65,9 +58,8 @@ pub enum Feature {
 }
 
 /// Numbers of failing and available nodes, and of those among them that have a value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy, Default)]
 pub struct Split {
     /// Failing nodes.
     pub failing: usize,
@@ -80,19 +72,16 @@ pub struct Split {
 }
 
 /// A revision whose pods fail.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct FailingRevision {
     /// The hash on its pods.
     pub hash: String,
     /// Its number; absent if it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<i64>,
     /// Whether it is the current revision.
     pub current: bool,
     /// The number of the other revision that has the most available pods; absent if it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available_revision: Option<i64>,
     /// What differs from that revision, most important first; empty if it is not known.
     pub changes: Vec<String>,

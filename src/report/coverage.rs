@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::common_cause::CommonCause;
 use super::fix::Fix;
@@ -13,16 +12,13 @@ use super::reason::{Class, Reason, ReasonCode, named_values};
 use super::strategy::Strategy;
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct CoverageReport {
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
     /// The node, if one was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeOverview>,
     /// What explains the troubles of several DaemonSets at once; usually empty.
     pub incidents: Vec<Incident>,
@@ -61,14 +57,11 @@ impl super::Report for CoverageReport {
 }
 
 /// The state of a node, and how many DaemonSets it should run pods of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct NodeOverview {
     /// The node's name.
     pub name: String,
     /// The only namespace whose DaemonSets were looked at; absent for all of them, and if they were named.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Whether the node exists; else pods are still bound to it.
     pub exists: bool,
@@ -77,7 +70,6 @@ pub struct NodeOverview {
     /// On how many of them a pod is available there.
     pub available: usize,
     /// How and since when it has not been ready; absent if it is ready.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<String>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
@@ -86,9 +78,7 @@ pub struct NodeOverview {
 }
 
 /// A reason, and where it occurs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ReasonSummary {
     /// The reason code.
     pub code: ReasonCode,
@@ -106,17 +96,13 @@ impl ReasonSummary {
 }
 
 /// Something that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Incomplete {
     /// The resource, such as `events`.
     pub resource: String,
     /// The namespace; absent if the resource could not be read in any namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The missing permission; absent for dumps.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<String>,
     /// A sentence: what could not be read, and what is therefore unknown.
     pub message: String,
@@ -125,9 +111,7 @@ pub struct Incomplete {
 }
 
 /// One DaemonSet's coverage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct DaemonSetCoverage {
     /// The namespace.
     pub namespace: String,
@@ -139,7 +123,6 @@ pub struct DaemonSetCoverage {
     /// Whether every node of the cluster was examined, and not only those of `--node` or `--node-selector`.
     pub every_node: bool,
     /// The hash of the current revision; absent if the revisions are unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
@@ -150,11 +133,9 @@ pub struct DaemonSetCoverage {
     /// spec or refuses its selector, or a likely mistake that makes no node eligible. Usually empty.
     pub concerns: Vec<Reason>,
     /// The nodes that a revision has removed within the last day; absent if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
     /// The nodes that have lost their pod within the last hour because they are no longer eligible, unless a revision was rolled out;
     /// absent if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_pods: Option<LostPods>,
     /// What failing nodes have in common and available ones lack; usually empty.
     pub common_causes: Vec<CommonCause>,
@@ -164,10 +145,8 @@ pub struct DaemonSetCoverage {
     /// The primary reasons of the other nodes: those not eligible and without a pod; most nodes first.
     pub not_eligible_groups: Vec<ReasonGroup>,
     /// The counts by the value of a label, if requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<CountsBy>,
     /// All nodes by the value of a label, if requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<NodeMap>,
     /// All nodes, eligible or not, by name; empty if only groups were requested.
     pub nodes: Vec<NodeCoverage>,
@@ -193,9 +172,7 @@ pub enum Attention {
 
 /// Nodes that a revision has removed: they are eligible under the template before it, and neither under its own nor under the
 /// current one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct RemovedNodes {
     /// The number of the revision.
     pub revision: i64,
@@ -218,9 +195,7 @@ pub struct RemovedNodes {
 }
 
 /// Nodes that have lost their pod because they are no longer eligible.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct LostPods {
     /// How many they are, as far as events tell.
     pub nodes: usize,
@@ -238,42 +213,30 @@ impl RemovedNodes {
 }
 
 /// Numbers of nodes, as docs/reports.md defines them. A number that could not be read is absent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct Counts {
     /// Nodes of the cluster, or those that were selected.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_total: Option<usize>,
     /// Nodes that should run a pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub eligible: Option<usize>,
     /// Eligible nodes with at least one pod, in whatever state.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<usize>,
     /// Eligible nodes whose first pod is ready.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<usize>,
     /// Eligible nodes in the state `Available`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub available: Option<usize>,
     /// Eligible nodes without any pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<usize>,
     /// Eligible nodes with a pod of the current revision that is not being deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<usize>,
     /// Eligible nodes with an available pod of the current revision that is not being deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_available: Option<usize>,
     /// Eligible nodes with a pod of an older revision that is not being deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<usize>,
     /// Nodes that should not run a pod and have one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub misscheduled: Option<usize>,
     /// Nodes that should not run a pod, including the misscheduled ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_eligible: Option<usize>,
     /// Whether numbers that could not be counted are those of the DaemonSet's status.
     pub from_status: bool,
@@ -333,8 +296,7 @@ impl DaemonSetCoverage {
 }
 
 /// The counts by the value of a label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
 pub struct CountsBy {
     /// The label.
     pub label: String,
@@ -343,11 +305,9 @@ pub struct CountsBy {
 }
 
 /// The counts of the nodes with one value of a label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
 pub struct CountsByRow {
     /// The value; absent for nodes without the label.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Node counts.
     #[serde(flatten)]
@@ -357,8 +317,7 @@ pub struct CountsByRow {
 }
 
 /// What a reason affects.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
 pub struct Affected {
     /// The reason code.
     pub code: ReasonCode,
@@ -396,13 +355,11 @@ impl Affected {
 }
 
 /// Whether the status of a DaemonSet agrees with the recomputed counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct StatusCheck {
     /// Whether all counters agree; absent if pods or nodes could not be read, or only some
     /// nodes were examined.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
     /// `desiredNumberScheduled` of the status.
     pub desired: i64,
@@ -411,8 +368,7 @@ pub struct StatusCheck {
 }
 
 /// A counter of the status that differs from the recomputed one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
 pub struct StatusDifference {
     /// The status field, such as `desiredNumberScheduled`.
     pub field: String,
@@ -423,9 +379,7 @@ pub struct StatusDifference {
 }
 
 /// Nodes with the same primary reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ReasonGroup {
     /// The reason code.
     pub code: ReasonCode,
@@ -436,7 +390,6 @@ pub struct ReasonGroup {
     /// A sentence with the actual values, or their range if they differ between nodes.
     pub message: String,
     /// What refuses the pods, if that is known; absent for other reasons.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<Refuser>,
     /// What to do.
     pub fix: Fix,
@@ -473,9 +426,7 @@ named_values! {
 }
 
 /// One node of a DaemonSet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct NodeCoverage {
     /// The node's name.
     pub name: String,
@@ -495,21 +446,17 @@ pub struct NodeCoverage {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub eligibility_unknown: bool,
     /// The full explanation, if one node was requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
 }
 
 /// A summary of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct PodSummary {
     /// The name.
     pub name: String,
     /// The revision hash of the pod; empty if it has none.
     pub revision: String,
     /// Whether it counts as updated; absent if the revisions are unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<bool>,
     /// The phase.
     pub phase: String,
@@ -524,14 +471,12 @@ pub struct PodSummary {
     /// The total restart count of its containers.
     pub restarts: i64,
     /// When it was created; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
 }
 
 /// The full explanation of a node: all rules that were checked, and details of its pods.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct Explanation {
     /// The answer in a sentence.
     pub summary: String,
@@ -540,10 +485,8 @@ pub struct Explanation {
     /// The rules of scheduling, in the scheduler's order.
     pub scheduling: Vec<Check>,
     /// That the node is not ready, which no rule of scheduling depends on; absent if it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<Check>,
     /// The scheduler's last message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler_says: Option<SchedulerVerdict>,
     /// Near matches that are likely typos, a sentence each.
     pub near_misses: Vec<String>,
@@ -554,43 +497,34 @@ pub struct Explanation {
 }
 
 /// One rule that was checked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Check {
     /// The rule, such as `taints` or `cpu`.
     pub rule: String,
     /// Whether it passed; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
     /// Whether it passed because the template or the node has nothing that it checks.
     pub trivial: bool,
     /// The values that were compared, and the result.
     pub detail: String,
     /// The resulting reason code.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<ReasonCode>,
 }
 
 /// The scheduler's last message about a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct SchedulerVerdict {
     /// The part of the message about the target node.
     pub message: String,
     /// When it reported that; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// Whether it agrees with the recomputed result; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
 }
 
 /// Details of a pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct PodStory {
     /// The pod's name.
     pub name: String,
@@ -609,9 +543,7 @@ pub struct PodStory {
 }
 
 /// Details of a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ContainerStory {
     /// The container's name.
     pub name: String,
@@ -628,12 +560,9 @@ pub struct ContainerStory {
 }
 
 /// One event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct EventLine {
     /// When it last happened; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// How often it happened.
     pub count: i32,

@@ -1,14 +1,10 @@
 //! What went wrong, as data.
 
-use serde::Serialize;
-
 use super::Report;
 use super::fix::Fix;
 
 /// What went wrong.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ErrorReport {
     /// What failed, and why; a line each if several things did.
     pub message: String,

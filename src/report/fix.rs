@@ -10,13 +10,12 @@ use crate::encode::shell::quote;
 pub const PROGRAM: &str = "kubectl ds";
 
 /// What to do about a reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
+#[derive(Eq)]
 pub struct Fix {
     /// What to do.
     pub advice: String,
     /// A kubectl command for it, quoted for bash and zsh; absent if there is none that is safe to paste.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]
     pub command: Option<Command>,
 }

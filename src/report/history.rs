@@ -1,16 +1,13 @@
 //! The reports of `history`.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::change::Change;
 use super::coverage::Incomplete;
 use super::fix::Command;
 
 /// The revisions of one DaemonSet, the newest first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct HistoryReport {
     /// The DaemonSet.
     pub daemon_set: DaemonSetName,
@@ -31,9 +28,8 @@ impl super::Report for HistoryReport {
 }
 
 /// Names a DaemonSet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Eq)]
 pub struct DaemonSetName {
     /// `apps/v1`, or of an Advanced DaemonSet `apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`.
     pub api_version: String,
@@ -116,9 +112,7 @@ impl DaemonSetName {
 }
 
 /// A revision that belongs to another owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct SkippedRevision {
     /// The name of the ControllerRevision.
     pub name: String,
@@ -127,9 +121,7 @@ pub struct SkippedRevision {
 }
 
 /// One revision.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct RevisionRow {
     /// The number: the highest is the current one, once the controller has acted.
     pub revision: i64,
@@ -140,38 +132,30 @@ pub struct RevisionRow {
     /// Whether the live template is this one.
     pub current: bool,
     /// When it was created; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
     /// When it was last rolled out; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_out_at: Option<Timestamp>,
     /// The images, init containers' first.
     pub images: Vec<String>,
     /// The change-cause annotation at the time the revision was created.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
     /// Its pods; absent if pods could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<RevisionPods>,
     /// The differences from the previous revision; empty for the oldest.
     pub changes: Vec<Change>,
     /// A short summary of each difference.
     pub summary: Vec<String>,
     /// The revision that was rolled back to this one, which existed before it; absent if this one was rolled out first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_back_from: Option<i64>,
     /// An older revision with an equivalent template.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<i64>,
     /// Why its template cannot be read, a fragment; absent if it can.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 /// The pods of a revision.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy, Default)]
 pub struct RevisionPods {
     /// Those that are ready.
     pub ready: usize,
@@ -180,9 +164,7 @@ pub struct RevisionPods {
 }
 
 /// How two templates differ.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct RevisionDiff {
     /// The DaemonSet.
     pub daemon_set: DaemonSetName,
@@ -199,25 +181,20 @@ impl super::Report for RevisionDiff {
 }
 
 /// One of the two compared templates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct DiffSide {
     /// Where the template is from.
     pub source: TemplateSource,
     /// The file of a manifest; `-` for standard input.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The number of the revision; absent if the template is not that of a revision.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
     /// Whether it is the live template.
     pub current: bool,
 }
 
 /// Where a template is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 pub enum TemplateSource {
     /// A revision.
     Revision,

@@ -6,22 +6,18 @@ use serde::Serialize;
 use super::fix::Fix;
 
 /// A cause that several DaemonSets have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Incident {
     /// The cause.
     #[serde(flatten)]
     pub cause: IncidentCause,
     /// Since when, as far as that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// The nodes that it concerns, by name.
     pub nodes: Vec<String>,
     /// The DaemonSets that it concerns, as `NAMESPACE/NAME`.
     pub daemon_sets: Vec<String>,
     /// Those of them that have pods of an older revision, which the controller replaces; absent if that is not known of all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_rollout: Option<Vec<String>>,
     /// What to do.
     pub fix: Fix,

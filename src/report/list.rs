@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes};
 use super::fix::Fix;
@@ -13,19 +12,15 @@ use super::rollout_status::RolloutHold;
 use super::strategy::Strategy;
 
 /// A row per DaemonSet, unhealthy ones first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ListReport {
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
     /// Nodes of the cluster; absent if they could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_total: Option<usize>,
     /// Nodes whose condition `Ready` is not `True`; absent if the nodes could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_not_ready: Option<usize>,
     /// What explains the troubles of several DaemonSets at once; usually empty.
     pub incidents: Vec<Incident>,
@@ -89,9 +84,7 @@ impl ListRow {
 }
 
 /// One DaemonSet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ListRow {
     /// The namespace.
     pub namespace: String,
@@ -106,23 +99,18 @@ pub struct ListRow {
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub strategy: Strategy,
     /// The hold of `pause` or `partition`; absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<RolloutHold>,
     /// When it was created; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
     /// Images of the template, in the order of its containers.
     pub images: Vec<String>,
     /// The node selector as `key=value` pairs.
     pub node_selector: Vec<String>,
     /// Whether the counters of its status agree with the recomputed ones; absent if that is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status_agrees: Option<bool>,
     /// The nodes that a revision has removed within the last day; absent if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
     /// The nodes that have lost their pod within the last hour because they are no longer eligible; absent if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_pods: Option<LostPods>,
     /// The primary reasons of its unhealthy nodes: what takes time and what is about other nodes than the eligible ones last,
     /// then most nodes first.

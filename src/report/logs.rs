@@ -1,11 +1,7 @@
 //! The report of `logs`.
 
-use serde::Serialize;
-
 /// What the pods of DaemonSets have logged.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct LogsReport {
     /// The logs, by DaemonSet and node.
     pub logs: Vec<PodLog>,
@@ -21,9 +17,7 @@ impl super::Report for LogsReport {
 }
 
 /// A log that was read, or could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct PodLog {
     /// The namespace of the DaemonSet.
     pub namespace: String,
@@ -43,14 +37,11 @@ pub struct PodLog {
     /// Whether earlier lines, which were requested, are left out because there are too many.
     pub truncated: bool,
     /// Why it, or its end, could not be read; absent if it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// Lines that the logs of some nodes have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct LogBlock {
     /// Where, by DaemonSet.
     pub daemon_sets: Vec<LogNodes>,
@@ -67,9 +58,7 @@ impl LogBlock {
 }
 
 /// Nodes of a DaemonSet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct LogNodes {
     /// The namespace of the DaemonSet.
     pub namespace: String,

@@ -4,6 +4,26 @@ use serde::Serialize;
 
 use fix::Fix;
 
+/// What a report and its parts are: plain data, with the names that JSON has. What is absent is left out, and never `null`.
+macro_rules! answer {
+    ($($item:tt)*) => {
+        #[serde_with::skip_serializing_none]
+        #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+        #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "camelCase")]
+        $($item)*
+    };
+}
+
+/// What one of a few values is: an enum without fields.
+macro_rules! value {
+    ($($item:tt)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+        #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+        $($item)*
+    };
+}
+
 pub mod acceptance;
 pub(crate) mod age;
 pub mod agent_pod;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::reason::ReasonCode;
 
@@ -11,9 +10,7 @@ use super::reason::ReasonCode;
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Nodes, grouped by the value of a label: the eligible nodes for a rollout, all nodes for coverage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct NodeMap {
     /// Whether it shows coverage instead of a rollout.
     #[serde(skip)]
@@ -25,42 +22,34 @@ pub struct NodeMap {
 }
 
 /// The nodes that have the same value of the label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct NodeMapGroup {
     /// The value; absent if the nodes do not have the label.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// The nodes, by name.
     pub nodes: Vec<MapNode>,
 }
 
 /// A node with its state and its pod.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct MapNode {
     /// The name.
     pub name: String,
     /// The state.
     pub state: MapState,
     /// The pod, of the current revision if there is one; absent if the node has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// How many times containers of the pod have restarted.
     pub restarts: i64,
     /// Why the node has no available pod, or why its new pod cannot start; absent if nothing is wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<ReasonCode>,
     /// Since when the node has had no available pod; absent if it has one, or if the time is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
 /// The state of a node, in the order of a map: of a rollout, or of coverage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(PartialOrd, Ord, Hash)]
 pub enum MapState {
     /// It has an available pod of the current revision.
     Updated,

@@ -1,15 +1,11 @@
 //! The report of `overhead`.
 
-use serde::Serialize;
-
 use super::Report;
 use super::coverage::Incomplete;
 use super::fix::Fix;
 
 /// What DaemonSets cost on nodes, computed from their templates.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct OverheadReport {
     /// What could not be read, and is therefore unknown.
     pub incomplete: Vec<Incomplete>,
@@ -17,15 +13,15 @@ pub struct OverheadReport {
     pub daemon_sets_total: usize,
     /// How many nodes were looked at.
     pub nodes_total: usize,
-    /// The label by whose values the nodes are grouped; `null` for a single node.
+    /// The label by whose values the nodes are grouped; absent for a single node.
     pub by: Option<String>,
     /// What is known of the node beyond its overhead, if it is a single one.
     pub node: Option<SingleNode>,
-    /// The requests of the pod that was asked about; `null` if there is none.
+    /// The requests of the pod that was asked about; absent if there is none.
     pub pod: Option<Vec<Amount>>,
     /// The nodes by the value of the label.
     pub groups: Vec<OverheadGroup>,
-    /// DaemonSets whose pods stay Pending on a node that is full of other pods; `null` if not all pods were read.
+    /// DaemonSets whose pods stay Pending on a node that is full of other pods; absent if not all pods were read.
     pub unprotected: Option<Vec<Unprotected>>,
 }
 
@@ -40,41 +36,35 @@ impl Report for OverheadReport {
 }
 
 /// A node that is looked at alone.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct SingleNode {
     /// The name.
     pub name: String,
     /// Whether it exists.
     pub exists: bool,
-    /// The node that a new one is like; `null` if it has a manifest or exists.
+    /// The node that a new one is like; absent if it has a manifest or exists.
     pub like: Option<String>,
     /// Taints of that node that a new one does not have.
     pub left_out_taints: Vec<String>,
     /// DaemonSets that do not run there, and why.
     pub not_eligible: Vec<NotEligible>,
-    /// What the pods request that are neither of DaemonSets nor static; `null` unless the node exists and all of them were read.
+    /// What the pods request that are neither of DaemonSets nor static; absent unless the node exists and all of them were read.
     pub other_pods: Option<OtherPods>,
 }
 
 /// Pods of a node that are neither of DaemonSets nor static.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct OtherPods {
     /// How many.
     pub count: usize,
     /// Their requests.
     pub requests: Vec<Amount>,
-    /// How many pods that were asked about fit beside them; `null` if none was.
+    /// How many pods that were asked about fit beside them; absent if none was.
     pub pod_fits: Option<usize>,
 }
 
 /// A DaemonSet that does not run on a node.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct NotEligible {
     /// The namespace.
     pub namespace: String,
@@ -87,9 +77,7 @@ pub struct NotEligible {
 }
 
 /// An amount of a resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Amount {
     /// The resource.
     pub resource: String,
@@ -100,11 +88,9 @@ pub struct Amount {
 }
 
 /// Nodes with one value of a label.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct OverheadGroup {
-    /// The value; `null` for nodes without the label, and for a single node.
+    /// The value; absent for nodes without the label, and for a single node.
     pub value: Option<String>,
     /// How many nodes.
     pub nodes: usize,
@@ -113,9 +99,7 @@ pub struct OverheadGroup {
 }
 
 /// Nodes that run the same DaemonSets.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct OverheadShape {
     /// The names of the nodes.
     pub nodes: Vec<String>,
@@ -125,7 +109,7 @@ pub struct OverheadShape {
     pub may_run: Vec<DaemonSetRequests>,
     /// DaemonSets that should run there and do not fit, whatever else is on the node.
     pub does_not_fit: Vec<DaemonSetRequests>,
-    /// Static pods, which also take room; `null` if not all pods were read.
+    /// Static pods, which also take room; absent if not all pods were read.
     pub static_pods: Option<usize>,
     /// How many pods the DaemonSets and static pods are.
     pub pods: usize,
@@ -135,14 +119,13 @@ pub struct OverheadShape {
     pub resources: Vec<ResourceOverhead>,
     /// Taints that a DaemonSet removes once it runs, or would.
     pub startup_taints: Vec<StartupTaintReport>,
-    /// How many pods that were asked about fit beside these pods, on the nodes with the least and with the most room; `null` if none was.
+    /// How many pods that were asked about fit beside these pods, on the nodes with the least and with the most room; absent if none was.
     pub pod_fits: Option<Range>,
 }
 
 /// A least and a greatest number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy)]
 pub struct Range {
     /// The least.
     pub least: usize,
@@ -151,15 +134,13 @@ pub struct Range {
 }
 
 /// What a DaemonSet requests for each pod.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct DaemonSetRequests {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The priority; `null` if its class could not be read.
+    /// The priority; absent if its class could not be read.
     pub priority: Option<i32>,
     /// The requests, with what admission adds.
     pub requests: Vec<Amount>,
@@ -168,9 +149,7 @@ pub struct DaemonSetRequests {
 }
 
 /// A resource of nodes, and what is left of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ResourceOverhead {
     /// The resource.
     pub resource: String,
@@ -178,7 +157,7 @@ pub struct ResourceOverhead {
     pub daemon_sets: Amount,
     /// What static pods request.
     pub static_pods: Amount,
-    /// Their share of what is allocatable on the smallest node, in percent; `null` if that is nothing.
+    /// Their share of what is allocatable on the smallest node, in percent; absent if that is nothing.
     pub percent: Option<i64>,
     /// What is allocatable: on the node with the least, and on that with the most.
     pub allocatable: AmountRange,
@@ -187,9 +166,7 @@ pub struct ResourceOverhead {
 }
 
 /// A least and a greatest amount.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct AmountRange {
     /// The least.
     pub least: Amount,
@@ -198,9 +175,7 @@ pub struct AmountRange {
 }
 
 /// A taint that a DaemonSet removes once it runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct StartupTaintReport {
     /// The taint.
     pub taint: String,
@@ -215,9 +190,7 @@ pub struct StartupTaintReport {
 }
 
 /// DaemonSets of a priority that other pods have, too.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Unprotected {
     /// The DaemonSets, as `NAMESPACE/NAME`.
     pub daemon_sets: Vec<String>,

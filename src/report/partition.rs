@@ -1,7 +1,6 @@
 //! The report of `partition`.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::change::Change;
 use super::coverage::Incomplete;
@@ -15,16 +14,13 @@ use super::strategy::Strategy;
 pub(crate) const SKIP_LABEL: &str = "kubectl-ds/skip";
 
 /// One stage of a staged rollout: what is planned, and what became of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct PartitionReport {
     /// The DaemonSet.
     pub daemon_set: DaemonSetName,
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// The number of the revision that nodes are updated to; absent until the controller has created it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
     /// Whether `undo` rolls the DaemonSet back.
     pub rolls_back: bool,
@@ -95,28 +91,23 @@ impl super::Report for PartitionReport {
 }
 
 /// What has to hold before the next pod is replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Gates {
     /// For how many seconds a new pod must be ready.
     pub min_ready_seconds: i64,
     /// How often a new pod may restart.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_restarts: Option<i32>,
     /// For how many seconds all new pods must be available at the end of the stage.
     pub soak_seconds: i64,
     /// After how many seconds without progress the stage is stopped.
     pub progress_deadline_seconds: i64,
     /// The command that each updated node has to pass; absent if none was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
 }
 
 /// The outcome of a stage.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct PartitionOutcome {
     /// How far the stage has come.
     pub stage: PartitionStage,
@@ -136,8 +127,8 @@ pub struct PartitionOutcome {
 }
 
 /// How far a stage has come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(Default)]
 pub enum PartitionStage {
     /// It was planned; nothing was sent.
     #[default]
@@ -155,28 +146,22 @@ pub enum PartitionStage {
 }
 
 /// A gate that did not hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct GateFailure {
     /// The gate.
     pub gate: Gate,
     /// The node; absent if it is about several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The name of the pod; absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// The reason code of coverage; absent if it finds none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<ReasonCode>,
     /// A sentence with the actual values.
     pub message: String,
 }
 
 /// What has to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 pub enum Gate {
     /// New pods start.
     Starts,

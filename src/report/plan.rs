@@ -1,7 +1,6 @@
 //! The plan of a change to a DaemonSet, and its outcome.
 
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::change::Change;
@@ -11,9 +10,7 @@ use super::history::DaemonSetName;
 
 /// A change of a DaemonSet: a rollback to a revision (`undo`), a restart, other values in its spec (`set`),
 /// a suspended or restored update strategy (`pause`, `resume`), or an attempt to create pods that does not wait (`retry`).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ChangePlan {
     /// What is done.
     #[serde(skip)]
@@ -23,27 +20,21 @@ pub struct ChangePlan {
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// The revision that the live template is; absent if it has none yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from_revision: Option<i64>,
     /// The revision that the template is taken from; only for a rollback.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to_revision: Option<i64>,
     /// When that revision was last rolled out; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_out_at: Option<Timestamp>,
     /// Why that revision was chosen, or why more is changed than was requested, a sentence; absent if all was
     /// requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Whether there is anything to do; `false` if the DaemonSet is as requested already.
     pub needed: bool,
     /// How the template changes, with paths in it; for `set`, `pause` and `resume` how the DaemonSet changes.
     pub changes: Vec<Change>,
     /// What the change means for this cluster; absent if the template of an Advanced DaemonSet is changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
     /// How to restore the values before the change; only for `set`, `pause` and `resume`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revert: Option<Fix>,
     /// The JSON Patch that is sent, with the resource version that was read as its precondition; empty if not needed.
     pub patch: Vec<Value>,
@@ -57,13 +48,11 @@ pub struct ChangePlan {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backoffs: Vec<Backoff>,
     /// How to replace the pods that back off longest; only for `retry`, and absent if there is none that is known to come back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replace_pods: Option<Fix>,
     /// The outcome.
     pub outcome: ChangeOutcome,
     /// The DaemonSet as it became, or with `--dry-run` would become, without its managed fields; absent if the change was not
     /// applied, or that is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<Value>,
 }
 
@@ -109,9 +98,7 @@ impl PlanKind {
 }
 
 /// What a change of a DaemonSet's spec means for a cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Effect {
     /// How many nodes should have a pod.
     pub desired: i64,
@@ -122,33 +109,25 @@ pub struct Effect {
     pub nodes_lost: Vec<String>,
     /// How many pods are of another revision than the DaemonSet's after the change; absent if unknown. If nodes could not be read,
     /// those of nodes that are not eligible count, too.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<i64>,
     /// How many of them are deleted without being replaced: their node is not eligible, or has another pod of the revision;
     /// absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_replaced: Option<i64>,
     /// The pace of a rolling update before the change; absent under OnDelete, and if the template is changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Pace>,
     /// The pace of a rolling update after the change; absent under OnDelete, and if it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Pace>,
     /// Where the controller comes to a standstill although pods are left to replace, on the nodes as they are; absent if it does
     /// not, as far as is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub standstill: Option<Standstill>,
     /// The pods that the controller deletes because nodes may no longer have two pods: the newer one of each.
     pub surge_pods_deleted: Vec<PodOnNode>,
     /// The revisions that the controller deletes, oldest first; absent if the limit is not changed or if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revisions_deleted: Option<Vec<i64>>,
 }
 
 /// Where a rolling update comes to a standstill.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Standstill {
     /// How many pods are replaced before that.
     pub replaced: i64,
@@ -160,72 +139,58 @@ pub struct Standstill {
     pub down: Vec<String>,
     /// The least `maxUnavailable` with which the controller gets to the end, as long as these nodes stay as they are; absent with
     /// surge, and if many available pods would be deleted at a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<i64>,
 }
 
 /// The pace of a rolling update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy)]
 pub struct Pace {
     /// Whether nodes get a second pod before the old one is deleted.
     pub surges: bool,
     /// How many nodes may be without an available pod, or with surge may have a second pod, at a time.
     pub allowed: i64,
     /// How many nodes count against `allowed` now; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_use: Option<i64>,
     /// How many pods the controller replaces now: deletes, or with surge creates a second pod beside; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_now: Option<i64>,
     /// How many of these are replaced regardless of `allowed`, because they are unavailable; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_regardless: Option<i64>,
     /// The least time that a rollout to all nodes takes, in seconds, because of `minReadySeconds`.
     pub min_rollout_seconds: i64,
 }
 
 /// A pod, and the node that it is on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Eq, PartialOrd, Ord)]
 pub struct PodOnNode {
     /// The node.
     pub node: String,
     /// The name of the pod.
     pub pod: String,
     /// The number of the other revision that it keeps; absent if it keeps none, or if that is no longer retained.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 }
 
 /// An attempt that waits because earlier ones have failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Backoff {
     /// What is tried again.
     pub attempt: Attempt,
     /// The pod; absent if pods are yet to be created.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodOnNode>,
     /// When it would be tried again by itself; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
     /// The latest time at which it presumably is tried again by itself: the longest delay of the controller after the last refusal
     /// that an event tells of or after it created a pod that has failed, or that of the kubelet from now on; absent if the exact time
     /// is known, or nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<Timestamp>,
     /// Why the pod should not be deleted, or why an attempt to create pods fails now; absent if nothing speaks against it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<Obstacle>,
 }
 
 /// What is tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 pub enum Attempt {
     /// The controller creates pods that were refused.
     CreatePods,
@@ -238,8 +203,7 @@ pub enum Attempt {
 }
 
 /// Why a pod that backs off should not be deleted, or pods are not created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 pub enum Obstacle {
     /// It is not known to be of the current revision, so that the new pod may be of another one.
     OtherRevision,
@@ -260,16 +224,14 @@ pub enum Obstacle {
 }
 
 /// Something to know before the change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Eq)]
 pub struct Warning {
     /// A code for programs.
     pub code: WarningCode,
     /// A sentence for people.
     pub message: String,
     /// What to do about it; absent if the sentence says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
     /// Whether it is certain of every healthy pod that is deleted.
     #[serde(skip)]
@@ -284,8 +246,7 @@ impl Warning {
 }
 
 /// The kind of a warning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 pub enum WarningCode {
     /// Another object controls the DaemonSet.
     Owner,
@@ -358,14 +319,12 @@ pub enum WarningCode {
 }
 
 /// The outcome of a change.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct ChangeOutcome {
     /// The stage that was reached.
     pub stage: ChangeStage,
     /// The revision number of the template; absent until the controller has assigned one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
     /// Whether that is the target revision itself, renumbered.
     pub is_target: bool,
@@ -380,8 +339,8 @@ pub struct ChangeOutcome {
 }
 
 /// The stages of a change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(Default)]
 pub enum ChangeStage {
     /// No change was needed.
     #[default]

@@ -1,7 +1,6 @@
 //! What would change if manifests were applied, DaemonSets edited, or nodes labeled and tainted.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::Report;
 use super::coverage::{Incomplete, ReasonGroup};
@@ -11,9 +10,7 @@ use super::plan::{Warning, WarningCode};
 use super::reason::Reason;
 
 /// What would change for DaemonSets, each without what the others would change.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct PreviewReport {
     /// The time that ages are relative to.
     pub now: Timestamp,
@@ -80,9 +77,8 @@ impl Report for PreviewReport {
 }
 
 /// What would change for one DaemonSet.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct DaemonSetPreview {
     /// The namespace.
     pub namespace: String,
@@ -94,14 +90,14 @@ pub struct DaemonSetPreview {
     pub eligible_now: usize,
     /// Nodes that would run a pod.
     pub eligible_then: usize,
-    /// Whether the template differs from the live one; `null` if there is none.
+    /// Whether the template differs from the live one; absent if there is none.
     pub template_changes: Option<bool>,
     /// Whether the update strategy would be OnDelete, so that pods keep their template until they are deleted.
     pub on_delete: bool,
-    /// How many nodes may be without an available pod during a rollout of the live DaemonSet; `null` if it does not exist,
+    /// How many nodes may be without an available pod during a rollout of the live DaemonSet; absent if it does not exist,
     /// and unless all nodes were examined.
     pub may_be_unavailable_now: Option<i64>,
-    /// How many may be then; `null` unless all nodes were examined.
+    /// How many may be then; absent unless all nodes were examined.
     pub may_be_unavailable_then: Option<i64>,
     /// Whether the API server was asked whether it would admit the pods, and whether what they mount exists.
     pub admission_checked: bool,
@@ -117,7 +113,7 @@ pub struct DaemonSetPreview {
     pub loses: Vec<ReasonGroup>,
     /// Those of them on which the running pod stays until it is deleted, by name.
     pub stays: Vec<String>,
-    /// Nodes from which the pod would be evicted again and again, because it tolerates an added taint only for some time; `null` if there
+    /// Nodes from which the pod would be evicted again and again, because it tolerates an added taint only for some time; absent if there
     /// are none.
     pub evicted: Option<EvictedPods>,
     /// Nodes that would run a pod that fits because the scheduler preempts other pods for it.
@@ -129,16 +125,14 @@ pub struct DaemonSetPreview {
     /// Why nodes would not be eligible; empty if one would be and the DaemonSet exists already, and for several DaemonSets if nodes are
     /// changed.
     pub not_eligible: Vec<ReasonGroup>,
-    /// The nodes by the value of a label; `null` unless requested.
+    /// The nodes by the value of a label; absent unless requested.
     pub by: Option<ChangesBy>,
     /// Each node, by name; empty for several DaemonSets if nodes are changed, unless `--nodes` is given.
     pub nodes: Vec<NodeChange>,
 }
 
 /// Pods that tolerate a NoExecute taint only for some time. Their DaemonSet recreates them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct EvictedPods {
     /// After how many seconds they are evicted.
     pub after_seconds: i64,
@@ -147,8 +141,8 @@ pub struct EvictedPods {
 }
 
 /// What of a DaemonSet is previewed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(Default)]
 pub enum Preview {
     /// Nothing: nodes alone would be changed.
     #[default]
@@ -166,27 +160,23 @@ pub enum Preview {
 }
 
 /// What would change on one node.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct NodeChange {
     /// The name.
     pub name: String,
     /// What would happen to its pod.
     pub change: PodChange,
-    /// Whether the pod would start and the node has room for it, or the scheduler makes some by preemption; `null` if it would not
+    /// Whether the pod would start and the node has room for it, or the scheduler makes some by preemption; absent if it would not
     /// run one, if that is not known, and if a pod is missing that the change has nothing to do with.
     pub fits: Option<bool>,
-    /// The pods that the scheduler would preempt to make room; `null` if it need not, or if that would not help.
+    /// The pods that the scheduler would preempt to make room; absent if it need not, or if that would not help.
     pub preemption: Option<NodePreemption>,
     /// Why the pod would not start or fit, or fits only by preemption, or why the node would not run one.
     pub reason: Option<Reason>,
 }
 
 /// The pods of a node that the scheduler would preempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct NodePreemption {
     /// Those that it would preempt for certain, the highest priority first.
     pub pods: Vec<PreemptedPod>,
@@ -195,9 +185,7 @@ pub struct NodePreemption {
 }
 
 /// A pod that the scheduler would preempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct PreemptedPod {
     /// The namespace.
     pub namespace: String,
@@ -205,14 +193,12 @@ pub struct PreemptedPod {
     pub name: String,
     /// The priority.
     pub priority: i32,
-    /// Whether that violates a PodDisruptionBudget; `null` if it is not known.
+    /// Whether that violates a PodDisruptionBudget; absent if it is not known.
     pub violates_disruption_budget: Option<bool>,
 }
 
 /// Pods of which the scheduler would preempt some.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct PreemptedSome {
     /// How many at least.
     pub at_least: usize,
@@ -223,8 +209,8 @@ pub struct PreemptedSome {
 }
 
 /// What would happen to the pod of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(PartialOrd, Ord)]
 pub enum PodChange {
     /// The node would lose its pod, or it would not be recreated.
     Loses,
@@ -241,9 +227,7 @@ pub enum PodChange {
 }
 
 /// What would change by the value of a node label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ChangesBy {
     /// The label.
     pub label: String,
@@ -252,11 +236,10 @@ pub struct ChangesBy {
 }
 
 /// What would change on the nodes with one value of a label.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct ChangesByRow {
-    /// The value; `null` for nodes without the label.
+    /// The value; absent for nodes without the label.
     pub value: Option<String>,
     /// Nodes that should run a pod of the live DaemonSet.
     pub eligible_now: usize,

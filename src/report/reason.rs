@@ -1,15 +1,13 @@
 //! Reason codes: why a node has no available pod, or should not have one.
 
-use serde::Serialize;
-
 use super::fix::Fix;
 
 /// Declares an enum whose values have the same name in Rust and in JSON.
 macro_rules! named_values {
     ($(#[$about:meta])* $type:ident { $($(#[$meta:meta])* $value:ident,)+ }) => {
         $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+        #[apply(value!)]
+        #[derive(PartialOrd, Ord, Hash)]
         pub enum $type {
             $($(#[$meta])* $value,)+
         }
@@ -354,8 +352,7 @@ impl std::fmt::Display for ReasonCode {
 }
 
 /// One reason, with the actual values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
 pub struct Reason {
     /// The code.
     pub code: ReasonCode,

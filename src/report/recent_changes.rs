@@ -1,28 +1,23 @@
 //! The report of `changes`.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::coverage::Incomplete;
 use super::history::DaemonSetName;
 
 /// What has changed in the cluster that DaemonSets depend on, the latest change first, as far as the API keeps times.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ChangesReport {
     /// The time that ages are relative to.
     pub now: Timestamp,
     /// What could not be read, which makes the report partial.
     pub incomplete: Vec<Incomplete>,
     /// The time of `--since`: changes before it are left out; absent if all are listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// The changes, the latest first.
     pub changes: Vec<ClusterChange>,
     /// The latest change of a DaemonSet of another namespace, if those of one namespace are asked about; absent if there is none, and
     /// with --watch. Revisions of other namespaces are not read: a rollout there is a template that may have been changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<ClusterChange>,
     /// The DaemonSets with rollouts whose time is unknown: they may be later than any change.
     pub rollouts_without_time: Vec<DaemonSetName>,
@@ -39,55 +34,45 @@ impl super::Report for ChangesReport {
 }
 
 /// A change of an object, or the same change of several nodes within 30 seconds of each other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ClusterChange {
     /// When it happened; of several objects, that of the last one.
     pub at: Timestamp,
     /// When the first of several objects was changed; absent if that is the same time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_at: Option<Timestamp>,
     /// The kind of the objects.
     pub kind: ChangedKind,
     /// The namespace; absent for nodes and namespaces.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The names of the objects, sorted.
     pub names: Vec<String>,
     /// What happened.
     pub what: ChangeOf,
     /// Which revision of a DaemonSet was rolled out; absent unless `what` is `RolledOut`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutNumbers>,
     /// What was changed, in fragments: of a template each change; if `what` is `Written`, the fields that may have been changed.
     pub details: Vec<String>,
     /// The field manager that made the change, such as `helm`; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
 /// The numbers of the revision of a rollout, and of those that it is compared with. They may have other numbers by now, or have been
 /// deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy, Default)]
 pub struct RolloutNumbers {
     /// The number that the revision got; absent if it has another one by now and the former one is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
     /// The number of the rollout that `details` compares with, the last one before it that is known; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<i64>,
     /// The number of the last rollout before it with an equivalent template, as of a rollback; absent if there is none, or it is
     /// unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<i64>,
 }
 
 /// The kind of an object that was changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(PartialOrd, Ord)]
 pub enum ChangedKind {
     /// A DaemonSet, or an Advanced DaemonSet of OpenKruise.
     DaemonSet,
@@ -102,8 +87,8 @@ pub enum ChangedKind {
 }
 
 /// What happened to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
+#[derive(PartialOrd, Ord)]
 pub enum ChangeOf {
     /// It was created.
     Created,

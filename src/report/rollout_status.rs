@@ -16,9 +16,7 @@ use super::strategy::Strategy;
 use crate::model::int_or_percent::IntOrPercent;
 
 /// Whether the current revision of each DaemonSet is rolled out, and what keeps it from being.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct RolloutStatusReport {
     /// The time that ages are relative to.
     pub now: Timestamp,
@@ -91,9 +89,8 @@ named_values! {
 
 /// Nodes that keep the rollout from being complete, by fault: eligible ones that are not done, and others with a pod of an older
 /// revision. Those where a pod is about to become available have none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy, Default)]
 pub struct FaultCounts {
     /// The node's.
     pub node: usize,
@@ -127,14 +124,11 @@ impl Verdict {
 }
 
 /// What is accepted of a rollout that is not complete, by `--accept` or by the annotation `kubectl-ds/accept`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Accepted {
     /// Whether the annotation says what is accepted.
     pub by_annotation: bool,
     /// Why the annotation cannot be read, which accepts nothing then; absent if it can.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
     /// What is accepted, each with the nodes that it would excuse: missing ones, and nodes with a pod that are ineligible only
     /// because they are down or about to be removed.
@@ -149,9 +143,7 @@ pub struct Accepted {
 }
 
 /// Nodes that one `--accept` would excuse.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct AcceptedNodes {
     /// What is accepted, such as `node=10%`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
@@ -159,7 +151,6 @@ pub struct AcceptedNodes {
     /// The nodes, by name.
     pub nodes: Vec<String>,
     /// How many nodes the limit allows; absent without a limit in nodes. If they are more, none is accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
 
@@ -171,8 +162,7 @@ impl AcceptedNodes {
 }
 
 /// Why a rollout is blocked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 pub enum BlockedBy {
     /// The controller has not noticed that surge pods have become available, since `stalledSince`.
     MissedSurgePods,
@@ -191,9 +181,7 @@ pub enum BlockedBy {
 }
 
 /// The rollout of one DaemonSet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct RolloutStatus {
     /// The group and version, such as `apps/v1`.
     pub api_version: String,
@@ -209,64 +197,49 @@ pub struct RolloutStatus {
     #[serde(skip)]
     pub verdict: Verdict,
     /// What blocks the rollout; absent unless something does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<BlockedBy>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub strategy: Strategy,
     /// The hold of `pause` or `partition`; absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<RolloutHold>,
     /// The revision of the live template; absent if the controller has not created it yet, or the revisions are not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<RolledOutRevision>,
     /// The revision that `--to-revision` asked about; absent without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub requested: Option<RequestedRevision>,
     /// Whether the cluster has the template of the manifest that was given with `--filename`; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub matches_manifest: Option<bool>,
     /// The nodes that a revision has removed within the last day; absent if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_nodes: Option<RemovedNodes>,
     /// The nodes that have lost their pod within the last hour because they are no longer eligible; absent if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_pods: Option<LostPods>,
     /// Node counts.
     pub counts: Counts,
     /// How many nodes may be replaced at a time, and what uses that up; absent if nothing is replaced: under OnDelete, or
     /// if the DaemonSet is being deleted, or the pods are not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// Why eligible nodes have no available pod, why others count against the budget, and why surge pods cannot start;
     /// problems first, most nodes first.
     pub causes: Vec<Cause>,
     /// The nodes that are missing, by fault; absent if it is not known which are: if the status is Unknown, NotObserved or Deleting.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultCounts>,
     /// What is accepted of what is missing; absent if nothing is, or if it is not known what is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Accepted>,
     /// Problems of the DaemonSet as a whole.
     pub concerns: Vec<Reason>,
     /// Whether the API server refuses new pods, by the events.
     pub creation_refused: bool,
     /// Whether it would create such a pod now, by a dry run, although it has refused the last one; absent if it was not asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_accepted: Option<bool>,
     /// Since when kube-controller-manager has not renewed its lease, if it seems to be down.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_silent_since: Option<Timestamp>,
     /// Since when the controller could have deleted old pods whose surge pods are available, if it has missed that: with
     /// `maxSurge` and `minReadySeconds` it may stand still until another event of the DaemonSet.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled_since: Option<Timestamp>,
     /// Whether the current revision or the nodes are to blame, if pods of the current revision fail and their number
     /// tells.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspect: Option<Suspect>,
     /// How many old pods are unavailable, if they are more than the budget: RollingUpdate replaces them all at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_at_once: Option<usize>,
     /// Nodes whose old pods the partition or the selector of an Advanced DaemonSet retains.
     pub retained: Vec<String>,
@@ -275,7 +248,6 @@ pub struct RolloutStatus {
     /// Nodes with a pod of an older revision, by revision, the newest first.
     pub outdated: Vec<OutdatedNodes>,
     /// The time left, from the pace so far; absent if there is no pace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub eta: Option<Eta>,
     /// What lets the rollout continue or ends it, the first choice first. Nothing of it is done by itself.
     pub way_out: Vec<Fix>,
@@ -286,7 +258,6 @@ pub struct RolloutStatus {
     pub recent_changes: Vec<ClusterChange>,
     /// The pods that are older than the last change of a ConfigMap or Secret that they use. Absent unless one DaemonSet of Kubernetes'
     /// own was asked for by its name, and with --watch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_config: Option<StaleConfig>,
     /// Nodes whose pod counts as updated by its label `pod-template-generation` alone, although it was created from another
     /// template.
@@ -297,7 +268,6 @@ pub struct RolloutStatus {
     /// The counters of the DaemonSet's status that differ from the recomputed ones.
     pub status_differences: Vec<StatusDifference>,
     /// The eligible nodes with their states; absent unless requested, or if nodes or pods could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<NodeMap>,
     /// Where it comes among others.
     #[serde(skip)]
@@ -337,19 +307,16 @@ impl RolloutStatus {
 }
 
 /// A rollout that `pause` or `partition` holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct RolloutHold {
     /// The update strategy that is suspended, such as `RollingUpdate 10%`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub original_strategy: Strategy,
     /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_optional_text")]
+    #[serde(serialize_with = "as_optional_text")]
     #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]
     pub partition: Option<IntOrPercent>,
     /// Since when; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Whether the strategy is still suspended; `false` if somebody else has put one back, so that the controller replaces
     /// all pods.
@@ -362,40 +329,32 @@ pub struct RolloutHold {
 }
 
 /// The revision that is rolled out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct RolledOutRevision {
     /// The number.
     pub number: i64,
     /// The hash that its pods carry.
     pub hash: String,
     /// When its rollout began; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_out_at: Option<Timestamp>,
     /// The revision that is replaced: that of most old pods; absent if there are none, or it is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<i64>,
     /// What it changes in the replaced revision, in short.
     pub changes: Vec<String>,
 }
 
 /// The revision that was asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy)]
 pub struct RequestedRevision {
     /// The number.
     pub number: i64,
     /// Whether it is the revision of the live template; absent if revisions could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<bool>,
 }
 
 /// How many nodes may be replaced at a time, and what uses that up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Budget {
     /// The field that limits the rollout.
     pub field: BudgetField,
@@ -420,8 +379,7 @@ fn as_optional_text<S: Serializer>(value: &Option<IntOrPercent>, serializer: S) 
 }
 
 /// The field that limits how many nodes are replaced at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 #[serde(rename_all = "camelCase")]
 pub enum BudgetField {
     /// How many nodes may be without an available pod.
@@ -441,9 +399,7 @@ impl BudgetField {
 }
 
 /// Nodes that hold the rollout up for the same reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Cause {
     /// The reason code.
     pub code: ReasonCode,
@@ -454,24 +410,19 @@ pub struct Cause {
     /// What to do.
     pub fix: Fix,
     /// When the first of the nodes became unavailable; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Whether all of them were unavailable before the rollout began; absent if unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub before_rollout: Option<bool>,
     /// How many of the nodes have a pod of the current revision.
     pub on_current_revision: usize,
     /// Whose fault it is; absent if it is expected to pass by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
     /// Whether it is expected to pass by itself.
     pub passing: bool,
 }
 
 /// What is likely to blame for failing pods of the current revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct Suspect {
     /// What is likely to blame.
     pub what: SuspectKind,
@@ -492,9 +443,8 @@ pub struct Suspect {
 }
 
 /// A resource of which one revision requests more than another.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Eq, PartialOrd, Ord)]
 pub struct RaisedRequest {
     /// The resource, such as `cpu`.
     pub resource: String,
@@ -505,8 +455,7 @@ pub struct RaisedRequest {
 }
 
 /// What is likely to blame for failing pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(value!)]
 pub enum SuspectKind {
     /// The current revision: it fails on most nodes that run it, and the older one is available elsewhere.
     Revision,
@@ -517,9 +466,8 @@ pub enum SuspectKind {
 }
 
 /// What the controller does next.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Default)]
 pub struct NextActions {
     /// Nodes that get a pod.
     pub create_on: Vec<String>,
@@ -535,21 +483,17 @@ pub struct NextActions {
 }
 
 /// Nodes that still have a pod of an older revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct OutdatedNodes {
     /// The number of the revision; absent if it no longer exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
     /// The nodes, by name.
     pub nodes: Vec<String>,
 }
 
 /// The time left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
+#[derive(Copy)]
 pub struct Eta {
     /// Seconds left at the pace of the whole rollout.
     pub seconds: i64,

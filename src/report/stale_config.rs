@@ -1,22 +1,17 @@
 //! Which pods are older than the last change of a ConfigMap or Secret that they use.
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::fix::Fix;
 use crate::model::config_object::Use;
 
 /// The pods of a DaemonSet, and what they use.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct StaleConfig {
     /// How many pods were looked at: those that are bound to a node and are not being deleted. Absent if pods could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<usize>,
     /// How many of them have something that is older than its last change and is not refreshed; at least so many if there is
     /// something in `unknown` or `unknownPods`. Absent if none is known to have, but not of each pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_pods: Option<usize>,
     /// How many of them use what is not known, because their revision could not be read.
     pub unknown_pods: usize,
@@ -27,13 +22,12 @@ pub struct StaleConfig {
     /// Those of which it is not known when they were changed.
     pub unknown: Vec<ConfigName>,
     /// How to restart the pods, or why that is not safe now; absent if nothing was changed or is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<Fix>,
 }
 
 /// Names a ConfigMap or Secret.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[apply(answer!)]
+#[derive(Eq, PartialOrd, Ord)]
 pub struct ConfigName {
     /// `ConfigMap` or `Secret`.
     pub kind: &'static str,
@@ -42,9 +36,7 @@ pub struct ConfigName {
 }
 
 /// A ConfigMap or Secret that was changed after a pod had started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[apply(answer!)]
 pub struct ChangedObject {
     /// Which one.
     #[serde(flatten)]

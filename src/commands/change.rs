@@ -13,8 +13,9 @@ use super::not_applied::{not_read, not_shown};
 use super::out_after_change::OutAfterChange;
 use super::parse::Named;
 use super::pending_change::PendingChange;
-use super::session::{GlobalArgs, Session, Target, show_progress};
-use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
+use super::session::{GlobalArgs, Session, show_progress};
+use super::status::Rollouts;
+use super::status_watch::{self, Map, WatchArgs};
 use super::{Failure, RunCommand, partition, refusal};
 use crate::cluster::Query;
 use crate::error::{CommandError, Exit};
@@ -155,8 +156,7 @@ impl<V: Verb> RunCommand for V {
         if settings.dry_run == DryRun::Off {
             check_writable(io)?;
         }
-        let target = resolve(target, named, settings.dry_run == DryRun::Client, io)?;
-        let session = target.open(io).await?;
+        let session = open(&target, named, settings.dry_run == DryRun::Client, io).await?;
         // A hold replaces no pods, and a dry run of the client sends nothing.
         let asks = !self.is_hold() && settings.dry_run != DryRun::Client;
         // Without a limit of its own, a request may take as long as the server keeps it open.
@@ -171,7 +171,7 @@ impl<V: Verb> RunCommand for V {
             let stage = self.stage(&Situation::new(&Index::new(&snapshot), daemon_set), name_of_run(io))?;
             if let Some((request, doubts)) = stage {
                 let (stage, read) = ((gates.put_into(request), doubts), (named, snapshot));
-                return Box::pin(partition::replace_pods(stage, settings, read, (&session, &target), io, out)).await;
+                return Box::pin(partition::replace_pods(stage, settings, read, &session, io, out)).await;
             }
         }
         let mut is_answered = true;
@@ -207,7 +207,6 @@ impl<V: Verb> RunCommand for V {
             settings,
             switches: switches.clone(),
             session: &session,
-            target: &target,
             before: &before.revisions,
             plan: &plan,
             report,
@@ -224,7 +223,7 @@ impl<V: Verb> RunCommand for V {
                 let request = StageRequest::roll_back(to_revision, name_of_run(io), daemon_set);
                 let request = StageRequest { force: switches.contains(&"--force"), ..request };
                 let (stage, read) = ((request, doubts(change.report.warnings)), (named, snapshot));
-                return Box::pin(partition::replace_pods(stage, settings, read, (&session, &target), io, out)).await;
+                return Box::pin(partition::replace_pods(stage, settings, read, &session, io, out)).await;
             }
         }
         if settings.watch && !is_rolled_out(&after) {
@@ -232,10 +231,10 @@ impl<V: Verb> RunCommand for V {
             return Err(CommandError::usage(message).into());
         }
         let Some(step) = plan.steps.first() else {
-            let text = change.view(io).text(|page| render::change::not_needed(&change.report, page));
-            change.print(&text, Some(&daemon_set.object), io, out)?;
+            let text = session.view.text(|page| render::change::not_needed(&change.report, page));
+            change.print(&text, Some(&daemon_set.object), out)?;
             return match settings.watch {
-                true => follow(daemon_set, &target, &session, io, out).await,
+                true => follow(daemon_set, &session, io, out).await,
                 false => Ok(Exit::Success),
             };
         };
@@ -246,25 +245,22 @@ impl<V: Verb> RunCommand for V {
         }
         match settings.dry_run {
             DryRun::Client => {
-                change.print_result(&after.object, io, out)?;
+                change.print_result(&after.object, out)?;
                 Ok(Exit::Success)
             }
             DryRun::Server => {
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::TriedOut, &object);
                 if settings.output.is_none() {
-                    write!(
-                        out,
-                        "{}",
-                        change.view(io).text(|page| render::change::made_by_server(&change.report, page))
-                    )?;
+                    let made = session.view.text(|page| render::change::made_by_server(&change.report, page));
+                    write!(out, "{made}")?;
                 }
-                change.print_result(&object, io, out)?;
+                change.print_result(&object, out)?;
                 Ok(Exit::Success)
             }
             DryRun::Off => {
                 if !settings.yes {
-                    confirm(harm(&change.report, &after), &change.report.daemon_set, &target, io)?;
+                    confirm(harm(&change.report, &after), &change.report.daemon_set, &session, io)?;
                 }
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::Applied, &object);
@@ -277,7 +273,7 @@ impl<V: Verb> RunCommand for V {
                     return out.end(finished, "the change was applied");
                 }
                 match finished {
-                    Ok(Exit::Success) if settings.watch => follow(daemon_set, &target, &session, io, out.out).await,
+                    Ok(Exit::Success) if settings.watch => follow(daemon_set, &session, io, out.out).await,
                     finished => finished,
                 }
             }
@@ -285,25 +281,23 @@ impl<V: Verb> RunCommand for V {
     }
 }
 
-/// Makes sense of the flags that every subcommand takes, for one that changes a DaemonSet. Fails if they choose DaemonSets in another way,
-/// and if a dump is to be changed.
-pub(super) fn resolve(
-    target: GlobalArgs,
+/// Opens the source of a command that changes a DaemonSet. Fails if the flags choose DaemonSets in another way, and if a dump is to be
+/// changed.
+pub(super) async fn open(
+    target: &GlobalArgs,
     named: &Named,
     is_dry_run: bool,
     io: &Io<'_>,
-) -> Result<Target, CommandError> {
+) -> Result<Session, Failure> {
     if target.has_all_namespaces() {
         let error = CommandError::usage("--all-namespaces cannot be given: a change is made to one DaemonSet");
-        return Err(error.hint("to choose its namespace, use -n"));
+        return Err(error.hint("to choose its namespace, use -n").into());
     }
-    let mut target = target.resolve(io)?;
-    target.choose(named.namespace.clone(), std::slice::from_ref(&named.name))?;
     if target.is_dump() && !is_dry_run {
         let hint = "add --dry-run=client to see what would be done";
-        return Err(CommandError::usage("a dump cannot be changed").hint(hint));
+        return Err(CommandError::usage("a dump cannot be changed").hint(hint).into());
     }
-    Ok(target)
+    target.open(named.namespace.clone(), std::slice::from_ref(&named.name), io).await
 }
 
 /// Returns what speaks against the revision to return to.
@@ -330,26 +324,19 @@ fn is_rolled_out(daemon_set: &DaemonSet) -> bool {
 /// Follows the rollout of a DaemonSet until it is done.
 async fn follow(
     daemon_set: &DaemonSet,
-    target: &Target,
     session: &Session,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     out.flush()?;
-    let settings = WatchArgs::until_available();
-    let display = settings.progress.display(None, target.color, target.view(io.width()), io)?;
-    let followed = FollowedRollouts {
+    let rollouts = Rollouts {
         query: Query::of(daemon_set),
-        is_named: true,
         to_revision: None,
-        output: None,
-        view: target.view(io.width()),
-        display,
         map: Map { is_shown: false, label: ZONE.to_owned() },
         accept: Vec::new(),
         templates: None,
     };
-    Box::pin(status_watch::run(settings, followed, session, io, out)).await
+    Box::pin(status_watch::run(WatchArgs::until_available(), rollouts, None, session, io, out)).await
 }
 
 /// Returns the one DaemonSet that was found.

@@ -1,6 +1,5 @@
 //! `changes`: what has changed lately, and who changed it.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::time::Instant;
 
 use super::output::{self, Output, formats};
 use super::parse::{Named, parse_name};
-use super::session::{GlobalArgs, Session, Target, show_progress};
+use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
 use super::watch::{Display, Rejection, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
@@ -82,62 +81,45 @@ impl RunCommand for ChangesArgs {
             if watch {
                 return Err(several::refuse("--watch"));
             }
-            let ask = async |mut target: Target, io: &mut Io<'_>| {
-                target.choose(namespace.clone(), &query.names)?;
-                let snapshot = target.open(io).await?.read(query.clone(), io, |_| BTreeSet::new()).await?;
+            let ask = async |session: &Session, io: &mut Io<'_>| {
+                let snapshot = session.read(query.clone(), io).await?;
                 Ok(Answer { report: recent_changes(&snapshot, since(snapshot.now)), exit: Ok(Exit::Success) })
             };
             let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
                 render::recent_changes::clusters(reports, wide, all, page);
             };
-            return several::run(&target, output.as_ref(), io, out, ask, text).await;
+            let named = (namespace.as_deref(), query.names.as_slice());
+            return several::run(&target, named, output.as_ref(), io, out, ask, text).await;
         }
-        let mut target = target.resolve(io)?;
-        target.choose(namespace, &query.names)?;
         if watch {
             check_watch(&target, output.as_ref())?;
         }
-        let session = target.open(io).await?;
-        let view = target.view_for(output.as_ref(), io);
-        let show = |report: &mut ChangesReport, part: Part, out: &mut dyn Write| -> Result<(), Failure> {
-            let text = match part {
-                Part::JsonLine => return Ok(output::print_json_line(report, &view, out)?),
-                Part::Whole if output::print_data(output.as_ref(), report, &view, out)? => return Ok(()),
-                Part::Whole => view.text(|page| render::recent_changes::recent_changes(report, wide, all, page)),
-                Part::News => view.text(|page| render::recent_changes::lines(report, page)),
-            };
-            Ok(out.write_all(text.as_bytes())?)
+        let session = target.open(namespace, &query.names, io).await?;
+        let text = |report: &ChangesReport, page: &mut Page<'_>| {
+            render::recent_changes::recent_changes(report, wide, all, page);
         };
         if watch {
-            let display = if output == Some(Output::Json) { Display::Json } else { Display::Lines };
-            return follow(&session, query, display, since, show, io, out).await;
+            return follow(&session, query, output.as_ref(), since, text, io, out).await;
         }
-        let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
-        show(&mut recent_changes(&snapshot, since(snapshot.now)), Part::Whole, out)?;
+        let snapshot = session.read(query, io).await?;
+        let mut report = recent_changes(&snapshot, since(snapshot.now));
+        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, text)?;
         Ok(Exit::Success)
     }
-}
-
-/// How a report is shown.
-enum Part {
-    /// With its table and what it lacks, or as data.
-    Whole,
-    /// As what is new since the last one.
-    News,
-    /// As data on one line.
-    JsonLine,
 }
 
 /// Shows what has changed, then what changes, until the command is interrupted.
 async fn follow(
     session: &Session,
     query: Query,
-    mut display: Display,
+    output: Option<&Output>,
     since: impl Fn(Timestamp) -> Option<Timestamp>,
-    show: impl Fn(&mut ChangesReport, Part, &mut dyn Write) -> Result<(), Failure>,
+    text: impl Fn(&ChangesReport, &mut Page<'_>),
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
+    let view = session.view_for(output);
+    let mut display = if output == Some(&Output::Json) { Display::Json } else { Display::Lines };
     let mut watch = show_progress(session.watch(query), &session.progress, io).await?;
     let since = since(watch.snapshot().await.now);
     let (mut changes, mut rejection, mut warned, mut is_first) =
@@ -150,13 +132,16 @@ async fn follow(
         let mut report = changes.update(watch.snapshot().await, since);
         let mut notices = notices(&watch);
         match display {
-            Display::Json if is_first || !report.changes.is_empty() => show(&mut report, Part::JsonLine, out)?,
+            Display::Json if is_first || !report.changes.is_empty() => {
+                output::print_json_line(&mut report, &view, out)?;
+            }
             Display::Json => {}
-            _ if is_first => show(&mut report, Part::Whole, out)?,
+            _ if is_first => out.write_all(view.text(|page| text(&report, page)).as_bytes())?,
             _ => {
                 // The first report has said what could not be read then.
                 notices.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
-                show(&mut report, Part::News, out)?;
+                let news = view.text(|page| render::recent_changes::lines(&report, page));
+                out.write_all(news.as_bytes())?;
             }
         }
         if is_first {

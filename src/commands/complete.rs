@@ -4,7 +4,7 @@
 //! script of `completion` tells it to. Both complete twice with clap's engine: once to learn which value is wanted, and
 //! again with the values. Nothing is printed on errors, which would disturb whoever is typing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
 use super::parse::{flavor_of_type, is_dns_label, is_dns_subdomain, parse_name};
-use super::session::{GlobalArgs, Target};
+use super::session::{GlobalArgs, Session};
 use crate::cluster::live::Nameable;
 use crate::cluster::{Flavors, PodsOf, Query, Source, Wanted};
 use crate::connection::names_in_kubeconfig;
@@ -234,25 +234,24 @@ async fn values(
     };
     let (mut input, mut err) = (io::empty(), io::sink());
     let mut io = io.aside(&mut input, &mut err);
-    let mut target = flags.resolve(&io)?;
-    let kubeconfig_names = || target.connection().and_then(|options| names_in_kubeconfig(options).ok());
+    let kubeconfig_names =
+        || if flags.is_dump() { None } else { names_in_kubeconfig(&flags.connect_options(&io)).ok() };
     let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();
     match value {
         Value::Context => return Ok(undescribed(kubeconfig_names().unwrap_or_default().contexts)),
         Value::Cluster => return Ok(undescribed(kubeconfig_names().unwrap_or_default().clusters)),
         Value::User => return Ok(undescribed(kubeconfig_names().unwrap_or_default().users)),
         // What standard input holds is for the command itself.
-        _ if target.reads_input() => return Ok(none),
+        _ if flags.reads_input() => return Ok(none),
         _ => {}
     }
     if matches!(value, Value::Revision | Value::Diff | Value::Container | Value::Image) {
         let Some(name) = daemon_set_name(&matches) else { return Ok(none) };
         let name = parse_name(&name)?;
-        target.choose(name.namespace, &[])?;
-        let session = target.open(&mut io).await?;
+        let session = flags.open(name.namespace, &[], &io).await?;
         let wanted = Wanted::History(PodsOf::None);
         let query = Query { names: vec![name.name], flavors: name.flavors, wanted, ..Query::default() };
-        let snapshot = session.read(query, &mut io, |_| BTreeSet::new()).await?;
+        let snapshot = session.read(query, &mut io).await?;
         return Ok(match value {
             Value::Container => containers(&snapshot, ""),
             Value::Image => containers(&snapshot, "="),
@@ -262,13 +261,13 @@ async fn values(
     }
     // What comes before a name: its namespace, or a type.
     let before = typed.split_once('/').filter(|_| value == Value::DaemonSet).map(|(before, _)| before);
-    match before.map(|before| (before, flavor_of_type(before))) {
-        Some((namespace, None)) => target.choose(Some(namespace.to_owned()), &[])?,
+    let namespace = match before.map(|before| (before, flavor_of_type(before))) {
+        Some((namespace, None)) => Some(namespace.to_owned()),
         // Their names are in no list of Kubernetes' own DaemonSets.
         Some((_, Some(Flavors::Advanced))) => return Ok(none),
-        _ => {}
-    }
-    let mut found = found(value, &target, typed, &mut io).await?;
+        _ => None,
+    };
+    let mut found = found(value, &flags.open(namespace, &[], &io).await?, typed, &mut io).await?;
     // Only that of a pod comes with its namespace.
     found.retain(|name, _| matches!(value, Value::Pod | Value::NodeLabel) || !name.contains('/'));
     Ok(match before {
@@ -280,12 +279,11 @@ async fn values(
 /// Reads values of a kind that is looked for in the whole cluster or namespace.
 async fn found(
     value: Value,
-    target: &Target,
+    session: &Session,
     typed: &str,
     io: &mut Io<'_>,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();
-    let session = target.open(io).await?;
     match &session.source {
         Source::Live(live) => {
             let namespace = session.namespace.as_deref();
@@ -310,7 +308,7 @@ async fn found(
         }
         Source::File(_) => {
             let query = Query { wanted: Wanted::Everything, ..Query::default() };
-            let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+            let snapshot = session.read(query, io).await?;
             Ok(of_snapshot(value, &snapshot))
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::Failure;
-use super::session::Target;
+use super::session::Session;
 use crate::cluster::error::ClusterError;
 use crate::connection::{context_in_use, is_among};
 use crate::error::CommandError;
@@ -32,10 +32,10 @@ pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
 pub(super) fn confirm(
     mut harm: Vec<String>,
     name: &DaemonSetName,
-    target: &Target,
+    session: &Session,
     io: &mut Io<'_>,
 ) -> Result<(), Failure> {
-    let Some(connection) = target.connection().filter(|_| io.input_is_terminal && io.err_is_terminal) else {
+    let Some(connection) = session.connection.as_ref().filter(|_| io.input_is_terminal && io.err_is_terminal) else {
         return Ok(());
     };
     // Without a kubeconfig, the cluster is that of the pod in which this runs.
@@ -48,7 +48,7 @@ pub(super) fn confirm(
     if harm.is_empty() {
         return Ok(());
     }
-    let view = target.view(io.width());
+    let view = session.view;
     let context = if context.is_empty() { String::new() } else { format!("context {context}, ") };
     writeln!(io.err, "{}", view.show(&format!("{context}{}:", name.title())))?;
     for harm in &harm {

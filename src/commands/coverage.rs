@@ -9,7 +9,7 @@ use super::gate;
 use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::output::{self, Output, formats};
 use super::parse::{grouping_label, parse_names, parse_node};
-use super::session::{GlobalArgs, Session, Target};
+use super::session::{GlobalArgs, Session};
 use super::several::{self, Answer};
 use super::{Failure, RunCommand};
 use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
@@ -107,7 +107,7 @@ struct CoverageQuestion {
 }
 
 impl RunCommand for CoverageArgs {
-    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    async fn run(self, mut target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let CoverageArgs { names, node, nodes, choice, problems, by, map, exit_code, output } = self;
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
@@ -133,31 +133,20 @@ impl RunCommand for CoverageArgs {
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
                 return Err(several::refuse(flag));
             }
-            let ask = async |mut target: Target, io: &mut Io<'_>| {
-                target.choose(namespace.clone(), names)?;
-                question.answer(&target.open(io).await?, io).await
-            };
-            return several::run(&target, output, io, out, ask, render::overview::clusters).await;
+            let ask = async |session: &Session, io: &mut Io<'_>| question.answer(session, io).await;
+            let named = (namespace.as_deref(), names.as_slice());
+            return several::run(&target, named, output, io, out, ask, render::overview::clusters).await;
         }
-        let mut target = target.resolve(io)?;
         // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
         if node.is_some() && names.is_empty() {
             target.widen();
         }
-        target.choose(namespace, names)?;
-        let Answer { mut report, exit } = question.answer(&target.open(io).await?, io).await?;
-        let view = target.view_for(output, io);
-        if !output::print_data(output, &mut report, &view, out)? {
-            let text = match output {
-                Some(Output::Name) => view.text(|page| render::coverage::names(&report, node, page)),
-                _ => {
-                    let (wide, explains) = (output == Some(&Output::Wide), names.len() == 1);
-                    let shown = CoverageScreen { wide, node, explains, nodes: *nodes, is_broken_down: by.is_some() };
-                    view.text(|page| shown.write(&report, page))
-                }
-            };
-            out.write_all(text.as_bytes())?;
-        }
+        let session = target.open(namespace, names, io).await?;
+        let Answer { mut report, exit } = question.answer(&session, io).await?;
+        output::print(output, &mut report, &session.view_for(output), out, |report, page| match output {
+            Some(Output::Name) => render::coverage::names(report, node, page),
+            _ => question.write(report, page),
+        })?;
         Ok(exit?)
     }
 }
@@ -182,7 +171,7 @@ impl CoverageQuestion {
             Some(node) => BTreeSet::from([node.clone()]),
             None => nodes_needing_all_pods(snapshot),
         };
-        let mut snapshot = session.read(query, io, needs_all_pods_on).await?;
+        let mut snapshot = session.read_with_pods(query, io, needs_all_pods_on).await?;
         if !snapshot.budgets_complete && preempts(&snapshot) {
             session.read_budgets(&mut snapshot, io).await?;
         }
@@ -211,30 +200,18 @@ impl CoverageQuestion {
         let exit = exit.and_then(|()| if *exit_code { gate } else { Ok(Exit::Success) });
         Ok(Answer { report, exit })
     }
-}
 
-/// How a report is shown as text.
-struct CoverageScreen<'a> {
-    /// Whether tables have more columns, and several DaemonSets are shown in full.
-    wide: bool,
-    node: Option<&'a str>,
-    /// Whether the node is explained in full.
-    explains: bool,
-    nodes: bool,
-    /// Whether the counts are broken down by a label.
-    is_broken_down: bool,
-}
-
-impl CoverageScreen<'_> {
+    /// Writes a report as text.
     fn write(&self, report: &CoverageReport, page: &mut Page<'_>) {
-        match self.node {
-            Some(_) if self.explains => render::explanation::explanation(report, self.wide, page),
-            Some(node) => render::node::table(report, node, self.wide, page),
-            None if self.nodes => render::nodes::table(report, self.wide, page),
-            None if report.daemon_sets.len() > 1 && !self.wide && !self.is_broken_down => {
+        let wide = self.output == Some(Output::Wide);
+        match &self.node {
+            Some(_) if self.names.len() == 1 => render::explanation::explanation(report, wide, page),
+            Some(node) => render::node::table(report, node, wide, page),
+            None if self.nodes => render::nodes::table(report, wide, page),
+            None if report.daemon_sets.len() > 1 && !wide && self.by.is_none() => {
                 render::overview::overview(report, page)
             }
-            None => render::coverage::groups(report, self.wide, page),
+            None => render::coverage::groups(report, wide, page),
         }
         let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
         render::node_map::maps(maps, page);

@@ -1,6 +1,5 @@
 //! `history`: the revisions of a DaemonSet, and how two templates differ.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::Args;
@@ -165,26 +164,21 @@ async fn answer(
             .hint(Fix::new("to list the rollouts of all", changes))
             .into());
     }
-    let mut target = target.resolve(io)?;
-    target.choose(namespace, &names)?;
     if target.reads_input() && matches!(&question, Question::Diff { sides, .. } if sides.reads_input()) {
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
-    let session = target.open(io).await?;
-    let view = target.view_for(output.as_ref(), io);
+    let session = target.open(namespace, &names, io).await?;
+    let view = session.view_for(output.as_ref());
     let pods = if is_table { PodsOf::All } else { PodsOf::None };
     let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
-    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+    let snapshot = session.read(query, io).await?;
     let (sides, unified) = match question {
         Question::Revisions => {
             let mut report = history(&only_one(&snapshot, "history NAME")?, &snapshot);
-            if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-                let text = view.text(|page| match output {
-                    Some(Output::Name) => render::history::names(&report, page),
-                    _ => render::history::one(&report, output == Some(Output::Wide), page),
-                });
-                out.write_all(text.as_bytes())?;
-            }
+            output::print(output.as_ref(), &mut report, &view, out, |report, page| match output {
+                Some(Output::Name) => render::history::names(report, page),
+                _ => render::history::one(report, output == Some(Output::Wide), page),
+            })?;
             return Ok(Exit::Success);
         }
         Question::Template(address) => {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::gate;
 use super::output::{self, Output, formats};
 use super::parse::{parse_names, reason_codes};
-use super::session::{GlobalArgs, Session, Target, show_progress};
+use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
 use super::watch::{Display, ProgressStyle, Rejection, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
@@ -127,47 +127,40 @@ impl RunCommand for ListNamedArgs {
         let heading = if no_headers { Heading::Hidden } else { Heading::Shown };
         let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
         let shown = ListParts { namespace: true, wide, all, heading, order: sort_by.order() };
-        let mut choice = Choice { namespace, query, filter, shown, output, exit_code };
+        let mut choice = Choice { query, filter, shown, output, exit_code };
         if target.are_several() {
             if watch {
                 return Err(several::refuse("--watch"));
             }
-            choice.shown.namespace = choice.namespace.is_none() && !target.has_namespace();
+            choice.shown.namespace = namespace.is_none() && !target.has_namespace();
             let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
                 render::list::clusters(reports, choice.shown, page);
             };
-            let ask = async |mut target: Target, io: &mut Io<'_>| {
-                choice.answer(&choice.open(&mut target, io).await?, io).await
-            };
-            return several::run(&target, choice.output.as_ref(), io, out, ask, text).await;
+            let ask = async |session: &Session, io: &mut Io<'_>| choice.answer(session, io).await;
+            let named = (namespace.as_deref(), choice.query.names.as_slice());
+            return several::run(&target, named, choice.output.as_ref(), io, out, ask, text).await;
         }
-        let mut target = target.resolve(io)?;
         if watch {
             check_watch(&target, choice.output.as_ref())?;
         }
-        let session = choice.open(&mut target, io).await?;
-        let view = target.view_for(choice.output.as_ref(), io);
+        let session = target.open(namespace, &choice.query.names, io).await?;
+        let view = session.view_for(choice.output.as_ref());
         choice.shown.namespace = session.namespace.is_none();
         if watch {
-            let display = progress.display(choice.output.as_ref(), target.color, view, io)?;
+            let display = progress.display(choice.output.as_ref(), &session, io)?;
             return follow(&choice, display, &view, &session, io, out).await;
         }
         let Answer { mut report, exit } = choice.answer(&session, io).await?;
-        if !output::print_data(choice.output.as_ref(), &mut report, &view, out)? {
-            let text = view.text(|page| match choice.output {
-                Some(Output::Name) => render::list::names(&report, page),
-                _ => render::list::table(&report, choice.shown, page),
-            });
-            out.write_all(text.as_bytes())?;
-        }
+        output::print(choice.output.as_ref(), &mut report, &view, out, |report, page| match choice.output {
+            Some(Output::Name) => render::list::names(report, page),
+            _ => render::list::table(report, choice.shown, page),
+        })?;
         Ok(exit?)
     }
 }
 
 /// Which rows are shown, and how.
 struct Choice {
-    /// The namespace that names were given with.
-    namespace: Option<String>,
     query: Query,
     filter: CoverageFilter,
     shown: ListParts,
@@ -187,11 +180,6 @@ impl SortBy {
 }
 
 impl Choice {
-    async fn open(&self, target: &mut Target, io: &mut Io<'_>) -> Result<Session, Failure> {
-        target.choose(self.namespace.clone(), &self.query.names)?;
-        target.open(io).await
-    }
-
     /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<ListReport>, Failure> {
         let CoverageFilter { reasons, problems, .. } = &self.filter;
@@ -199,7 +187,7 @@ impl Choice {
             Some(Output::Name) if !problems && !self.exit_code && reasons.is_empty() => BTreeSet::new(),
             _ => nodes_needing_all_pods(snapshot),
         };
-        let snapshot = session.read(self.query.clone(), io, needs_all_pods_on).await?;
+        let snapshot = session.read_with_pods(self.query.clone(), io, needs_all_pods_on).await?;
         let mut report = fleet::fleet(&snapshot);
         let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, session);
         self.apply(&mut report);

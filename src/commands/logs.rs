@@ -1,7 +1,7 @@
 //! `logs`: what have the pods of DaemonSets logged, on the nodes that matter?
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io::Write;
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ struct Chosen {
 }
 
 impl RunCommand for LogsArgs {
-    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    async fn run(self, mut target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let LogsArgs { names, place, choice, revision, container, tail, since, follow, output } = self;
         let scope = target.add_scope(Command::kubectl(&["ds", "coverage"]));
         let scope = names.iter().fold(scope, |scope, name| scope.name(name));
@@ -135,19 +135,17 @@ impl RunCommand for LogsArgs {
             let message = "--node and --beside choose one node, and cannot be combined with flags that choose several";
             return Err(CommandError::usage(message).into());
         }
-        let mut target = target.resolve(io)?;
         // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
         if place.is_some() && names.is_empty() {
             target.widen();
         }
-        target.choose(namespace, &names)?;
         if target.is_dump() && (follow || since.is_some()) {
             let flag = if follow { "--follow" } else { "--since" };
             return Err(
                 CommandError::usage(format!("{flag} is for a cluster, and cannot be combined with --from")).into()
             );
         }
-        let session = target.open(io).await?;
+        let session = target.open(namespace, &names, io).await?;
         let chooses_none = place.is_none() && choice.is_empty() && revision.is_none();
         let (snapshot, node) = match place {
             Some(place) => {
@@ -158,7 +156,7 @@ impl RunCommand for LogsArgs {
                 let node_selector = choice.node_selector.selector.clone();
                 let scope = CoverageScope { node_selector, held_pods: false, ..CoverageScope::default() };
                 let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
-                (session.read(query, io, |_| BTreeSet::new()).await?, None)
+                (session.read(query, io).await?, None)
             }
         };
         session.check_unknown_names(&snapshot)?;
@@ -204,16 +202,15 @@ impl RunCommand for LogsArgs {
                 return Err(error.hint("choose fewer with --node, --node-selector or --revision").into());
             }
             let limits = LogLimits { lines, bytes: 0, since };
-            return follow_all(session.source.live()?, &chosen, is_one, limits, &target.view(io.width()), io, out)
-                .await;
+            return follow_all(session.source.live()?, &chosen, is_one, limits, &session.view, io, out).await;
         }
         let most = (MAX_LINES / chosen.len()).max(1);
         let limits = LogLimits { lines: lines.min(most), bytes: (MAX_BYTES / chosen.len()).max(1 << 10), since };
         let (report, mut alone) = read_all(&session, chosen, limits, lines > most, io).await?;
         let mut report = LogsReport { left_out, ..report };
         warn(render::logs::remarks(&report), io)?;
-        if !output::print_data(output.as_ref(), &mut report, &target.view_for(output.as_ref(), io), out)? {
-            let view = target.view(io.width());
+        let view = session.view;
+        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
             match alone.take().filter(|_| is_one) {
                 Some(text) => text.lines().try_for_each(|line| writeln!(out, "{}", render::logs::line(line, &view)))?,
                 None => render::logs::blocks(&report, is_one, &view, out)?,

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Failure;
 use crate::encode::{json, yaml};
+use crate::render::page::Page;
 use crate::render::view::View;
 use crate::report::{Envelope, Report};
 
@@ -35,6 +36,20 @@ impl Output {
 pub(super) fn formats(offered: &[Output]) -> impl TypedValueParser<Value = Output> + use<> {
     PossibleValuesParser::new(offered.iter().filter_map(Output::to_possible_value))
         .try_map(|name| Output::from_str(&name, false))
+}
+
+/// Prints a report as data if that is requested, and else as the text that is written on a page.
+pub(super) fn print<R: Report>(
+    output: Option<&Output>,
+    report: &mut R,
+    view: &View,
+    out: &mut dyn Write,
+    write: impl FnOnce(&R, &mut Page<'_>),
+) -> Result<(), Failure> {
+    if !print_data(output, report, view, out)? {
+        out.write_all(view.text(|page| write(report, page)).as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Prints a report as data, if requested, and returns whether it did.

@@ -76,7 +76,7 @@ pub struct OverheadArgs {
 }
 
 impl RunCommand for OverheadArgs {
-    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    async fn run(self, mut target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let OverheadArgs { by, node_selector, node, like, filename, edit, pod, exit_code, output } = self;
         // Of single nodes, there is nothing to group.
         let by = if node.is_none() && like.is_none() && filename.is_none() { grouping_label(by, io)? } else { None };
@@ -96,13 +96,11 @@ impl RunCommand for OverheadArgs {
             })
         });
         let pod = pod.transpose()?;
-        let mut target = target.resolve(io)?;
         target.widen();
         if filename.as_deref() == Some("-") && target.reads_input() {
             return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
         }
-        let has_selector = !target.selector.is_empty();
-        let session = target.open(io).await?;
+        let session = target.open(None, &[], io).await?;
         let described = filename.map(|path| read_node(&path, io)).transpose()?;
         let alone = node.clone().or_else(|| like.clone());
         let scope = CoverageScope {
@@ -116,7 +114,7 @@ impl RunCommand for OverheadArgs {
             Some(node) => BTreeSet::from([node.clone()]),
             None => snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect(),
         };
-        let snapshot = session.read(query, io, all_nodes).await?;
+        let snapshot = session.read_with_pods(query, io, all_nodes).await?;
         check_selected(&snapshot, &node_selector)?;
         if described.is_none() && snapshot.gap(Kind::Nodes, "").is_some() {
             let error = CommandError::new("what the nodes run is not known: they could not be read");
@@ -145,16 +143,14 @@ impl RunCommand for OverheadArgs {
         if report.daemon_sets_total == 0 && !output.as_ref().is_some_and(Output::is_data) {
             session.say_none_found(io)?;
         }
-        if has_selector || session.namespace.is_some() {
+        if !session.selector.is_empty() || session.namespace.is_some() {
             let place = session.place();
             let text = format!("only the DaemonSets{place} are counted: less may be left of the nodes than is shown");
             warn(vec![text], io)?;
         }
-        let view = target.view_for(output.as_ref(), io);
-        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-            let wide = output == Some(Output::Wide);
-            write!(out, "{}", view.text(|page| render::overhead::overhead(&report, wide, page)))?;
-        }
+        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, |report, page| {
+            render::overhead::overhead(report, output == Some(Output::Wide), page);
+        })?;
         if exit_code { Ok(gate::preview(passes(&report), &report.incomplete)?) } else { Ok(Exit::Success) }
     }
 }

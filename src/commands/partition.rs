@@ -18,7 +18,7 @@ use super::partition_args::{PartitionArgs, Settings};
 use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::{older, unanswered};
 use super::partition_run::{Run, RunClock, repeat};
-use super::session::{GlobalArgs, Session, Target, show_progress, warn};
+use super::session::{GlobalArgs, Session, show_progress, warn};
 use super::watch::{self, Display};
 use super::{Failure, RunCommand, interrupted, refusal};
 use crate::cluster::manifest::{self, Manifest};
@@ -64,7 +64,6 @@ struct Order<'a> {
     /// How long the controller may take at the beginning; `None` as long as progress may.
     patience: Option<Duration>,
     session: &'a Session,
-    target: &'a Target,
 }
 
 impl RunCommand for PartitionArgs {
@@ -73,11 +72,10 @@ impl RunCommand for PartitionArgs {
         if !dry_run {
             check_writable(io)?;
         }
-        let target = change::resolve(target, &named, dry_run, io)?;
         if manifest.as_deref() == Some("-") && target.reads_input() {
             return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
         }
-        let session = target.open(io).await?;
+        let session = change::open(&target, &named, dry_run, io).await?;
         let manifest = match &manifest {
             Some(path) => {
                 io.await_input(path, "a manifest")?;
@@ -86,9 +84,8 @@ impl RunCommand for PartitionArgs {
             }
             None => None,
         };
-        let (named, is_text, session, target) = (&named, output.is_none(), &session, &target);
-        let order =
-            Order { named, dry_run, yes, progress, is_text, doubts: Vec::new(), patience: None, session, target };
+        let (named, is_text, session) = (&named, output.is_none(), &session);
+        let order = Order { named, dry_run, yes, progress, is_text, doubts: Vec::new(), patience: None, session };
         Box::pin(order.stage(request, None, manifest.as_ref(), io, out)).await
     }
 }
@@ -99,7 +96,7 @@ pub(super) async fn replace_pods(
     (request, doubts): (StageRequest, Vec<Warning>),
     settings: &ChangeArgs,
     (named, snapshot): (&Named, Snapshot),
-    (session, target): (&Session, &Target),
+    session: &Session,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
@@ -112,7 +109,6 @@ pub(super) async fn replace_pods(
         doubts,
         patience: settings.given_patience(),
         session,
-        target,
     };
     order.stage(request, Some(snapshot), None, io, out).await
 }
@@ -128,8 +124,8 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, session, target } = *self;
-        let view = &target.view(io.width());
+        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, session } = *self;
+        let view = &session.view;
         // A dry run sends nothing.
         let asks = !dry_run;
         let mut snapshot = match read {
@@ -227,10 +223,10 @@ impl Order<'_> {
             };
         }
         if !yes {
-            confirm(harm_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, target, io)?;
+            confirm(harm_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
         }
         let display = match is_text {
-            true => progress.display(None, target.color, *view, io)?,
+            true => progress.display(None, session, io)?,
             false => Display::None,
         };
         let progress = StageProgress::new(display);
@@ -333,7 +329,7 @@ impl Order<'_> {
                 return Err(why.into());
             }
             if pause == PAUSE {
-                writeln!(io.err, "waiting: {}", self.target.view(None).show(&why.message))?;
+                writeln!(io.err, "waiting: {}", self.session.view.show(&why.message))?;
             }
             tokio::select! {
                 biased;

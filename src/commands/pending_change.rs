@@ -11,7 +11,7 @@ use super::change_args::{ChangeArgs, DryRun};
 use super::hold_trial::check_end_of_hold;
 use super::not_applied::{NotApplied, applied_or_not, not_answered, not_observed};
 use super::output::{self, Output};
-use super::session::{Session, Target, show_progress, warn};
+use super::session::{Session, show_progress, warn};
 use super::{Failure, interrupted, refusal};
 use crate::cluster::{PodsOf, Query, Wanted};
 use crate::difference::change_summary::in_a_few_words;
@@ -29,7 +29,6 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
 use crate::render;
-use crate::render::view::View;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage};
@@ -46,20 +45,15 @@ pub(super) struct PendingChange<'a> {
     pub(super) settings: &'a ChangeArgs,
     pub(super) switches: Vec<&'static str>,
     pub(super) session: &'a Session,
-    pub(super) target: &'a Target,
     pub(super) before: &'a Revisions<'a>,
     pub(super) plan: &'a Plan,
     pub(super) report: ChangePlan,
 }
 
 impl PendingChange<'_> {
-    pub(super) fn view(&self, io: &Io<'_>) -> View {
-        self.target.view(io.width())
-    }
-
     /// Shows what is about to happen: the changes, and the warnings.
     pub(super) fn show(&self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
-        let view = self.view(io);
+        let view = self.session.view;
         if self.settings.output.is_none() {
             write!(out, "{}", view.text(|page| render::change::plan(&self.report, page)))?;
             out.flush()?;
@@ -81,7 +75,7 @@ impl PendingChange<'_> {
         self.session.print_warnings(io)?;
         let tried = match tried {
             Ok(tried) => tried,
-            Err(error) => return Err(self.not_applied(ChangeStage::Refused, error, io, out)),
+            Err(error) => return Err(self.not_applied(ChangeStage::Refused, error, out)),
         };
         let live = daemon_set.template();
         if let Some(tried) = tried.filter(|tried| !tried.same_meaning(&live)) {
@@ -96,11 +90,11 @@ impl PendingChange<'_> {
     }
 
     /// Notes what became of a change that was not applied, and prints that as data if it is asked for.
-    fn not_applied(&mut self, stage: ChangeStage, error: CommandError, io: &Io<'_>, out: &mut dyn Write) -> Failure {
+    fn not_applied(&mut self, stage: ChangeStage, error: CommandError, out: &mut dyn Write) -> Failure {
         self.report.outcome.stage = stage;
         if self.settings.output.as_ref().is_some_and(Output::is_data) {
             // The error is more important than that nobody reads the plan.
-            let _ = self.print("", None, io, out).is_ok_and(|()| out.flush().is_ok());
+            let _ = self.print("", None, out).is_ok_and(|()| out.flush().is_ok());
         }
         error.into()
     }
@@ -146,12 +140,12 @@ impl PendingChange<'_> {
             error = refusal::not_restored(error, step, self.before.daemon_set, &kept);
         }
         if !changes.is_empty() {
-            let text = self.view(io).text(|page| render::change::concurrent_edit(&title, &changes, page));
+            let text = self.session.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
             write!(io.err, "{text}")?;
         }
         self.report.outcome.changed_by_others = changes;
         let stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
-        Err(self.not_applied(stage, error, io, out))
+        Err(self.not_applied(stage, error, out))
     }
 
     /// Returns how to remove what was noted about a pace that was not set.
@@ -221,24 +215,18 @@ impl PendingChange<'_> {
     }
 
     /// Prints the plan with the object, or the sentence that the change was made.
-    pub(super) fn print_result(&self, object: &Value, io: &Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(super) fn print_result(&self, object: &Value, out: &mut dyn Write) -> Result<(), Failure> {
         let dry_run = match self.settings.dry_run {
             DryRun::Off => "",
             DryRun::Client => " (dry run)",
             DryRun::Server => " (server dry run)",
         };
-        let sentence = self.view(io).show(&self.applied());
-        self.print(&format!("{sentence}{dry_run}\n"), Some(object), io, out)
+        let sentence = self.session.view.show(&self.applied());
+        self.print(&format!("{sentence}{dry_run}\n"), Some(object), out)
     }
 
     /// Prints the plan with its outcome and the object, only a name, or else a text.
-    pub(super) fn print(
-        &self,
-        text: &str,
-        object: Option<&Value>,
-        io: &Io<'_>,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    pub(super) fn print(&self, text: &str, object: Option<&Value>, out: &mut dyn Write) -> Result<(), Failure> {
         let mut object = object.cloned();
         if let Some(metadata) = object.iter_mut().find_map(|object| object.get_mut("metadata")?.as_object_mut()) {
             // As kubectl does.
@@ -248,7 +236,7 @@ impl PendingChange<'_> {
         match &self.settings.output {
             None => write!(out, "{text}")?,
             Some(Output::Name) => writeln!(out, "{}", sanitize(&report.daemon_set.full()))?,
-            output => drop(output::print_data(output.as_ref(), &mut report, &self.view(io), out)?),
+            output => drop(output::print_data(output.as_ref(), &mut report, &self.session.view, out)?),
         }
         Ok(())
     }
@@ -270,18 +258,18 @@ impl PendingChange<'_> {
         let Some(patience) = self.settings.patience().filter(|_| is_observed) else {
             let is_real = self.settings.dry_run == DryRun::Off;
             if is_real && self.plan.action == Action::Retry && self.is_missing(object).await {
-                return Err(self.not_applied(ChangeStage::Unknown, self.not_there(), io, out));
+                return Err(self.not_applied(ChangeStage::Unknown, self.not_there(), out));
             }
-            self.print_result(object, io, out)?;
+            self.print_result(object, out)?;
             if self.settings.output.is_none() {
-                write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;
+                write!(out, "{}", self.session.view.text(|page| render::change::revert(&self.report, page)))?;
             }
             out.flush()?;
             return Ok(Exit::Success);
         };
         let is_text = self.settings.output.is_none();
         if is_text {
-            write!(out, "{}", self.view(io).show(&self.applied()))?;
+            write!(out, "{}", self.session.view.show(&self.applied()))?;
             out.flush()?;
         }
         let mut put_back = None;
@@ -305,12 +293,12 @@ impl PendingChange<'_> {
             }),
         };
         if is_text && error.is_none() {
-            write!(out, "{}", self.view(io).text(|page| render::change::outcome(&self.report, page)))?;
+            write!(out, "{}", self.session.view.text(|page| render::change::outcome(&self.report, page)))?;
         } else if is_text {
             writeln!(out)?;
-            write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;
+            write!(out, "{}", self.session.view.text(|page| render::change::revert(&self.report, page)))?;
         } else {
-            self.print_result(object, io, out)?;
+            self.print_result(object, out)?;
         }
         out.flush()?;
         match error {

@@ -84,7 +84,7 @@ impl Place {
             (Place::Beside { namespace, pod }, Source::File(_)) => {
                 // One reading has all, since standard input can be read only once.
                 let query = Query { names, wanted: Wanted::Everything, ..Query::default() };
-                let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+                let snapshot = session.read(query, io).await?;
                 let namespace = namespace.or_else(|| session.namespace.clone());
                 let namespace = namespace.unwrap_or_else(|| match snapshot.daemon_sets.as_slice() {
                     [one] => one.metadata.namespace.clone(),
@@ -99,7 +99,7 @@ impl Place {
         };
         let scope = CoverageScope { node: Some(node.clone()), ..CoverageScope::default() };
         let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
-        Ok((session.read(query, io, |_| BTreeSet::from([node.clone()])).await?, node))
+        Ok((session.read_with_pods(query, io, |_| BTreeSet::from([node.clone()])).await?, node))
     }
 }
 

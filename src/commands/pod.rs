@@ -41,14 +41,12 @@ impl RunCommand for PodArgs {
         let PodArgs { name, place, output } = self;
         let (namespace, names) = parse_names(&[name])?;
         let place = place.resolve()?;
-        let mut target = target.resolve(io)?;
-        target.choose(namespace, &names)?;
-        let session = target.open(io).await?;
+        let session = target.open(namespace, &names, io).await?;
         // clap has made sure that there is one.
         let place = place.ok_or_else(|| CommandError::usage("give --node or --beside"))?;
         let (snapshot, node) = Place::read(place, &session, names, io).await?;
         let (mut report, _) = pod_on(&snapshot, &node, &session)?;
-        if !output::print_data(output.as_ref(), &mut report, &target.view_for(output.as_ref(), io), out)? {
+        if !output::print_data(output.as_ref(), &mut report, &session.view, out)? {
             writeln!(out, "pod/{}", sanitize(&report.pod.name))?;
         }
         Ok(Exit::Success)

@@ -115,7 +115,7 @@ pub struct PreviewArgs {
 }
 
 impl RunCommand for PreviewArgs {
-    async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
+    async fn run(self, mut target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let PreviewArgs {
             names,
             filename,
@@ -137,14 +137,12 @@ impl RunCommand for PreviewArgs {
         let by = by.map(|label| grouping_label(Some(label), io)).transpose()?.flatten();
         let chooses_nodes = node.is_some() || !node_selector.selector.is_empty();
         check(&changes, (&names, &filename), chooses_nodes)?;
-        let mut target = target.resolve(io)?;
         let (session, read) = if filename.is_empty() {
             // Without a name, nodes are asked about on behalf of every DaemonSet of the cluster.
             if names.is_empty() {
                 target.widen();
             }
-            target.choose(namespace, &names)?;
-            (target.open(io).await?, None)
+            (target.open(namespace, &names, io).await?, None)
         } else {
             let (session, read) = proposed::open(&filename, &target, io).await?;
             (session, Some(read))
@@ -157,7 +155,7 @@ impl RunCommand for PreviewArgs {
         };
         let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
         let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
-        let mut snapshot = session.read(query, io, all_nodes).await?;
+        let mut snapshot = session.read_with_pods(query, io, all_nodes).await?;
         check_selected(&snapshot, &node_selector)?;
         session.check_unknown_names(&snapshot)?;
         if read.is_none() && snapshot.daemon_sets.is_empty() {
@@ -232,10 +230,9 @@ impl RunCommand for PreviewArgs {
             (None, true) => PreviewDetail::Nodes,
             (None, false) => PreviewDetail::Groups,
         };
-        let view = target.view_for(output.as_ref(), io);
-        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-            write!(out, "{}", view.text(|page| render::preview::preview(&report, shown, page)))?;
-        }
+        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, |report, page| {
+            render::preview::preview(report, shown, page);
+        })?;
         if !exit_code {
             return Ok(Exit::Success);
         }

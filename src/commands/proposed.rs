@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::session::{Session, Target, show_progress, warn};
+use super::session::{GlobalArgs, Session, show_progress, warn};
 use crate::cluster::Source;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
@@ -19,11 +19,15 @@ use crate::model::snapshot::Snapshot;
 
 /// Opens the source of a command, and reads manifests. The namespace of the session becomes that of all of their DaemonSets, or none. Fails
 /// if a manifest cannot be read, or has no DaemonSet.
-pub(super) async fn open(paths: &[String], target: &Target, io: &mut Io<'_>) -> Result<(Session, Manifests), Failure> {
+pub(super) async fn open(
+    paths: &[String],
+    target: &GlobalArgs,
+    io: &mut Io<'_>,
+) -> Result<(Session, Manifests), Failure> {
     if paths.iter().any(|path| path == "-") && target.reads_input() {
         return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
     }
-    let mut session = target.open(io).await?;
+    let mut session = target.open(None, &[], io).await?;
     paths.iter().try_for_each(|path| io.await_input(path, "a manifest"))?;
     let (requested, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
     let read = manifest::read_daemon_sets(paths, io.input, requested, default)?;

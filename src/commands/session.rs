@@ -104,47 +104,18 @@ pub struct GlobalArgs {
     verbosity: i32,
 }
 
-/// Where to read from, and which DaemonSets.
-#[derive(Debug)]
-pub struct Target {
-    place: Place,
-    scope: Scope,
-    /// Labels that the DaemonSets must have.
-    pub selector: LabelSelector,
-    /// Whether only ASCII characters are printed.
-    ascii: bool,
-    /// When output is colored, and whether that on standard output is.
-    pub(super) color: Color,
-    colored: bool,
-    /// Where suggested commands have to lead, for as long as the process lives.
-    origin: &'static Origin,
-    /// How they call this program.
-    program: &'static str,
-    progress: ReadProgress,
-    verbosity: i32,
-}
-
-#[derive(Debug)]
-enum Place {
-    Dump { path: String, now: Option<Timestamp> },
-    Live(Box<ConnectOptions>),
-}
-
-/// The namespaces that DaemonSets are looked for in.
-#[derive(Debug)]
-enum Scope {
-    /// The one of the kubeconfig's context; in a dump, every one.
-    Default,
-    One(String),
-    All,
-}
-
 /// A source that is open, and the namespace to look in.
 pub struct Session {
     pub(super) source: Source,
     pub(super) progress: ReadProgress,
     verbosity: i32,
-    selector: LabelSelector,
+    /// Labels that the DaemonSets must have.
+    pub(super) selector: LabelSelector,
+    /// The flags about the connection; `None` for a dump.
+    pub(super) connection: Option<ConnectOptions>,
+    /// What standard output shows, and when output is colored.
+    pub(super) view: View,
+    pub(super) color: Color,
     /// Whether it was said that the clocks differ.
     said_clock: Cell<bool>,
     /// The namespace that is asked about, or nothing for every one.
@@ -196,8 +167,7 @@ impl GlobalArgs {
             let one = |path: &String| (path.clone(), GlobalArgs { from: vec![path.clone()], ..self.clone() });
             return Ok(paths.into_iter().map(one).collect());
         }
-        let connection = ConnectOptions { environment: io.environment.clone(), ..self.connection.clone() };
-        let contexts = contexts_matching(&connection, &self.contexts).map_err(|error| {
+        let contexts = contexts_matching(&self.connect_options(io), &self.contexts).map_err(|error| {
             let mut error = CommandError::from(ClusterError::from(error));
             error.hints.iter_mut().for_each(|hint| self.origin().complete(hint));
             error
@@ -207,11 +177,6 @@ impl GlobalArgs {
             (context, GlobalArgs { contexts: Vec::new(), connection, ..self.clone() })
         };
         Ok(contexts.into_iter().map(one).collect())
-    }
-
-    /// Returns whether standard output is colored.
-    pub(super) fn is_colored(&self, io: &Io<'_>) -> bool {
-        is_colored(self.color, io.out_is_terminal, io)
     }
 
     /// Returns where suggested commands have to lead, for as long as the process lives.
@@ -225,135 +190,94 @@ impl GlobalArgs {
         Box::leak(Box::new(origin))
     }
 
-    /// Makes sense of the flags. Fails if a selector is invalid.
-    pub fn resolve(self, io: &Io<'_>) -> Result<Target, CommandError> {
-        let (origin, colored) = (self.origin(), self.is_colored(io));
-        let GlobalArgs {
-            namespace,
-            all_namespaces,
-            selector,
-            from,
-            // Each has flags of its own.
-            contexts: _,
-            now,
-            color,
-            ascii,
-            warnings_as_errors: _,
-            connection,
-            verbosity,
-        } = self;
-        let scope = match namespace {
-            _ if all_namespaces => Scope::All,
-            Some(namespace) if !namespace.is_empty() => Scope::One(namespace),
-            _ => Scope::Default,
-        };
-        let place = match from.into_iter().next() {
-            Some(path) => Place::Dump { path, now },
-            None => {
-                let (environment, input_is_terminal) = (io.environment.clone(), io.input_is_terminal);
-                Place::Live(Box::new(ConnectOptions { environment, input_is_terminal, ..connection }))
-            }
-        };
-        let selector = parse_selector("--selector", selector.as_deref())?;
-        let (ascii, progress) = (ascii || !io.unicode, ReadProgress::default());
-        Ok(Target { place, scope, selector, ascii, color, colored, origin, progress, program: io.program, verbosity })
-    }
-}
-
-impl Target {
-    /// Adds what is read to the progress of several clusters.
-    pub(super) fn counted_in(self, progress: &ReadProgress) -> Self {
-        Target { progress: progress.clone(), ..self }
-    }
-
-    /// Returns the view of a terminal with a width in columns, if known.
-    pub fn view(&self, width: Option<usize>) -> View {
-        View { origin: Some(self.origin), program: self.program, colored: self.colored, ..View::new(width, self.ascii) }
-    }
-
-    /// Returns the view for a format: `-o wide` has no limit.
+    /// Returns the view of standard output for a format: `-o wide` has no limit.
     pub(super) fn view_for(&self, output: Option<&Output>, io: &Io<'_>) -> View {
-        let view = self.view(io.width());
+        let view = View::new(io.width(), self.ascii || !io.unicode);
+        let colored = is_colored(self.color, io.out_is_terminal, io);
+        let view = View { origin: Some(self.origin()), program: io.program, colored, ..view };
         if output == Some(&Output::Wide) { view.unlimited() } else { view }
     }
 
-    /// Opens the source; of a live cluster nothing is read yet. Fails if the dump or the kubeconfig cannot be read.
-    pub async fn open(&self, io: &mut Io<'_>) -> Result<Session, Failure> {
-        let progress = self.progress.clone();
-        let named = match &self.scope {
-            Scope::One(namespace) => Some(namespace.clone()),
-            Scope::Default | Scope::All => None,
-        };
-        let (source, default_namespace) = match &self.place {
-            Place::Dump { path, now } => (Source::File(Dump::new(path, *now)), None),
-            Place::Live(options) => {
+    /// Looks in every namespace, unless one was asked for.
+    pub(super) fn widen(&mut self) {
+        self.all_namespaces |= !self.has_namespace();
+    }
+
+    /// Tells whether a dump is read instead of a cluster.
+    pub(super) fn is_dump(&self) -> bool {
+        !self.from.is_empty()
+    }
+
+    /// Tells whether the dump is read from standard input.
+    pub(super) fn reads_input(&self) -> bool {
+        self.from.first().is_some_and(|path| path == "-")
+    }
+
+    /// Returns the flags about the connection, and what of the surroundings decides about it.
+    pub(super) fn connect_options(&self, io: &Io<'_>) -> ConnectOptions {
+        let (environment, input_is_terminal) = (io.environment.clone(), io.input_is_terminal);
+        ConnectOptions { environment, input_is_terminal, ..self.connection.clone() }
+    }
+
+    /// Opens the source to look for named DaemonSets, in the namespace that they were given with, as in `NAMESPACE/NAME`; of a live
+    /// cluster nothing is read yet. Fails if a selector or another namespace was given, too, and if the dump or the kubeconfig cannot be
+    /// read.
+    pub(super) async fn open(
+        &self,
+        namespace: Option<String>,
+        names: &[String],
+        io: &Io<'_>,
+    ) -> Result<Session, Failure> {
+        self.open_counted(namespace, names, ReadProgress::default(), io).await
+    }
+
+    /// Opens the source, and adds what is read to a progress.
+    pub(super) async fn open_counted(
+        &self,
+        namespace: Option<String>,
+        names: &[String],
+        progress: ReadProgress,
+        io: &Io<'_>,
+    ) -> Result<Session, Failure> {
+        let selector = parse_selector("--selector", self.selector.as_deref())?;
+        if !names.is_empty() && !selector.is_empty() {
+            return Err(CommandError::usage("a name and --selector cannot be given together").into());
+        }
+        let given = self.namespace.clone().filter(|given| !given.is_empty() && !self.all_namespaces);
+        if let (Some(namespace), Some(other)) = (&namespace, &given)
+            && namespace != other
+        {
+            let message = format!("{namespace}/NAME and --namespace {other} cannot be given together");
+            return Err(CommandError::usage(message).into());
+        }
+        let requested_namespace = namespace.or(given);
+        let connection = (!self.is_dump()).then(|| self.connect_options(io));
+        let (source, default_namespace) = match (&connection, self.from.first()) {
+            (Some(options), _) => {
                 let progress = progress.clone();
                 let tell = move |read: live::KindRead| progress.add(read.kind.resource(), read.objects, read.bytes);
                 let live = live::connect(options, io.clock, Arc::new(tell)).await?;
                 let default_namespace = live.default_namespace().to_owned();
                 (Source::Live(Box::new(live)), Some(default_namespace))
             }
+            (None, path) => (Source::File(Dump::new(path.map_or("-", String::as_str), self.now)), None),
         };
         // A dump is looked at as a whole unless a namespace is named.
-        let namespace = match self.scope {
-            Scope::Default => default_namespace.clone(),
-            Scope::One(_) | Scope::All => named.clone(),
-        };
-        let default_namespace = default_namespace.unwrap_or_else(|| "default".to_owned());
-        let (verbosity, selector) = (self.verbosity, self.selector.clone());
+        let all = self.all_namespaces || requested_namespace.is_some();
+        let namespace = requested_namespace.clone().or_else(|| default_namespace.clone().filter(|_| !all));
         Ok(Session {
             source,
             progress,
-            verbosity,
+            verbosity: self.verbosity,
             selector,
+            connection,
+            view: self.view_for(None, io),
+            color: self.color,
             said_clock: Cell::default(),
             namespace,
-            requested_namespace: named,
-            default_namespace,
+            requested_namespace,
+            default_namespace: default_namespace.unwrap_or_else(|| "default".to_owned()),
         })
-    }
-
-    /// Looks in every namespace, unless one was asked for.
-    pub fn widen(&mut self) {
-        if matches!(self.scope, Scope::Default) {
-            self.scope = Scope::All;
-        }
-    }
-
-    /// Limits what is looked for to named DaemonSets, in the namespace that they were given with, as in `NAMESPACE/NAME`. Fails if a
-    /// selector or another namespace was given, too.
-    pub(super) fn choose(&mut self, namespace: Option<String>, names: &[String]) -> Result<(), CommandError> {
-        if !names.is_empty() && !self.selector.is_empty() {
-            return Err(CommandError::usage("a name and --selector cannot be given together"));
-        }
-        let Some(namespace) = namespace else { return Ok(()) };
-        match &self.scope {
-            Scope::One(other) if *other != namespace => {
-                Err(CommandError::usage(format!("{namespace}/NAME and --namespace {other} cannot be given together")))
-            }
-            _ => {
-                self.scope = Scope::One(namespace);
-                Ok(())
-            }
-        }
-    }
-
-    /// Returns the flags about the connection, or `None` for a dump.
-    pub(super) fn connection(&self) -> Option<&ConnectOptions> {
-        match &self.place {
-            Place::Live(options) => Some(options),
-            Place::Dump { .. } => None,
-        }
-    }
-
-    /// Tells whether a dump is read instead of a cluster.
-    pub fn is_dump(&self) -> bool {
-        matches!(self.place, Place::Dump { .. })
-    }
-
-    /// Tells whether the dump is read from standard input.
-    pub fn reads_input(&self) -> bool {
-        matches!(&self.place, Place::Dump { path, .. } if path == "-")
     }
 }
 
@@ -367,6 +291,11 @@ async fn no_namespace(live: &Live, namespace: &str) -> Option<CommandError> {
 }
 
 impl Session {
+    /// Returns the view of standard output for a format: `-o wide` has no limit.
+    pub(super) fn view_for(&self, output: Option<&Output>) -> View {
+        if output == Some(&Output::Wide) { self.view.unlimited() } else { self.view }
+    }
+
     /// Returns the version of the server, or nothing for a dump.
     pub async fn server_version(&self, io: &mut Io<'_>) -> Result<Option<String>, Failure> {
         match &self.source {
@@ -375,11 +304,14 @@ impl Session {
         }
     }
 
-    /// Reads what a query asks for, and then the pods that the answer turns out to need.
-    ///
-    /// The selector is filled in, and the namespace unless the query has one. `needs_all_pods_on`
-    /// names the nodes whose free room must be known although not all of their pods were read.
-    pub async fn read(
+    /// Reads what a query asks for, with the selector, and the namespace unless the query has one.
+    pub(super) async fn read(&self, query: Query, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
+        self.read_with_pods(query, io, |_| BTreeSet::new()).await
+    }
+
+    /// Reads what a query asks for, and then the pods that the answer turns out to need: `needs_all_pods_on` names the nodes whose free
+    /// room must be known although not all of their pods were read.
+    pub(super) async fn read_with_pods(
         &self,
         query: Query,
         io: &mut Io<'_>,
@@ -558,7 +490,7 @@ impl Session {
     ) -> Result<Snapshot, Failure> {
         let names = vec![named.name.clone()];
         let query = Query { names, flavors: named.flavors, wanted: Wanted::Change, ..Query::default() };
-        let mut snapshot = self.read(query, io, |_| BTreeSet::new()).await?;
+        let mut snapshot = self.read(query, io).await?;
         if asks {
             self.note_admissions(&mut snapshot, io).await;
         }

@@ -6,7 +6,7 @@ use futures::stream::{StreamExt, iter};
 
 use super::Failure;
 use super::output::{self, Output};
-use super::session::{GlobalArgs, Target, show_progress};
+use super::session::{GlobalArgs, Session, show_progress};
 use crate::cluster::error::ClusterError;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -37,17 +37,18 @@ pub(super) fn refuse(what: &str) -> Failure {
 /// could not be read or leaves the answer open, or the output cannot be written.
 pub(super) async fn run<R: Report>(
     target: &GlobalArgs,
+    (namespace, names): (Option<&str>, &[String]),
     output: Option<&Output>,
     io: &mut Io<'_>,
     out: &mut dyn io::Write,
-    ask: impl AsyncFn(Target, &mut Io<'_>) -> Result<Answer<R>, Failure>,
+    ask: impl AsyncFn(&Session, &mut Io<'_>) -> Result<Answer<R>, Failure>,
     text: impl FnOnce(&ClusterReports<R>, &mut Page<'_>),
 ) -> Result<Exit, Failure> {
     if output == Some(&Output::Name) {
         return Err(refuse("-o name"));
     }
     let clusters = target.each(io)?;
-    let view = View { origin: None, ..target.clone().resolve(io)?.view_for(output, io) };
+    let view = View { origin: None, ..target.view_for(output, io) };
     let progress = ReadProgress::of_clusters(clusters.iter().map(|(context, _)| context.clone()));
     let (mut input, mut err) = (io::empty(), io::sink());
     let surroundings = &io.aside(&mut input, &mut err);
@@ -56,9 +57,10 @@ pub(super) async fn run<R: Report>(
         let (mut input, mut err) = (io::empty(), Vec::new());
         let mut own = surroundings.aside(&mut input, &mut err);
         let origin = arguments.origin();
-        let answer = match arguments.resolve(&own) {
-            Ok(target) => ask(target.counted_in(counted), &mut own).await,
-            Err(error) => Err(error.into()),
+        let session = arguments.open_counted(namespace.map(str::to_owned), names, counted.clone(), &own).await;
+        let answer = match session {
+            Ok(session) => ask(&session, &mut own).await,
+            Err(failure) => Err(failure),
         };
         counted.is_done(&context);
         let warnings = own.server_warnings;
@@ -101,9 +103,7 @@ pub(super) async fn run<R: Report>(
         }));
     }
     let mut reports = ClusterReports { items };
-    if !output::print_data(output, &mut reports, &view, out)? {
-        out.write_all(view.text(|page| text(&reports, page)).as_bytes())?;
-    }
+    output::print(output, &mut reports, &view, out, text)?;
     let Some(mut error) = errors.into_iter().reduce(CommandError::and) else { return Ok(worst) };
     error.exit = worst;
     // Many clusters may have the same trouble.

@@ -1,6 +1,5 @@
 //! `snapshot`: what the other commands read, written into a dump.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -82,9 +81,9 @@ impl RunCommand for SnapshotArgs {
             Some(DumpOutput::Yaml) => Format::Yaml,
             None => file.as_deref().map_or(Format::Json, format_of_name),
         };
-        let session = target.resolve(io)?.open(io).await?;
+        let session = target.open(None, &[], io).await?;
         let query = Query { wanted: Wanted::Everything, ..Query::default() };
-        let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+        let snapshot = session.read(query, io).await?;
         if snapshot.daemon_sets_of_any_flavor().next().is_none() {
             let problem = format!("no DaemonSets found{}, so there is nothing to write", session.place());
             return Err(CommandError::new(problem).into());

@@ -1,6 +1,5 @@
 //! `status`: is the rollout done, progressing or blocked?
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::str::FromStr;
 
@@ -9,9 +8,9 @@ use clap::Args;
 use super::gate;
 use super::output::{self, Output, formats};
 use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor};
-use super::session::{GlobalArgs, Session, Target};
+use super::session::{GlobalArgs, Session};
 use super::several::{self, Answer};
-use super::status_watch::{self, FollowedRollouts, Map, WatchArgs};
+use super::status_watch::{self, Map, WatchArgs};
 use super::watch::check_watch;
 use super::{Failure, RunCommand, proposed};
 use crate::cluster::manifest::Apply;
@@ -104,8 +103,6 @@ impl RunCommand for StatusArgs {
             false => Some(accept),
         };
         let accept: Vec<Acceptance> = accept.unwrap_or_default();
-        let several = target.are_several().then(|| target.clone());
-        let mut target = target.resolve(io)?;
         if watch.watch {
             check_watch(&target, output.as_ref())?;
             watch.check(&accept)?;
@@ -115,52 +112,43 @@ impl RunCommand for StatusArgs {
         }
         let by = grouping_label(by, io)?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
-        if let Some(clusters) = several {
+        if target.are_several() {
             let query = Rollouts::query(names, flavors);
             let rollouts = Rollouts { query, to_revision, map, accept, templates: None };
-            let ask = async |mut target: Target, io: &mut Io<'_>| {
-                target.choose(namespace.clone(), &rollouts.query.names)?;
-                rollouts.answer(&target.open(io).await?, io).await
-            };
-            return several::run(&clusters, output.as_ref(), io, out, ask, render::status::clusters).await;
+            let ask = async |session: &Session, io: &mut Io<'_>| rollouts.answer(session, io).await;
+            let named = (namespace.as_deref(), rollouts.query.names.as_slice());
+            return several::run(&target, named, output.as_ref(), io, out, ask, render::status::clusters).await;
         }
         let (session, names, templates) = if filename.is_empty() {
-            target.choose(namespace, &names)?;
-            (target.open(io).await?, names, None)
+            (target.open(namespace, &names, io).await?, names, None)
         } else {
             let (session, names, templates) = read_templates(&filename, &target, io).await?;
             (session, names, Some(templates))
         };
         let is_named = names.len() == 1;
         let query = Rollouts::query(names, flavors);
-        let view = target.view_for(output.as_ref(), io);
-        if watch.watch {
-            let display = watch.progress.display(output.as_ref(), target.color, view, io)?;
-            let followed =
-                FollowedRollouts { query, is_named, to_revision, output, view, display, map, accept, templates };
-            return status_watch::run(watch, followed, &session, io, out).await;
-        }
         let rollouts = Rollouts { query, to_revision, map, accept, templates };
-        let Answer { mut report, exit } = rollouts.answer(&session, io).await?;
-        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
-            let text = view.text(|page| {
-                render::status::status(&report, is_named, page);
-                let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
-                render::node_map::maps(maps, page);
-            });
-            out.write_all(text.as_bytes())?;
+        if watch.watch {
+            return status_watch::run(watch, rollouts, output, &session, io, out).await;
         }
+        let Answer { mut report, exit } = rollouts.answer(&session, io).await?;
+        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, |report, page| {
+            render::status::status(report, is_named, page);
+            let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
+            render::node_map::maps(maps, page);
+        })?;
         Ok(exit?)
     }
 }
 
 /// Which rollouts are asked about, and what is accepted of them.
-struct Rollouts {
-    query: Query,
-    to_revision: Option<i64>,
-    map: Map,
-    accept: Vec<Acceptance>,
-    templates: Option<Templates>,
+pub(super) struct Rollouts {
+    pub(super) query: Query,
+    pub(super) to_revision: Option<i64>,
+    pub(super) map: Map,
+    pub(super) accept: Vec<Acceptance>,
+    /// The templates of manifests.
+    pub(super) templates: Option<Templates>,
 }
 
 impl Rollouts {
@@ -173,7 +161,7 @@ impl Rollouts {
     /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<RolloutStatusReport>, Failure> {
         let Rollouts { query, to_revision, map, accept, templates } = self;
-        let mut snapshot = session.read(query.clone(), io, nodes_needing_all_pods).await?;
+        let mut snapshot = session.read_with_pods(query.clone(), io, nodes_needing_all_pods).await?;
         session.note_admissions(&mut snapshot, io).await;
         if query.names.len() == 1 {
             session.note_written_limits(&mut snapshot).await;
@@ -198,13 +186,13 @@ impl Rollouts {
 /// Reads the DaemonSets of manifests, and returns their names, and the templates that the cluster has if it has those.
 async fn read_templates(
     paths: &[String],
-    target: &Target,
+    target: &GlobalArgs,
     io: &mut Io<'_>,
 ) -> Result<(Session, Vec<String>, Templates), Failure> {
     let (session, read) = proposed::open(paths, target, io).await?;
     let names: Vec<String> = read.daemon_sets.iter().map(|manifest| manifest.name().to_owned()).collect();
     let query = Query { names: names.clone(), ..Query::default() };
-    let snapshot = session.read(query, io, |_| BTreeSet::new()).await?;
+    let snapshot = session.read(query, io).await?;
     session.check_unknown_names(&snapshot)?;
     let mut templates = Templates::new();
     for manifest in &read.daemon_sets {

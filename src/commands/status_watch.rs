@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::session::{Session, TRIAL, show_progress};
-use super::status::{check_revision, has_lost_nodes, partial};
+use super::status::{Rollouts, check_revision, has_lost_nodes, partial};
 use super::watch::{Display, ProgressStyle, Rejection, check_readable, notices, warn_once};
 use super::{Failure, interrupted};
 use crate::cluster::error::ClusterError;
@@ -29,7 +29,6 @@ use crate::render;
 use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
-use crate::render::view::View;
 use crate::report::acceptance::{Accept, Acceptance};
 use crate::report::fix::Fix;
 use crate::report::node_map::ZONE;
@@ -106,20 +105,6 @@ impl WatchArgs {
     }
 }
 
-/// What is followed.
-pub(super) struct FollowedRollouts {
-    pub(super) query: Query,
-    pub(super) is_named: bool,
-    pub(super) to_revision: Option<i64>,
-    pub(super) output: Option<Output>,
-    pub(super) view: View,
-    pub(super) display: Display,
-    pub(super) map: Map,
-    pub(super) accept: Vec<Acceptance>,
-    /// The templates of manifests.
-    pub(super) templates: Option<Templates>,
-}
-
 /// The pods of others on nodes where a pod fails: if those fail, too, the node is at fault. No watch shows them, so they are read
 /// when a rollout seems to stand still, and from then on again and again.
 #[derive(Default)]
@@ -188,12 +173,15 @@ enum End {
 /// Follows rollouts until they are done, and returns the exit code.
 pub(super) async fn run(
     settings: WatchArgs,
-    followed: FollowedRollouts,
+    rollouts: Rollouts,
+    output: Option<Output>,
     session: &Session,
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let FollowedRollouts { query, is_named, to_revision, output, view, mut display, map, accept, templates } = followed;
+    let Rollouts { query, to_revision, map, accept, templates } = rollouts;
+    let view = session.view_for(output.as_ref());
+    let mut display = settings.progress.display(output.as_ref(), session, io)?;
     // 0 is no limit, as in kubectl.
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -410,7 +398,7 @@ pub(super) async fn run(
                 (End::Done, _) if matches!(display, Display::Lines) => {}
                 // Its status may not be up to date yet, which does not matter.
                 (End::Done, [rollout]) => follow_summary::done(rollout, report.now, page),
-                _ => render::status::status(&report, is_named, page),
+                _ => render::status::status(&report, names.len() == 1, page),
             }
             if map.is_shown {
                 let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));

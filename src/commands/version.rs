@@ -47,10 +47,7 @@ impl RunCommand for VersionArgs {
         let VersionArgs { client, output } = self;
         let server_version = match client {
             true => Ok(None),
-            false => {
-                let target = target.resolve(io)?;
-                async { target.open(io).await?.server_version(io).await }.await
-            }
+            false => async { target.open(None, &[], io).await?.server_version(io).await }.await,
         };
         let (server_version, failure) = match server_version {
             Ok(version) => (version, None),

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Failure;
 use super::output::Output;
-use super::session::{Color, Session, Target, is_colored};
+use super::session::{GlobalArgs, Session, is_colored};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::sanitize::sanitize;
@@ -66,15 +66,15 @@ impl ProgressStyle {
     pub(super) fn display(
         self,
         output: Option<&Output>,
-        color: Color,
-        view: View,
+        session: &Session,
         io: &Io<'_>,
     ) -> Result<Display, CommandError> {
         let is_json = output == Some(&Output::Json);
         let is_terminal = io.err_is_terminal && io.variable("TERM") != Some("dumb");
         let size = size_of(io.terminal_size).filter(|_| is_terminal);
         let screen = |size| {
-            let colored = is_colored(color, io.err_is_terminal, io);
+            let colored = is_colored(session.color, io.err_is_terminal, io);
+            let view = session.view_for(output);
             Display::Screen(Screen { region: Region::default(), size, terminal_size: io.terminal_size, colored, view })
         };
         match self {
@@ -228,7 +228,7 @@ pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), 
 }
 
 /// Checks that what is read can be followed, and printed as it changes.
-pub(super) fn check_watch(target: &Target, output: Option<&Output>) -> Result<(), CommandError> {
+pub(super) fn check_watch(target: &GlobalArgs, output: Option<&Output>) -> Result<(), CommandError> {
     if target.is_dump() {
         return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));
     }

@@ -86,7 +86,7 @@ impl RunCommand for ChangesArgs {
                 Ok(Answer { report: recent_changes(&snapshot, since(snapshot.now)), exit: Ok(Exit::Success) })
             };
             let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
-                render::recent_changes::clusters(reports, wide, all, page);
+                render::recent_changes::recent_changes(reports, wide, all, page);
             };
             let named = (namespace.as_deref(), query.names.as_slice());
             return several::run(&target, named, output.as_ref(), io, out, ask, text).await;

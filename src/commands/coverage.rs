@@ -25,6 +25,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::page::Page;
+use crate::report::clusters::ClusterReports;
 use crate::report::coverage::CoverageReport;
 use crate::report::fix::{Command, Fix};
 use crate::report::node_map::ZONE;
@@ -135,7 +136,8 @@ impl RunCommand for CoverageArgs {
             }
             let ask = async |session: &Session, io: &mut Io<'_>| question.answer(session, io).await;
             let named = (namespace.as_deref(), names.as_slice());
-            return several::run(&target, named, output, io, out, ask, render::overview::clusters).await;
+            let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| render::overview::overview(reports, page);
+            return several::run(&target, named, output, io, out, ask, text).await;
         }
         // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
         if node.is_some() && names.is_empty() {

@@ -134,7 +134,7 @@ impl RunCommand for ListNamedArgs {
             }
             choice.shown.namespace = namespace.is_none() && !target.has_namespace();
             let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
-                render::list::clusters(reports, choice.shown, page);
+                render::list::table(reports, choice.shown, page);
             };
             let ask = async |session: &Session, io: &mut Io<'_>| choice.answer(session, io).await;
             let named = (namespace.as_deref(), choice.query.names.as_slice());

@@ -17,8 +17,8 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::{Fix, Origin};
 use crate::report::incident::Incident;
 
-/// The reports that a screen is about.
-pub(super) struct Reports<'a, R> {
+/// The reports that a screen is about: one, or those of several clusters.
+pub(crate) struct Reports<'a, R> {
     /// The clusters that have one.
     pub(super) of: Vec<Cluster<'a, R>>,
     /// The contexts of the others, and why they have none.
@@ -58,18 +58,15 @@ pub(super) fn name_in(context: &str, name: String) -> String {
     if context.is_empty() { name } else { format!("{name} ({context})") }
 }
 
-impl<'a, R> Reports<'a, R> {
-    /// Makes a screen about one report.
-    pub(super) fn alone(report: &'a R) -> Self {
+impl<'a, R> From<&'a R> for Reports<'a, R> {
+    fn from(report: &'a R) -> Self {
         let of = vec![Cluster { context: "", origin: None, report }];
         Reports { of, failures: Vec::new(), are_several: false }
     }
+}
 
-    /// Makes a screen about several clusters.
-    pub(super) fn of(reports: &'a ClusterReports<R>) -> Self
-    where
-        R: Report,
-    {
+impl<'a, R: Report> From<&'a ClusterReports<R>> for Reports<'a, R> {
+    fn from(reports: &'a ClusterReports<R>) -> Self {
         let (mut of, mut failures) = (Vec::new(), Vec::new());
         for cluster in &reports.items {
             let context = cluster.context.as_str();
@@ -80,7 +77,9 @@ impl<'a, R> Reports<'a, R> {
         }
         Reports { of, failures, are_several: true }
     }
+}
 
+impl<'a, R> Reports<'a, R> {
     /// Returns the rows of all clusters, one cluster after the other.
     pub(super) fn rows<Row, Rows: IntoIterator<Item = Row>>(
         &self,

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::clusters::Reports;
 use super::common_cause;
 use super::overview;
 use super::page::Page;
@@ -25,7 +24,7 @@ pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let (fine, troubled): (Vec<_>, Vec<_>) =
         report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
     if report.daemon_sets.len() > 1 && report.daemon_sets.iter().any(DaemonSetCoverage::needs_attention) {
-        overview::head(&Reports::alone(report), page);
+        overview::head(&report.into(), page);
         writeln!(page);
     }
     for (index, daemon_set) in troubled.iter().enumerate() {

@@ -16,7 +16,6 @@ use super::table::{Column, Heading};
 use super::text::{count, or_merged, or_unknown, time_since};
 use super::view::View;
 use crate::encode::sanitize::sanitize;
-use crate::report::clusters::ClusterReports;
 use crate::report::list::{ListReport, ListRow, Status};
 
 /// The maximum number of rows on a terminal before others are left out.
@@ -44,17 +43,8 @@ pub struct ListParts {
 type Row<'a> = (&'a ListRow, Timestamp);
 
 /// Writes a summary, and a row per DaemonSet. On a terminal, only the first few healthy ones are shown.
-pub fn table(report: &ListReport, shown: ListParts, page: &mut Page<'_>) {
-    write(&Reports::alone(report), shown, page);
-}
-
-/// Writes the same of several clusters, in one table.
-pub fn clusters(reports: &ClusterReports<ListReport>, shown: ListParts, page: &mut Page<'_>) {
-    write(&Reports::of(reports), shown, page);
-}
-
-fn write(reports: &Reports<'_, ListReport>, shown: ListParts, page: &mut Page<'_>) {
-    let view = page.view;
+pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: ListParts, page: &mut Page<'_>) {
+    let (reports, view) = (&reports.into(), page.view);
     let mut all = reports.rows(|report| report.daemon_sets.iter().map(|row| (row, report.now)));
     if reports.are_several() {
         all.sort_by(|(_, (a, _)), (_, (b, _))| (shown.order)(a, b));

@@ -8,7 +8,6 @@ use super::style;
 use super::table::{Column, Heading};
 use super::text::{columns, count, some_of};
 use super::view::View;
-use crate::report::clusters::ClusterReports;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
 use crate::report::fix::{Command, Fix};
 
@@ -18,16 +17,6 @@ const MOST_REASONS: usize = 12;
 /// The most likely causes that a terminal shows.
 const MOST_CAUSES: usize = 2;
 
-/// Writes how many pods are not available, and a row per reason.
-pub fn overview(report: &CoverageReport, page: &mut Page<'_>) {
-    write(&Reports::alone(report), page);
-}
-
-/// Writes the same of several clusters, in one table.
-pub fn clusters(reports: &ClusterReports<CoverageReport>, page: &mut Page<'_>) {
-    write(&Reports::of(reports), page);
-}
-
 /// Writes how many pods are not available, and what explains several DaemonSets at once.
 pub(super) fn head(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     let daemon_sets = reports.rows(|report| &report.daemon_sets);
@@ -35,8 +24,9 @@ pub(super) fn head(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     reports.incidents(|report| (&report.incidents, report.now), page);
 }
 
-fn write(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
-    let view = page.view;
+/// Writes how many pods are not available, and a row per reason.
+pub(crate) fn overview<'a>(reports: impl Into<Reports<'a, CoverageReport>>, page: &mut Page<'_>) {
+    let (reports, view) = (&reports.into(), page.view);
     let daemon_sets = reports.rows(|report| &report.daemon_sets);
     head(reports, page);
     removed(reports, page);

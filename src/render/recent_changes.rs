@@ -8,7 +8,6 @@ use super::page::Page;
 use super::style;
 use super::table::{Column, Heading};
 use super::text::{count, some_of, time_since};
-use crate::report::clusters::ClusterReports;
 use crate::report::fix::Origin;
 use crate::report::history::DaemonSetName;
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange, RolloutNumbers};
@@ -34,17 +33,13 @@ const NOT_IN_DUMP: &str = "ResourceQuotas, LimitRanges and namespaces are known 
 type Row<'a> = (&'a ClusterChange, Timestamp);
 
 /// Writes a summary, and a row per change. On a terminal, only the latest ones are shown unless all are asked for.
-pub fn recent_changes(report: &ChangesReport, wide: bool, all: bool, page: &mut Page<'_>) {
-    write(&Reports::alone(report), wide, all, page);
-}
-
-/// Writes the same of several clusters, in one table.
-pub fn clusters(reports: &ClusterReports<ChangesReport>, wide: bool, all: bool, page: &mut Page<'_>) {
-    write(&Reports::of(reports), wide, all, page);
-}
-
-fn write(reports: &Reports<'_, ChangesReport>, wide: bool, all: bool, page: &mut Page<'_>) {
-    let view = page.view;
+pub(crate) fn recent_changes<'a>(
+    reports: impl Into<Reports<'a, ChangesReport>>,
+    wide: bool,
+    all: bool,
+    page: &mut Page<'_>,
+) {
+    let (reports, view) = (&reports.into(), page.view);
     let mut rows = reports.rows(|report| report.changes.iter().map(|row| (row, report.now)));
     // Stable: within a cluster, the order is that of the report.
     rows.sort_by_key(|(_, (row, now))| now.duration_since(row.at));

@@ -42,12 +42,12 @@ pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>)
 }
 
 pub(super) fn overview(report: &RolloutStatusReport, page: &mut Page<'_>) {
-    table(&Reports::alone(report), page);
+    table(&report.into(), page);
 }
 
 /// Writes a row for each DaemonSet of several clusters.
 pub fn clusters(reports: &ClusterReports<RolloutStatusReport>, page: &mut Page<'_>) {
-    let reports = Reports::of(reports);
+    let reports = Reports::from(reports);
     table(&reports, page);
     let needs_attention = |rollout: &RolloutStatus| {
         !rollout.counts_as_complete() || rollout.is_of_another_template() || rollout.is_degraded()

@@ -85,54 +85,30 @@ fn merged(map: &NodeMap) -> NodeMap {
     }
 }
 
-/// Returns the character of a state.
-fn glyph(state: MapState, view: &View) -> &'static str {
-    match (state, view.ascii) {
-        (MapState::Updated | MapState::Available, false) => "■",
-        (MapState::Updated | MapState::Available, true) => "#",
-        (MapState::Updating | MapState::Starting, false) => "▲",
-        (MapState::Updating | MapState::Starting, true) => "+",
-        (MapState::Failing, false) => "✗",
-        (MapState::Failing, true) => "X",
-        (MapState::NoPod, false) => "·",
-        (MapState::NoPod, true) => ".",
-        (MapState::Old, false) => "□",
-        (MapState::Old, true) => "o",
-        (MapState::NotEligible, _) => "-",
-    }
-}
-
-fn word(state: MapState) -> &'static str {
-    match state {
-        MapState::Updated => "updated",
-        MapState::Available => "available",
-        MapState::Updating => "updating",
-        MapState::Starting => "starting",
-        MapState::Failing => "failing",
-        MapState::NoPod => "without a pod",
-        MapState::Old => "old",
-        MapState::NotEligible => "not eligible",
-    }
-}
-
-fn styled(state: MapState, text: String) -> String {
-    match state {
-        MapState::Updated | MapState::Available => style::well(text),
-        MapState::Updating | MapState::Starting => style::moving(text),
-        MapState::Failing => style::trouble(text),
-        MapState::NoPod => style::plain(text),
-        MapState::Old | MapState::NotEligible => style::context(text),
-    }
+/// Returns how a state is shown: its glyph, what the glyph means, and its style.
+fn shown(state: MapState, view: &View) -> (&'static str, &'static str, fn(String) -> String) {
+    let (glyph, ascii, word, style): (_, _, _, fn(String) -> String) = match state {
+        MapState::Updated => ("■", "#", "updated", style::well),
+        MapState::Available => ("■", "#", "available", style::well),
+        MapState::Updating => ("▲", "+", "updating", style::moving),
+        MapState::Starting => ("▲", "+", "starting", style::moving),
+        MapState::Failing => ("✗", "X", "failing", style::trouble),
+        MapState::NoPod => ("·", ".", "without a pod", style::plain),
+        MapState::Old => ("□", "o", "old", style::context),
+        MapState::NotEligible => ("-", "-", "not eligible", style::context),
+    };
+    (if view.ascii { ascii } else { glyph }, word, style)
 }
 
 /// Returns what the glyphs mean, with the numbers of nodes.
 fn legend(map: &NodeMap, scale: usize, view: &View) -> Vec<String> {
     let number = |state: MapState| map.groups.iter().map(|group| group.count(state)).sum::<usize>();
-    let states = MapState::ALL.into_iter().map(|state| (state, number(state))).filter(|(_, number)| *number > 0);
+    let states = MapState::ALL.iter().copied().map(|state| (state, number(state))).filter(|(_, number)| *number > 0);
     let mut items: Vec<(String, usize)> = states
         .map(|(state, number)| {
-            let (glyph, text) = (glyph(state, view), format!("{number} {}", word(state)));
-            (format!("{} {text}", styled(state, glyph.to_owned())), columns(glyph) + 1 + columns(&text))
+            let (glyph, word, style) = shown(state, view);
+            let text = format!("{number} {word}");
+            (format!("{} {text}", style(glyph.to_owned())), columns(glyph) + 1 + columns(&text))
         })
         .collect();
     if scale > 1 {
@@ -263,7 +239,8 @@ impl Layout {
                 }
                 let part = number.min(room);
                 if let Some((line, width)) = lines.last_mut() {
-                    line.push_str(&styled(state, glyph(state, view).repeat(part)));
+                    let (glyph, _, style) = shown(state, view);
+                    line.push_str(&style(glyph.repeat(part)));
                     *width += part;
                 }
                 number -= part;
@@ -280,7 +257,7 @@ fn numbers(group: &NodeMapGroup) -> String {
 
 /// Returns the number of glyphs for each state of a group; a state that occurs has at least one.
 fn glyphs_of(group: &NodeMapGroup, scale: usize) -> impl Iterator<Item = (MapState, usize)> {
-    MapState::ALL.into_iter().map(move |state| (state, group.count(state).div_ceil(scale)))
+    MapState::ALL.iter().map(move |state| (*state, group.count(*state).div_ceil(scale)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::reason::ReasonCode;
+use super::reason::{ReasonCode, named_values};
 
 /// The label that nodes are grouped by, unless another one is requested.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -47,40 +47,26 @@ pub struct MapNode {
     pub since: Option<Timestamp>,
 }
 
-/// The state of a node, in the order of a map: of a rollout, or of coverage.
-#[apply(value!)]
-#[derive(PartialOrd, Ord, Hash)]
-pub enum MapState {
-    /// It has an available pod of the current revision.
-    Updated,
-    /// It has an available pod (in a map of coverage).
-    Available,
-    /// Its pod is starting or being replaced.
-    Updating,
-    /// Its pod is starting or terminating (in a map of coverage).
-    Starting,
-    /// Its pod fails, or cannot be created, and waiting will not help.
-    Failing,
-    /// It has no pod yet.
-    NoPod,
-    /// It has an available pod of an older revision.
-    Old,
-    /// It should not run a pod (in a map of coverage).
-    NotEligible,
-}
-
-impl MapState {
-    /// All states, in the order of a map.
-    pub const ALL: [MapState; 8] = [
-        MapState::Updated,
-        MapState::Available,
-        MapState::Updating,
-        MapState::Starting,
-        MapState::Failing,
-        MapState::NoPod,
-        MapState::Old,
-        MapState::NotEligible,
-    ];
+named_values! {
+    /// The state of a node, in the order of a map: of a rollout, or of coverage.
+    MapState {
+        /// It has an available pod of the current revision.
+        Updated,
+        /// It has an available pod (in a map of coverage).
+        Available,
+        /// Its pod is starting or being replaced.
+        Updating,
+        /// Its pod is starting or terminating (in a map of coverage).
+        Starting,
+        /// Its pod fails, or cannot be created, and waiting will not help.
+        Failing,
+        /// It has no pod yet.
+        NoPod,
+        /// It has an available pod of an older revision.
+        Old,
+        /// It should not run a pod (in a map of coverage).
+        NotEligible,
+    }
 }
 
 /// Returns what belongs to each value of a label; what belongs to nodes without the label comes last.

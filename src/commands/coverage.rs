@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::gate;
-use super::node_choice::{NodeChoice, NodeChoiceArgs, NodeSelection, check_selected, labels};
+use super::node_choice::{NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::output::{self, Output, formats};
 use super::parse::{grouping_label, parse_names, parse_node};
 use super::session::{GlobalArgs, Session};
@@ -115,15 +115,15 @@ impl RunCommand for CoverageArgs {
         let has_counts = node.is_none() && !nodes && choice.state.is_empty();
         // What `--by` cannot be combined with takes none of the environment either.
         let by = if has_counts && !target.are_several() { grouping_label(by, io)? } else { by };
-        let NodeChoice { reasons, states, node_selector } = choice.resolve()?;
+        let (filter, node_selector) = choice.resolve()?;
         let question = CoverageQuestion {
             names,
             node,
             map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
             by: by.filter(|_| !map),
-            nodes: nodes || !states.is_empty(),
+            nodes: nodes || !filter.states.is_empty(),
             node_selector,
-            filter: CoverageFilter { reasons, states, problems },
+            filter: CoverageFilter { problems, ..filter },
             output,
             exit_code,
         };

@@ -11,7 +11,7 @@ use futures::stream::{StreamExt, iter};
 use tokio::time::{Instant, timeout_at};
 
 use super::history::{existing, only_one};
-use super::node_choice::{NodeChoice, NodeChoiceArgs, check_selected};
+use super::node_choice::{NodeChoiceArgs, check_selected};
 use super::output::{self, Output, formats};
 use super::parse::parse_names;
 use super::place::{PlaceArgs, pod_on};
@@ -22,6 +22,7 @@ use crate::cluster::live::Live;
 use crate::cluster::log::{Log, LogLimits, LogOf};
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::connection::parse_duration;
+use crate::coverage::filter::CoverageFilter;
 use crate::coverage::gaps;
 use crate::coverage::log_fold::Fold;
 use crate::coverage::options::{Detail, Options};
@@ -34,6 +35,7 @@ use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
+use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::view::View;
@@ -130,8 +132,9 @@ impl RunCommand for LogsArgs {
         let scope = target.add_scope(Command::kubectl(&["ds", "coverage"]));
         let scope = names.iter().fold(scope, |scope, name| scope.name(name));
         let (namespace, names) = parse_names(&names)?;
-        let (place, choice) = (place.resolve()?, choice.resolve()?);
-        if place.is_some() && (!choice.is_empty() || revision.is_some()) {
+        let (place, (filter, selection)) = (place.resolve()?, choice.resolve()?);
+        let chooses_all = filter.is_empty() && selection.selector.is_empty() && revision.is_none();
+        if place.is_some() && !chooses_all {
             let message = "--node and --beside choose one node, and cannot be combined with flags that choose several";
             return Err(CommandError::usage(message).into());
         }
@@ -146,23 +149,24 @@ impl RunCommand for LogsArgs {
             );
         }
         let session = target.open(namespace, &names, io).await?;
-        let chooses_none = place.is_none() && choice.is_empty() && revision.is_none();
+        let chooses_none = place.is_none() && chooses_all;
         let (snapshot, node) = match place {
             Some(place) => {
                 let (snapshot, node) = place.read(&session, names, io).await?;
                 (snapshot, Some(node))
             }
             None => {
-                let node_selector = choice.node_selector.selector.clone();
+                let node_selector = selection.selector.clone();
                 let scope = CoverageScope { node_selector, held_pods: false, ..CoverageScope::default() };
                 let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
                 (session.read(query, io).await?, None)
             }
         };
         session.check_unknown_names(&snapshot)?;
-        check_selected(&snapshot, &choice.node_selector)?;
+        check_selected(&snapshot, &selection)?;
         let is_one = snapshot.daemon_sets.len() == 1;
-        let which = Which { choice, node, hash: hash_of(&snapshot, revision)?, unavailable: chooses_none, container };
+        let (node_selector, hash) = (selection.selector, hash_of(&snapshot, revision)?);
+        let which = Which { filter, node_selector, node, hash, unavailable: chooses_none, container };
         let (chosen, left_out) = which.choose(&snapshot, follow)?;
         if chosen.is_empty() {
             // That a DaemonSet has no pod on a node is an error with the reason.
@@ -233,7 +237,8 @@ fn hash_of(snapshot: &Snapshot, revision: Option<i64>) -> Result<Option<String>,
 
 /// Which logs are read.
 struct Which {
-    choice: NodeChoice,
+    filter: CoverageFilter,
+    node_selector: LabelSelector,
     node: Option<String>,
     /// Of pods of this revision only.
     hash: Option<String>,
@@ -246,13 +251,12 @@ impl Which {
     /// Chooses pods, and the container of each whose log tells most. If they are too many, some of each group of nodes are chosen;
     /// the number of the others is returned, too.
     fn choose(&self, snapshot: &Snapshot, follow: bool) -> Result<(Vec<Chosen>, usize), CommandError> {
-        let (index, filter) = (Index::new(snapshot), self.choice.filter());
-        let node_selector = self.choice.node_selector.selector.clone();
+        let (index, node_selector) = (Index::new(snapshot), self.node_selector.clone());
         let options = Options { detail: Detail::Nodes, node: self.node.clone(), node_selector, ..Options::default() };
         let (mut chosen, mut lacks_container) = (Vec::new(), None);
         for daemon_set in index.daemon_sets() {
             let mut coverage = daemon_set_coverage(&Facts::new(&index, daemon_set), &options);
-            if !filter.keeps_daemon_set(&mut coverage) {
+            if !self.filter.keeps_daemon_set(&mut coverage) {
                 continue;
             }
             let pods: HashMap<&str, &Pod> =

@@ -29,13 +29,6 @@ pub(super) struct NodeChoiceArgs {
     pub(super) node_selector: Option<String>,
 }
 
-/// Nodes that are chosen by a user.
-pub(super) struct NodeChoice {
-    pub(super) reasons: Vec<ReasonCode>,
-    pub(super) states: Vec<NodeState>,
-    pub(super) node_selector: NodeSelection,
-}
-
 /// A selector of nodes, and how it was written.
 #[derive(Clone)]
 pub(super) struct NodeSelection {
@@ -44,32 +37,19 @@ pub(super) struct NodeSelection {
 }
 
 impl NodeSelection {
-    /// Parses the value of a flag. Fails if the selector is invalid.
-    pub(super) fn parse(flag: &str, text: Option<String>) -> Result<Self, CommandError> {
-        let selector = parse_selector(flag, text.as_deref())?;
+    /// Parses the value of `--node-selector`. Fails if it is invalid.
+    pub(super) fn parse(text: Option<String>) -> Result<Self, CommandError> {
+        let selector = parse_selector("--node-selector", text.as_deref())?;
         Ok(NodeSelection { selector, text: text.unwrap_or_default() })
     }
 }
 
 impl NodeChoiceArgs {
-    /// Makes sense of the flags. Fails if the selector is invalid.
-    pub(super) fn resolve(self) -> Result<NodeChoice, CommandError> {
+    /// Returns what of a report about the nodes that the selector matches is about the chosen ones. Fails if the selector is invalid.
+    pub(super) fn resolve(self) -> Result<(CoverageFilter, NodeSelection), CommandError> {
         let NodeChoiceArgs { reason, state, node_selector } = self;
-        let node_selector = NodeSelection::parse("--node-selector", node_selector)?;
-        Ok(NodeChoice { reasons: reason, states: state, node_selector })
-    }
-}
-
-impl NodeChoice {
-    /// Returns whether every node is chosen.
-    pub(super) fn is_empty(&self) -> bool {
-        self.reasons.is_empty() && self.states.is_empty() && self.node_selector.selector.is_empty()
-    }
-
-    /// Returns what of a report about the nodes that the selector matches is about the chosen ones.
-    pub(super) fn filter(&self) -> CoverageFilter {
-        let (reasons, states) = (self.reasons.clone(), self.states.clone());
-        CoverageFilter { reasons, states, ..CoverageFilter::default() }
+        let filter = CoverageFilter { reasons: reason, states: state, ..CoverageFilter::default() };
+        Ok((filter, NodeSelection::parse(node_selector)?))
     }
 }
 

@@ -80,7 +80,7 @@ impl RunCommand for OverheadArgs {
         let OverheadArgs { by, node_selector, node, like, filename, edit, pod, exit_code, output } = self;
         // Of single nodes, there is nothing to group.
         let by = if node.is_none() && like.is_none() && filename.is_none() { grouping_label(by, io)? } else { None };
-        let node_selector = NodeSelection::parse("--node-selector", node_selector)?;
+        let node_selector = NodeSelection::parse(node_selector)?;
         let [node, like] = [node, like].map(|name| name.as_deref().map(parse_node).transpose());
         let (node, like) = (node?, like?);
         let edit = edit.resolve()?;

@@ -133,7 +133,7 @@ impl RunCommand for PreviewArgs {
         let (namespace, names) = parse_names(&names)?;
         let changes = Changes::parse(&texts)?;
         let node = node.as_deref().map(parse_node).transpose()?;
-        let node_selector = NodeSelection::parse("--node-selector", node_selector)?;
+        let node_selector = NodeSelection::parse(node_selector)?;
         let by = by.map(|label| grouping_label(Some(label), io)).transpose()?.flatten();
         let chooses_nodes = node.is_some() || !node_selector.selector.is_empty();
         check(&changes, (&names, &filename), chooses_nodes)?;

@@ -33,9 +33,14 @@ impl CoverageFilter {
         reasons.chain(states).chain(problems).collect::<Vec<_>>().join(" ")
     }
 
+    /// Returns whether everything is kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reasons.is_empty() && self.states.is_empty() && !self.problems
+    }
+
     /// Removes from a DaemonSet what was not asked for; returns whether it was asked for itself.
     pub(crate) fn keeps_daemon_set(&self, daemon_set: &mut DaemonSetCoverage) -> bool {
-        if self.reasons.is_empty() && self.states.is_empty() && !self.problems {
+        if self.is_empty() {
             return true;
         }
         let (needs_attention, is_nowhere) = (daemon_set.needs_attention(), daemon_set.has_no_eligible_node());

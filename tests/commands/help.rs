@@ -1,5 +1,6 @@
 //! Help: every command has examples, and each of them works.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -120,6 +121,35 @@ fn short_help_fits_a_screen_and_long_help_has_every_flag_under_a_heading() {
             assert!(long.contains(&format!("\n{heading}\n")) && has(&long, flag) && !has(&short, flag), "{long}");
         }
     }
+}
+
+/// Flags that are another flag in one command than in the others, and why.
+const OTHER_FLAGS: [(&str, &str, &str); 2] = [
+    ("partition", "nodes", "takes the nodes to update: elsewhere it asks for a row per node"),
+    ("overhead", "filename", "takes the manifest of one node"),
+];
+
+/// Whoever knows a flag from one command must not meet another one under its name.
+#[test]
+fn a_flag_has_one_form_in_all_commands() {
+    let root = kubectl_ds::commands::command();
+    let mut known: BTreeMap<String, (String, &str)> = BTreeMap::new();
+    let mut others = Vec::new();
+    for command in root.get_subcommands().chain([&root]).filter(|command| !command.is_hide_set()) {
+        for flag in command.get_arguments().filter(|flag| !flag.is_positional()) {
+            let long = flag.get_long().unwrap().to_owned();
+            let values = flag.get_action().takes_values().then(|| flag.get_value_names());
+            let form = format!("{:?} {:?} {values:?}", flag.get_short(), flag.get_num_args());
+            let is_other = |(of, name, _): &&(&str, &str, &str)| *of == command.get_name() && *name == long;
+            let (before, of) = known.entry(long.clone()).or_insert_with(|| (form.clone(), command.get_name()));
+            match OTHER_FLAGS.iter().find(is_other) {
+                Some((of, name, _)) => others.push((*of, *name, form != *before)),
+                None => assert_eq!(form, *before, "--{long} of {} and of {of}", command.get_name()),
+            }
+        }
+    }
+    let expected: Vec<_> = OTHER_FLAGS.iter().map(|(of, name, _)| (*of, *name, true)).collect();
+    assert_eq!(others, expected, "a flag that no longer differs is no exception");
 }
 
 /// Runs the program as kubectl does if its file has another name, as the one that krew installs.

@@ -64,16 +64,9 @@ pub(super) async fn check_end_of_hold(
     live: &Live,
     interrupted: impl Future<Output = ()>,
 ) -> Result<Option<Template>, CommandError> {
-    let server = ApiServer { live, is_dry_run: true };
-    let tried = tokio::select! {
-        biased;
-        tried = apply(&server, step, before, true) => tried,
-        // What follows is not sent then.
-        () = interrupted => return Ok(None),
-    };
-    match tried {
-        Application::Applied(object) => Ok(template(&object)),
-        Application::Kept(Kept::Strategy, _) => {
+    match tried(step, before, live, interrupted).await {
+        Some(Application::Applied(object)) => Ok(template(&object)),
+        Some(Application::Kept(Kept::Strategy, _)) => {
             let name = name_of(before);
             let message = format!(
                 "the update strategy of {} cannot be restored: an admission webhook or a policy keeps it",
@@ -95,15 +88,24 @@ pub(super) async fn tried_template(
     live: &Live,
     interrupted: impl Future<Output = ()>,
 ) -> Option<Template> {
-    let server = ApiServer { live, is_dry_run: true };
-    let tried = tokio::select! {
-        biased;
-        tried = apply(&server, step, before, true) => tried,
-        () = interrupted => return None,
-    };
-    match tried {
-        Application::Applied(object) | Application::Kept(_, object) => template(&object),
+    match tried(step, before, live, interrupted).await {
+        Some(Application::Applied(object) | Application::Kept(_, object)) => template(&object),
         _ => None,
+    }
+}
+
+/// Tries out a patch; `None` if the command is interrupted, and does not send what follows.
+async fn tried(
+    step: &Step,
+    before: &DaemonSet,
+    live: &Live,
+    interrupted: impl Future<Output = ()>,
+) -> Option<Application<CommandError>> {
+    let server = ApiServer { live, is_dry_run: true };
+    tokio::select! {
+        biased;
+        tried = apply(&server, step, before, true) => Some(tried),
+        () = interrupted => None,
     }
 }
 

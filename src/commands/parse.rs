@@ -17,29 +17,15 @@ use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
 /// Other kinds that people name before a slash, which are no namespaces.
-const OTHER_KINDS: [&str; 22] = [
-    "po",
-    "pod",
-    "pods",
-    "deploy",
-    "deployment",
-    "deployments",
-    "rs",
-    "replicaset",
-    "replicasets",
-    "sts",
-    "statefulset",
-    "statefulsets",
-    "job",
-    "jobs",
-    "cj",
-    "cronjob",
-    "cronjobs",
-    "no",
-    "node",
-    "nodes",
-    "svc",
-    "service",
+const OTHER_KINDS: [&[&str]; 8] = [
+    &["po", "pod", "pods"],
+    &["deploy", "deployment", "deployments"],
+    &["rs", "replicaset", "replicasets"],
+    &["sts", "statefulset", "statefulsets"],
+    &["job", "jobs"],
+    &["cj", "cronjob", "cronjobs"],
+    &["no", "node", "nodes"],
+    &["svc", "service"],
 ];
 
 /// A DaemonSet as it is named on the command line.
@@ -164,7 +150,7 @@ pub(super) fn parse_names_of_any_flavor(
 }
 
 fn is_namespace(text: &str) -> bool {
-    is_dns_label(text) && !OTHER_KINDS.contains(&text)
+    is_dns_label(text) && !OTHER_KINDS.iter().any(|kind| kind.contains(&text))
 }
 
 /// Ported from `IsDNS1123Label`, k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.37.

@@ -252,16 +252,16 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     if rollouts.is_empty() {
         return Err(CommandError::new(format!("no DaemonSets found{}", session.place())));
     }
-    let is_unknown = |verdict: Verdict| verdict == Verdict::Unknown;
-    let is_no = |rollout: &RolloutStatus| {
+    let is_incomplete = |rollout: &RolloutStatus| {
         rollout.verdict != Verdict::Unknown && (!rollout.counts_as_complete() || rollout.is_unverified())
     };
-    let requested = |rollout: &RolloutStatus| rollout.requested.map(|requested| requested.current);
-    let is_no = |rollout: &RolloutStatus| is_no(rollout) || rollout.is_of_another_template() || has_lost_nodes(rollout);
+    let is_no = |one: &RolloutStatus| is_incomplete(one) || one.is_of_another_template() || has_lost_nodes(one);
     if rollouts.iter().any(is_no) {
         return Ok(Exit::No);
     }
-    let is_unknown = |rollout: &RolloutStatus| is_unknown(rollout.verdict) || requested(rollout) == Some(None);
+    let is_unknown = |rollout: &RolloutStatus| {
+        rollout.verdict == Verdict::Unknown || rollout.requested.is_some_and(|requested| requested.current.is_none())
+    };
     if rollouts.iter().any(is_unknown) || report.incomplete.iter().any(|gap| gap.affects_counts) {
         return Err(partial(report));
     }

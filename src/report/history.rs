@@ -42,21 +42,14 @@ pub struct DaemonSetName {
 /// A subcommand that is suggested for a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subcommand {
-    /// `pause`.
     Pause,
-    /// `resume`.
     Resume,
-    /// `partition`, to which the number or percentage of pods is added.
+    /// To which the number or percentage of pods is added.
     Partition,
-    /// `undo`.
     Undo,
-    /// `restart`.
     Restart,
-    /// `retry`.
     Retry,
-    /// `status`.
     Status,
-    /// `history`.
     History,
 }
 

@@ -4,10 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
-use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
+use clap::Args;
 
-use super::complete::VARIABLE;
+use super::complete::{self, VARIABLE};
 use super::{Failure, program};
 use crate::cluster::replace_file;
 use crate::error::{CommandError, Exit};
@@ -55,8 +54,9 @@ pub struct CompletionArgs {
     /// The shell: bash, zsh, fish, powershell or kubectl.
     ///
     /// `kubectl` outputs the program kubectl_complete-ds.
-    #[arg(value_name = "SHELL", value_enum, required_unless_present = "install", conflicts_with = "install")]
-    shell: Option<CompletionTarget>,
+    #[arg(value_name = "SHELL", required_unless_present = "install", conflicts_with = "install")]
+    #[arg(value_parser = ["bash", "zsh", "fish", "powershell", "kubectl"])]
+    shell: Option<String>,
     /// Write kubectl_complete-ds to this directory.
     ///
     /// By default to that of kubectl-ds in PATH.
@@ -64,29 +64,16 @@ pub struct CompletionArgs {
     install: Option<Option<PathBuf>>,
 }
 
-/// What the completion is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CompletionTarget {
-    Bash,
-    Zsh,
-    Fish,
-    Powershell,
-    Kubectl,
-}
-
 /// Runs the subcommand. Fails if the output or the program cannot be written.
 pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let CompletionArgs { shell, install } = arguments;
-    let shell: &dyn EnvCompleter = match shell {
-        None => return install_shim(install.as_ref().and_then(Option::as_deref), io, out),
-        Some(CompletionTarget::Bash) => &Bash,
-        Some(CompletionTarget::Zsh) => &Zsh,
-        Some(CompletionTarget::Fish) => &Fish,
-        Some(CompletionTarget::Powershell) => &Powershell,
-        Some(CompletionTarget::Kubectl) => {
-            out.write_all(completer(io.program).as_bytes())?;
-            return Ok(Exit::Success);
-        }
+    let Some(name) = shell else {
+        return install_shim(install.as_ref().and_then(Option::as_deref), io, out);
+    };
+    let Some(shell) = complete::shell(name) else {
+        // kubectl is the one that is no shell.
+        out.write_all(completer(io.program).as_bytes())?;
+        return Ok(Exit::Success);
     };
     let mut text = Vec::new();
     let file = program::file(io.program);

@@ -90,9 +90,9 @@ kubectl ds list -A --contexts 'prod-*'")]
 pub struct ListNamedArgs {
     /// The DaemonSets; by default all in the namespace
     #[arg(value_name = "NAME")]
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     #[command(flatten)]
-    list: ListArgs,
+    pub(super) list: ListArgs,
 }
 
 /// The order of the rows.
@@ -105,12 +105,6 @@ enum SortBy {
     Name,
     /// Newest first.
     Age,
-}
-
-impl From<ListArgs> for ListNamedArgs {
-    fn from(list: ListArgs) -> Self {
-        ListNamedArgs { names: Vec::new(), list }
-    }
 }
 
 impl RunCommand for ListNamedArgs {

@@ -332,7 +332,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
     from_environment(WIDTH, io, |width| width.parse::<NonZeroUsize>().map_err(|_| "it is not a number of columns"))?;
     let warnings_as_errors = target.warnings_as_errors;
     let exit = match command {
-        None => Box::pin(ListNamedArgs::from(list).run(target, io, out)).await,
+        None => Box::pin(ListNamedArgs { names: Vec::new(), list }.run(target, io, out)).await,
         Some(Subcommands::List(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Coverage(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Status(arguments)) => Box::pin(arguments.run(target, io, out)).await,

@@ -13,6 +13,7 @@ use crate::cluster::Flavors;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::selector::{LabelSelector, is_label_key};
+use crate::plan::StrategyType;
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
@@ -102,6 +103,11 @@ impl<P: TypedValueParser> TypedValueParser for Brief<P> {
 /// Parses the state of a node; with `ignore_case` in any case.
 pub(super) fn node_states() -> impl TypedValueParser<Value = NodeState> {
     one_of(NodeState::ALL, |state| state.name())
+}
+
+/// Parses the type of an update strategy; with `ignore_case` in any case.
+pub(super) fn strategy_types() -> impl TypedValueParser<Value = StrategyType> {
+    one_of(&[StrategyType::RollingUpdate, StrategyType::OnDelete], |strategy_type| strategy_type.name())
 }
 
 /// Parses one of some values by its name.

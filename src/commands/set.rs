@@ -1,9 +1,10 @@
 //! `set`: changes the update strategy and other fields of the spec besides the template.
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, value_parser};
 
 use super::change::Verb;
 use super::change_args::ChangeArgs;
+use super::parse::strategy_types;
 use super::refusal::{surge_pods, worse};
 use crate::error::CommandError;
 use crate::facts::revisions::name_of;
@@ -52,8 +53,8 @@ pub struct SetArgs {
     #[arg(long, help_heading = "Update strategy", value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parser!(i32).range(0..))]
     min_ready_seconds: Option<i32>,
     /// The type: RollingUpdate or OnDelete
-    #[arg(long = "type", help_heading = "Update strategy", value_name = "TYPE", value_enum, ignore_case = true)]
-    strategy_type: Option<Type>,
+    #[arg(long = "type", help_heading = "Update strategy", value_name = "TYPE", value_parser = strategy_types(), ignore_case = true)]
+    strategy_type: Option<StrategyType>,
     /// How many old revisions to retain.
     ///
     /// For a rollback.
@@ -74,22 +75,10 @@ pub struct SetArgs {
     change: ChangeArgs,
 }
 
-/// What `--type` takes.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Type {
-    #[value(name = "RollingUpdate")]
-    RollingUpdate,
-    #[value(name = "OnDelete")]
-    OnDelete,
-}
-
 impl SetArgs {
     fn fields(&self) -> SpecFields {
         SpecFields {
-            strategy_type: self.strategy_type.map(|strategy_type| match strategy_type {
-                Type::RollingUpdate => StrategyType::RollingUpdate,
-                Type::OnDelete => StrategyType::OnDelete,
-            }),
+            strategy_type: self.strategy_type,
             max_surge: self.max_surge,
             max_unavailable: self.max_unavailable,
             min_ready_seconds: self.min_ready_seconds.map(i64::from),
@@ -104,7 +93,7 @@ impl Verb for SetArgs {
     }
 
     fn creates_pods(&self) -> bool {
-        matches!(self.strategy_type, Some(Type::RollingUpdate))
+        self.strategy_type == Some(StrategyType::RollingUpdate)
     }
 
     fn check(&self) -> Result<(), CommandError> {
@@ -115,7 +104,7 @@ impl Verb for SetArgs {
             ));
         }
         let has_pace = self.max_surge.is_some() || self.max_unavailable.is_some();
-        if matches!(self.strategy_type, Some(Type::OnDelete)) && has_pace {
+        if self.strategy_type == Some(StrategyType::OnDelete) && has_pace {
             return Err(CommandError::usage("--max-surge and --max-unavailable have no effect with --type OnDelete"));
         }
         Ok(())

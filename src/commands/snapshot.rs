@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use serde_json::Value;
 
+use super::output::{Output, formats};
 use super::session::GlobalArgs;
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::text::Format;
@@ -16,15 +17,6 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
-
-/// What `-o` takes here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DumpOutput {
-    /// A List in JSON, a line for each object.
-    Json,
-    /// A List in YAML.
-    Yaml,
-}
 
 /// Save cluster state to a file for --from
 ///
@@ -42,8 +34,8 @@ pub struct SnapshotArgs {
     /// The format: json or yaml.
     ///
     /// By default that of the file's name, or json.
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
-    output: Option<DumpOutput>,
+    #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json, Output::Yaml]))]
+    output: Option<Output>,
     /// The file to write; by default standard output.
     ///
     /// Gzipped if its name ends in .gz.
@@ -77,8 +69,8 @@ impl RunCommand for SnapshotArgs {
             return Err(exists.hint("to overwrite it, add --force").into());
         }
         let format = match output {
-            Some(DumpOutput::Json) => Format::Json,
-            Some(DumpOutput::Yaml) => Format::Yaml,
+            Some(Output::Yaml) => Format::Yaml,
+            Some(_) => Format::Json,
             None => file.as_deref().map_or(Format::Json, format_of_name),
         };
         let session = target.open(None, &[], io).await?;

@@ -204,10 +204,13 @@ fn preview_of(
             (_, true) if evicted_after.is_some() => (PodChange::Evicted, None),
             (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
             (true, true) => (PodChange::Keeps, None),
+            // A pod that runs where none should is one that should.
+            (false, true) if stays => (PodChange::Keeps, None),
             (false, true) => (PodChange::Gains, None),
             (_, false) => {
                 // Without pods it is not known whether there is one that stays.
-                let may_stay = runs_now && then.should_continue_running && (has_pod || !knows_pods);
+                let may_stay =
+                    runs_now && then.should_continue_running && (has_pod || !knows_pods) && !proposal.replaces_pods();
                 let mut loss = proposal.loss(node, may_stay);
                 if let Some(loss) = loss.as_mut().filter(|_| is_lost) {
                     // The node is as it should be: the change is what excludes it.
@@ -218,10 +221,12 @@ fn preview_of(
                     };
                     loss.advice = format!("if the node should keep its pod, {what}").into();
                 }
-                if is_lost && may_stay {
-                    report.stays.push(name.clone());
-                }
-                (if is_lost { PodChange::Loses } else { PodChange::None }, loss)
+                let change = match (is_lost, may_stay) {
+                    (false, _) => PodChange::None,
+                    (true, false) => PodChange::Loses,
+                    (true, true) => PodChange::Stays,
+                };
+                (change, loss)
             }
         };
         if let Some(label) = by {
@@ -242,6 +247,10 @@ fn preview_of(
             PodChange::Missing => report.missing.push(name.clone()),
             PodChange::Gains => report.gains.push(name.clone()),
             PodChange::Loses => loses.extend(name, loss),
+            PodChange::Stays => {
+                report.stays.push(name.clone());
+                loses.extend(name, loss);
+            }
             PodChange::Evicted => {
                 let after = evicted_after.unwrap_or_default();
                 let all = report.evicted.get_or_insert_with(|| EvictedPods { after_seconds: after, nodes: Vec::new() });
@@ -364,6 +373,11 @@ impl<'a> Proposal<'a> {
     /// Returns whether the node with this number has a pod of the live DaemonSet.
     fn has_pod(&self, number: usize) -> bool {
         self.live.as_ref().is_some_and(|live| !live.node_pods[number].pods.is_empty())
+    }
+
+    /// Returns whether a rolling update deletes the old pods, those of nodes that should run none, too.
+    fn replaces_pods(&self) -> bool {
+        self.template_changes == Some(true) && self.proposed.spec.update_strategy != UpdateStrategy::OnDelete
     }
 
     /// Returns whether the node with this number has a bound pod that stays as it is.
@@ -775,8 +789,17 @@ pub(super) mod tests {
                 json!({}),
             )
         };
-        for (effect, stays) in [("NoExecute", false), ("NoSchedule", true)] {
-            let report = what_if(&tainted(effect).finish(), &proposed(json!({})));
+        let on_delete = UpdateStrategy::OnDelete;
+        for (effect, strategy, stays) in [
+            ("NoExecute", UpdateStrategy::default(), false),
+            ("NoExecute", on_delete.clone(), false),
+            ("NoSchedule", on_delete, true),
+            // A rolling update deletes the old pods of all nodes.
+            ("NoSchedule", UpdateStrategy::default(), false),
+        ] {
+            let mut proposed = proposed(json!({}));
+            proposed.spec.update_strategy = strategy;
+            let report = what_if(&tainted(effect).finish(), &proposed);
             assert_eq!((report.eligible_now, report.eligible_then), (1, 0));
             assert_eq!(report.loses.len(), 1);
             assert_eq!(report.loses[0].message.contains("may stay"), stays, "{}", report.loses[0].message);

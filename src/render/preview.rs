@@ -223,7 +223,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
         PodChange::Gains | PodChange::Keeps => node.fits.is_none(),
         // Whether it fits was not asked if it is the nodes that change.
         PodChange::Missing => node.fits.is_none() && !changes_nodes,
-        PodChange::Evicted | PodChange::Loses | PodChange::None => false,
+        PodChange::Evicted | PodChange::Loses | PodChange::Stays | PodChange::None => false,
     };
     let unknown: Vec<String> = one.nodes.iter().filter(is_unknown).map(|node| node.name.clone()).collect();
     if unknown.is_empty() || !one.does_not_fit.is_empty() {
@@ -246,6 +246,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
 fn one_node(one: &DaemonSetPreview, node: &NodeChange, page: &mut Page<'_>) {
     let verb = match node.change {
         PodChange::Loses => "would lose its pod of",
+        PodChange::Stays => "would keep its pod until it is gone, and get no other one of",
         PodChange::Evicted => "would evict again and again its pod of",
         PodChange::Gains => "would gain a pod of",
         PodChange::Keeps => "would keep its pod of",
@@ -288,6 +289,7 @@ fn rows(nodes: &[NodeChange], page: &mut Page<'_>) {
 fn change(change: PodChange) -> String {
     match change {
         PodChange::Loses => style::trouble("loses".to_owned()),
+        PodChange::Stays => style::trouble("stays".to_owned()),
         PodChange::Evicted => style::trouble("evicted".to_owned()),
         PodChange::Gains => style::well("gains".to_owned()),
         PodChange::Keeps => "keeps".to_owned(),

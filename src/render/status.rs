@@ -474,7 +474,8 @@ pub(super) fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> 
     let revision = rollout.revision.as_ref()?;
     let mut text = format!("revision {}", revision.number);
     if let Some(replaces) = revision.replaces {
-        text = format!("{text} replaces revision {replaces}");
+        let replaces_pods = if rollout.outdated.is_empty() { "replaced" } else { "replaces" };
+        text = format!("{text} {replaces_pods} revision {replaces}");
     }
     if !revision.changes.is_empty() {
         text = format!("{text}: {}", revision.changes.join(", "));

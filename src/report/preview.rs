@@ -226,8 +226,10 @@ pub struct PreemptedSome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub enum PodChange {
-    /// The node would lose its pod, or it would not be recreated.
+    /// The node would lose its pod.
     Loses,
+    /// The pod would stay, but would not be recreated once it is gone.
+    Stays,
     /// The pod would be evicted again and again.
     Evicted,
     /// The node would gain a pod that fits and starts, as far as is known.

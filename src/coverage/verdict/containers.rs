@@ -13,6 +13,7 @@ use super::fit::instead_of_surge;
 use super::images::{image_pull_failed, template_of};
 use super::probes;
 use super::sentence::Sentence;
+use super::services::of_service;
 use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, telling_line};
 use super::workload::workload;
 use crate::model::event::Event;
@@ -167,7 +168,10 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
             out_of_memory(subject, node, pod, this, end)
                 .or_else(|| probes::hook_failed(subject, pod, this, end, events))
                 .or_else(|| probes::killed(subject, pod, this, end, events))
-                .unwrap_or_else(|| beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end))
+                .unwrap_or_else(|| {
+                    let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
+                    of_service(subject, pod, crash, end)
+                })
         });
         let pulled = image_pull_failed(subject, pod, this, events);
         let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(crashed);

@@ -422,15 +422,7 @@ fn taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, outcome: &Taint
             true => "tolerated (added by the controller)".to_owned(),
             false => format!("tolerated by {}", toleration_text(&by.toleration)),
         };
-        // Pods are evicted and recreated in a loop.
-        let seconds = by.toleration.toleration_seconds.filter(|_| outcome.taint.effect == "NoExecute");
-        let expires = seconds.map(|seconds| {
-            format!(
-                "taint {text} is tolerated for {seconds}s only, so the pod is evicted and recreated every {seconds}s; \
-                 remove tolerationSeconds"
-            )
-        });
-        return Told::of(passed("taint", format!("{text} {who}"))).near(expires);
+        return Told::of(passed("taint", format!("{text} {who}")));
     }
     let near = near_miss::near_toleration(&outcome.taint, &daemon_set.spec.template.spec.tolerations);
     let finding = untolerated(index, daemon_set, node, outcome, near.as_ref().map(|(_, wrong)| wrong.as_str()));

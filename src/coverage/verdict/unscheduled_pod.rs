@@ -188,12 +188,19 @@ fn scheduling_gated(pod: &Pod) -> Option<Finding> {
     ))
 }
 
+/// For how many seconds a scheduler that works may not have come to a pod.
+const JUST_CREATED: i64 = 15;
+
 /// Finds that no scheduler has tried to schedule the pod.
 fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let scheduler = if pod.spec.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &pod.spec.scheduler_name };
     let mut message = Sentence::from(format!("scheduler {scheduler:?} has not tried to schedule the pod"));
     if let Some(created) = pod.metadata.creation_timestamp.get() {
         message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
+    }
+    let age = pod.metadata.creation_timestamp.get().map(|created| seconds_between(created, subject.index.now()));
+    if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
+        return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
     }
     let (advice, command) = if scheduler == DEFAULT_SCHEDULER {
         let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");

@@ -13,10 +13,14 @@ use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{NodeRoom, port_conflicts};
 use super::verdict::preemption::{Simulation, fits_by_preemption, is_of_room, reported};
+use super::verdict::sentence::Sentence;
 use super::verdict::unscheduled_pod;
+use crate::difference::difference;
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::hold::Hold;
+use crate::model::image;
 use crate::model::int_or_percent::int;
 use crate::model::node::{Node, Taint};
 use crate::model::node_edit::NodeEdit;
@@ -149,7 +153,12 @@ fn preview_of(
         name: metadata.name.clone(),
         preview: *preview,
         template_changes: proposal.template_changes,
+        differences: proposal
+            .live
+            .as_ref()
+            .map_or_else(Vec::new, |live| difference(&live.daemon_set.template(), &daemon_set.template())),
         on_delete: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
+        held: Hold::in_force(daemon_set).is_some(),
         admission_checked: admission.as_ref().is_some_and(|admission| !admission.is_of_dump),
         ..DaemonSetPreview::default()
     };
@@ -445,7 +454,8 @@ pub fn account_is_missing(proposed: &DaemonSet) -> String {
 
 /// Finds why no pod would start: what the API server says, or a class or an account that does not exist.
 fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: Option<&Admission>) -> Option<Finding> {
-    if let Some(finding) = missing_class(snapshot, proposed).or_else(|| missing_account(snapshot, proposed)) {
+    let missing = missing_class(snapshot, proposed).or_else(|| missing_account(snapshot, proposed));
+    if let Some(finding) = missing.or_else(|| invalid_image(proposed)) {
         return Some(finding);
     }
     let Admission { refusal, missing, .. } = admission?;
@@ -463,6 +473,18 @@ fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: O
         let message = format!("{} not found in namespace {namespace}", names.join(", "));
         Some(Finding::new(code, message, "create it before the DaemonSet, or correct its name in the template"))
     })
+}
+
+/// Finds an image that the API server takes, and no kubelet does.
+fn invalid_image(proposed: &DaemonSet) -> Option<Finding> {
+    let spec = &proposed.spec.template.spec;
+    let mut containers = spec.init_containers.iter().chain(&spec.containers);
+    let container = containers.find(|container| !container.image.is_empty() && !image::is_valid(&container.image))?;
+    let message = Sentence::from(format!("container {}: the name of image ", container.name))
+        .value(&container.image)
+        .words(" is not valid");
+    let why = "correct the name of the image: it may have no uppercase letters before the tag, and no scheme or spaces";
+    Some(Finding::new(ReasonCode::ImagePullFailed, message, why))
 }
 
 /// Finds an account that a dump does not have.
@@ -879,11 +901,29 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn no_pod_starts_with_an_image_whose_name_no_kubelet_takes() {
+        for (image, refused) in [("Agent:2", 1), ("https://host/agent", 1), ("agent:2", 0), ("Host/agent", 0)] {
+            let then = proposed(json!({"containers": [{"name": "agent", "image": image}]}));
+            let report = what_if(&live().finish(), &then);
+            assert_eq!(report.does_not_start.len(), refused, "{image}");
+            assert!(
+                report.differences.iter().any(|change| change.to == Some(json!(image))),
+                "{:?}",
+                report.differences
+            );
+        }
+    }
+
+    #[test]
     fn a_daemon_set_that_replaces_only_deleted_pods_says_so() {
         for (strategy, on_delete) in [("OnDelete", true), ("RollingUpdate", false)] {
             let mut then = proposed(json!({}));
             then.spec.update_strategy = serde_json::from_value(json!({"type": strategy})).unwrap();
-            assert_eq!(what_if(&live().finish(), &then).on_delete, on_delete);
+            let report = what_if(&live().finish(), &then);
+            assert_eq!((report.on_delete, report.held), (on_delete, false));
+            // Under a hold it is not what the owner has chosen, unless somebody has put the strategy back.
+            then.annotations.insert("kubectl-ds/original-update-strategy".to_owned(), "{}".to_owned());
+            assert_eq!(what_if(&live().finish(), &then).held, on_delete);
         }
     }
 

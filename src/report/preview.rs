@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Report;
+use super::change::Change;
 use super::coverage::{Incomplete, ReasonGroup};
 use super::fix::Fix;
 use super::overhead::StartupTaintReport;
@@ -96,8 +97,12 @@ pub struct DaemonSetPreview {
     pub eligible_then: usize,
     /// Whether the template differs from the live one; `null` if there is none.
     pub template_changes: Option<bool>,
+    /// How the template differs from the live one; empty if there is none.
+    pub differences: Vec<Change>,
     /// Whether the update strategy would be OnDelete, so that pods keep their template until they are deleted.
     pub on_delete: bool,
+    /// Whether that is because the rollout would be paused or partitioned by `kubectl ds`.
+    pub held: bool,
     /// How many nodes may be without an available pod during a rollout of the live DaemonSet; `null` if it does not exist,
     /// and unless all nodes were examined.
     pub may_be_unavailable_now: Option<i64>,

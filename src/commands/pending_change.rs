@@ -305,7 +305,11 @@ impl PendingChange<'_> {
             }),
         };
         if is_text && error.is_none() {
-            write!(out, "{}", self.view(io).text(|page| render::change::outcome(&self.report, page)))?;
+            write!(
+                out,
+                "{}",
+                self.view(io).text(|page| render::change::outcome(&self.report, self.settings.watch, page))
+            )?;
         } else if is_text {
             writeln!(out)?;
             write!(out, "{}", self.view(io).text(|page| render::change::revert(&self.report, page)))?;

@@ -93,7 +93,7 @@ fn write(reports: &Reports<'_, ListReport>, shown: ListParts, page: &mut Page<'_
         writeln!(page, "{}", style::context(text));
     }
     if shown.heading == Heading::Shown {
-        named("have a stale status", &stale, page);
+        named("have a status that is out of date, and kubectl shows it", &stale, page);
     }
     reports.incomplete(|report| &report.incomplete, page)
 }

@@ -453,6 +453,7 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
     let since = hold.since.map(|since| format!(" {} ago", time_since(since, now))).unwrap_or_default();
     let what = match &hold.partition {
         None => format!("paused by kubectl ds{since}"),
+        Some(none) if none.value() == 0 => format!("partitioned by kubectl ds{since}, to update all nodes"),
         Some(partition) => {
             format!("partitioned by kubectl ds{since}, keeping {partition} of the pods on older revisions")
         }

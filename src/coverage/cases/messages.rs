@@ -536,6 +536,14 @@ fn a_sandbox_gets_advice_by_what_is_said() {
             "plugin type=\"cilium-cni\" failed (add): unable to allocate IP via local cilium agent: [POST /ipam] postIpamFailure: No more IPs available",
             "none left for pods",
         ),
+        (
+            "plugin type=\"azure-vnet\" failed (add): IPAM Invoker Add failed with error: Failed to get IP address from CNS with error: AllocateIPConfig failed: not enough IPs available for 9c6a, waiting on Azure CNS to allocate more",
+            "none left for pods",
+        ),
+        (
+            "plugin type=\"terway\" failed (add): cmdAdd: error alloc ip: Aliyun API Error: Code: InvalidVSwitchId.IpNotEnough Message: The specified VSwitch \"vsw-1\" has not enough IpAddress.",
+            "none left for pods",
+        ),
         ("no runtime for \"kata\" is configured", "handler of the RuntimeClass"),
         ("failed to find runtime handler gvisor from runtime list map[runc:0x1]", "handler of the RuntimeClass"),
         (
@@ -603,6 +611,50 @@ fn a_sandbox_gets_advice_by_what_is_said() {
             },
             R::SandboxFailed,
         );
+    }
+}
+
+/// The container runtime has not been called then, and its log has nothing.
+#[test]
+fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {
+    const CONF: &str = "correct resolvConf in the kubelet configuration";
+    let rows = [
+        ("open /run/systemd/resolve/resolv.conf: no such file or directory", CONF),
+        ("open /etc/kubernetes/dns/upstream.conf: permission denied", CONF),
+        ("open /etc/resolv.conf: too many levels of symbolic links", CONF),
+        ("Encountered error while parsing resolv conf file. Error: nameserver list is empty ", CONF),
+        (
+            "Encountered error while parsing resolv conf file. Error: read /etc/resolv.conf: is a directory",
+            CONF,
+        ),
+        (
+            "failed to construct FQDN from pod hostname and cluster domain, FQDN agent-x.agents.monitoring.svc.cluster.local is too long (64 characters is the max, 70 characters requested)",
+            "remove setHostnameAsFQDN",
+        ),
+        ("pod Hostname \"Agent_1\" is not a valid DNS label: a lowercase RFC 1123 label must", "correct hostname"),
+        ("pod HostnameOverride \"-a\" is not a valid DNS subdomain: a lowercase", "correct hostname"),
+        ("hostname for pod \"agent-x\" was invalid: \"---\"", "correct hostname"),
+        ("hostNetwork is required if Pod contains HostProcess containers", "windowsOptions.hostProcess alike"),
+        ("pod must not contain both HostProcess and non-HostProcess containers", "windowsOptions.hostProcess alike"),
+        ("can't set `spec.hostUsers: false`, runtime does not support user namespaces", "remove hostUsers: false"),
+        ("create user namespace: could not find an empty slot to allocate a user namespace", "subordinate IDs"),
+        ("mkdir /var/log/pods/default_agent-x_1: permission denied", "which is for logs of pods"),
+        ("mkdir /var/log/pods/default_agent-x_1: no space left on device", "free disk space"),
+        ("something of a later release", "check the log of the kubelet"),
+    ];
+    let failing = |said: &str| {
+        creating().event(
+            "Pod",
+            "agent-x",
+            "FailedCreatePodSandBox",
+            &format!("Failed to create pod sandbox: {said}"),
+            "11:59:00",
+        )
+    };
+    hold(&rows, failing, R::SandboxFailed);
+    for (said, _) in rows {
+        let reason = first(failing(said));
+        assert!(!reason.fix.advice.contains("check the container runtime"), "{said}: {}", reason.fix.advice);
     }
 }
 

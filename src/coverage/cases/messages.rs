@@ -1078,6 +1078,74 @@ fn a_probe_that_names_a_node_that_is_down_waits_for_it() {
     }
 }
 
+/// Whoever listens in the container has no part in it, whichever probe it is.
+#[test]
+fn a_probe_that_does_not_get_to_the_program_is_the_nodes() {
+    const NETWORK: &str = "the network plugin of the node";
+    const RUNTIME: &str = "check the container runtime of the node";
+    const COMMAND: &str = "correct the command of the probe";
+    let get = |error: &str| format!("probe failed: Get \"http://10.244.2.12:8080/healthz\": {error}");
+    let exec = |error: &str| {
+        format!(
+            "probe errored and resulted in unknown state: rpc error: code = Unknown desc = failed to exec in container: failed to start exec \"95\": OCI runtime exec failed: exec failed: unable to start container process: {error}: unknown"
+        )
+    };
+    for (said, host, expected) in [
+        (get("dial tcp 10.244.2.12:8080: connect: no route to host"), None, NETWORK),
+        (get("dial tcp 10.244.2.12:8080: connect: network is unreachable"), None, NETWORK),
+        (get("dial tcp 10.244.2.12:8080: connect: invalid argument"), None, NETWORK),
+        (get("dial tcp 10.244.2.12:8080: i/o timeout"), None, NETWORK),
+        (get("dial tcp [fd00::2]:8080: connect: operation not permitted"), None, NETWORK),
+        ("probe failed: dial tcp 10.244.2.12:9000: i/o timeout".to_owned(), None, NETWORK),
+        ("probe failed: dial tcp 10.244.2.12:9000: connect: connection timed out".to_owned(), None, NETWORK),
+        (
+            "probe failed: error: failed to connect service at \"10.244.2.12:9000\": connection error: desc = \"transport: Error while dialing: dial tcp 10.244.2.12:9000: connect: no route to host\"".to_owned(),
+            None,
+            NETWORK,
+        ),
+        (exec("error executing setns process: exit status 1"), None, RUNTIME),
+        (exec("can't get final child's PID from pipe: EOF"), None, RUNTIME),
+        (
+            "probe errored: rpc error: code = Unknown desc = command error: exec failed: unable to start container process: error adding pid 7 to cgroups".to_owned(),
+            None,
+            RUNTIME,
+        ),
+        (exec("open /proc/self/fd: cannot allocate memory"), None, "free memory on the node"),
+        (exec("exec: \"/bin/probe\": stat /bin/probe: no such file or directory"), None, COMMAND),
+        (exec("exec: \"grpc_health_probe\": executable file not found in $PATH"), None, COMMAND),
+        // The program's, or not known.
+        (get("dial tcp 10.244.2.12:8080: connect: connection refused"), None, ""),
+        (get("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"), None, ""),
+        ("probe failed: HTTP probe failed with statuscode: 503".to_owned(), None, ""),
+        ("probe failed: calico/node is not ready: dial tcp 10.96.0.1:443: i/o timeout".to_owned(), None, ""),
+        (get("dial tcp 10.9.9.9:8080: i/o timeout"), Some("gateway.example.com"), ""),
+        (exec("cannot exec in a stopped container"), None, ""),
+    ] {
+        for kind in ["readiness", "liveness", "startup"] {
+            let probe = format!("{kind}Probe");
+            let container = json!({"name": "agent", "image": "agent:2", &*probe: {"httpGet": {"host": host, "path": "/healthz"}}});
+            let status = match kind {
+                "readiness" => json!({"started": true, "state": {"running": {"startedAt": at("11:00:00")}}}),
+                _ => ended("Error", 137, ""),
+            };
+            let title = kind[..1].to_uppercase() + &kind[1..];
+            let mut world = plain()
+                .template(json!({"containers": [container]}))
+                .unready_pod("agent-x", "n", status, json!({"spec": {"containers": [container]}}))
+                .event("Pod", "agent-x", "Unhealthy", &format!("{title} {said}"), "11:57:30");
+            world.snapshot.events[0].involved_object.field_path = "spec.containers{agent}".to_owned();
+            let reason = first(world);
+            let code = if kind == "readiness" { R::ReadinessFailing } else { R::LivenessFailing };
+            assert_eq!(reason.code, code, "{kind} {said}");
+            let known = [NETWORK, RUNTIME, COMMAND, "free memory on the node"];
+            let given = known.into_iter().find(|part| reason.fix.advice.contains(part)).unwrap_or_default();
+            assert_eq!(given, expected, "{kind} {said}: {}", reason.fix.advice);
+            let of_node = !matches!(expected, "" | COMMAND);
+            assert!(!of_node || (!command(&reason).contains("logs") && !reason.message.contains("timeoutSeconds")), "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_node_without_memory_is_told_from_a_limit_that_is_reached() {
     let container = |limit: Value| json!({"spec": {"containers": [{"name": "agent", "image": "agent:2", "resources": {"limits": limit}}]}});

@@ -634,6 +634,10 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     }
     let advice = "fix the probe, or what keeps it from succeeding";
     let finding = Finding::new(ReasonCode::ReadinessFailing, message, advice);
+    let unreached = failed.and_then(|event| probes::unreached(subject, pod, container, probe, &event.message));
+    if let Some(cause) = unreached {
+        return Some(probes::of_unreached(subject, pod, finding, cause));
+    }
     Some(of_injected(
         subject,
         pod,

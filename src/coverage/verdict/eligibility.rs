@@ -200,6 +200,17 @@ fn node_label_advice(key: &str, change: &str) -> String {
     format!("if the node should run these pods, {change}")
 }
 
+/// Returns who sets a label of nodes, if that is not people.
+pub fn label_setter(key: &str) -> Option<&'static str> {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    match () {
+        () if KUBELET_LABELS.contains(&key) => Some("the kubelet or the cloud provider"),
+        () if NODE_POOL_DOMAINS.contains(&domain) => Some("the node's pool or provider"),
+        () if is_csi_topology(domain) => Some("the CSI driver"),
+        () => feature_discovery(domain),
+    }
+}
+
 /// The labels that the kubelet and the cloud controller manager set, and no others of their domains, which people use, too.
 ///
 /// `kubeletLabels` of k8s.io/kubelet/pkg/apis/well_known_labels.go, release 1.37, and the label of Windows' build.
@@ -583,8 +594,31 @@ fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -
         let advice = "set hostNetwork: true in the template";
         return Finding::mistake(daemon_set, ReasonCode::NetworkUnavailable, message, advice);
     }
-    let finding = Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, "check the network plugin on the node");
-    with_network_plugin(index, daemon_set, Some(node), finding)
+    let finding = |message, advice: &str| Finding::new(ReasonCode::NetworkUnavailable, message, advice.to_owned());
+    let condition = node.condition("NetworkUnavailable").filter(|condition| !condition.reason.is_empty());
+    let Some(condition) = condition else {
+        let finding = finding(Sentence::from(MESSAGE), "check the network plugin on the node");
+        return with_network_plugin(index, daemon_set, Some(node), finding);
+    };
+    let mut message = Sentence::from(MESSAGE).words(format!("; condition NetworkUnavailable={}: ", condition.status));
+    message = message.value(format!("{} ({})", condition.reason, condition.message));
+    if condition.status != "True" {
+        let advice = "check kube-controller-manager: it removes the taint of a node whose condition does not call for it";
+        return finding(message, advice).with_command(describe_node(node));
+    }
+    if condition.reason != "NoRouteCreated" {
+        let finding = finding(message, "check the network plugin on the node").with_command(describe_node(node));
+        return with_network_plugin(index, daemon_set, Some(node), finding);
+    }
+    // `reconcile`, controllers/route/route_controller.go of k8s.io/cloud-provider, release 1.37.2; older ones put the name for the UID.
+    let mut about = node.metadata.clone();
+    about.uid.clear();
+    if let Some(event) = index.events_about("Node", &about).iter().find(|event| event.reason == "FailedToCreateRoute") {
+        message = message.words("; ").event(event, index.now());
+    }
+    let advice = "check the route controller of the cloud provider (cloud-controller-manager), and its log: it makes the route to the pods of \
+                  the node; if the network plugin needs no such routes, run it with --configure-cloud-routes=false";
+    finding(message, advice).with_command(describe_node(node))
 }
 
 /// Returns what to do about a taint: wait for whoever set it for the time being, or tolerate it.

@@ -190,20 +190,61 @@ fn a_request_that_the_template_does_not_have_is_admissions() {
         serde_json::from_value(json!({"metadata": metadata, "spec": {"limits": [item]}})).unwrap()
     };
     for (own, of_pod, of_range, told, advice) in [
-        (json!({}), json!({"memory": "9Gi"}), Some(("default", "memory", "9Gi")), "limitrange defaults sets this", "set the memory request"),
-        (json!({"cpu": "1"}), json!({"cpu": "1", "memory": "9Gi"}), Some(("default", "memory", "9Gi")), "limitrange defaults sets this", "set the memory request"),
-        (json!({}), json!({"ephemeral-storage": "9Ti"}), Some(("default", "ephemeral-storage", "9Ti")), "limitrange defaults sets this", "change limitrange defaults"),
-        (json!({}), json!({"memory": "9Gi"}), Some(("other", "memory", "9Gi")), "admission adds this", "a LimitRange, whose default"),
-        (json!({}), json!({"memory": "9Gi"}), Some(("default", "memory", "1Gi")), "admission adds this", "a LimitRange, whose default"),
+        (
+            json!({}),
+            json!({"memory": "9Gi"}),
+            Some(("default", "memory", "9Gi")),
+            "limitrange defaults sets this",
+            "set the memory request",
+        ),
+        (
+            json!({"cpu": "1"}),
+            json!({"cpu": "1", "memory": "9Gi"}),
+            Some(("default", "memory", "9Gi")),
+            "limitrange defaults sets this",
+            "set the memory request",
+        ),
+        (
+            json!({}),
+            json!({"ephemeral-storage": "9Ti"}),
+            Some(("default", "ephemeral-storage", "9Ti")),
+            "limitrange defaults sets this",
+            "change limitrange defaults",
+        ),
+        (
+            json!({}),
+            json!({"memory": "9Gi"}),
+            Some(("other", "memory", "9Gi")),
+            "admission adds this",
+            "a LimitRange, whose default",
+        ),
+        (
+            json!({}),
+            json!({"memory": "9Gi"}),
+            Some(("default", "memory", "1Gi")),
+            "admission adds this",
+            "a LimitRange, whose default",
+        ),
         (json!({}), json!({"cpu": "99"}), None, "admission adds this", "a mutating webhook"),
         (json!({}), json!({"vpc.amazonaws.com/pod-eni": "1"}), None, "admission adds this", "SecurityGroupPolicy"),
         (json!({}), json!({"example.com/fpga": "1"}), None, "admission adds this", "the mutating webhook that adds it"),
         // The template has it, or the RuntimeClass.
-        (json!({"memory": "9Gi"}), json!({"memory": "9Gi"}), Some(("default", "memory", "9Gi")), "", "lower the memory request"),
+        (
+            json!({"memory": "9Gi"}),
+            json!({"memory": "9Gi"}),
+            Some(("default", "memory", "9Gi")),
+            "",
+            "lower the memory request",
+        ),
     ] {
-        let mut world = world().node("n", json!({})).template(requests(own)).revision_of_image("of-agent", 3, "agent:2");
-        world.snapshot.limit_ranges.extend(of_range.map(|(namespace, resource, amount)| range(namespace, resource, amount)));
-        let pod = json!({"metadata": {"labels": {"controller-revision-hash": "of-agent"}}, "spec": requests(of_pod.clone())});
+        let mut world =
+            world().node("n", json!({})).template(requests(own)).revision_of_image("of-agent", 3, "agent:2");
+        world
+            .snapshot
+            .limit_ranges
+            .extend(of_range.map(|(namespace, resource, amount)| range(namespace, resource, amount)));
+        let pod =
+            json!({"metadata": {"labels": {"controller-revision-hash": "of-agent"}}, "spec": requests(of_pod.clone())});
         let resource = of_pod.as_object().unwrap().keys().next_back().unwrap();
         let says = format!("0/1 nodes are available: 1 Insufficient {resource}.");
         let reason = first(world.pending_pod("agent-x", "n", &says, pod));
@@ -212,7 +253,11 @@ fn a_request_that_the_template_does_not_have_is_admissions() {
         assert!(reason.message.contains(told) && reason.fix.advice.contains(advice), "{reason:?}");
         assert!(told.is_empty() || !reason.fix.advice.contains("lower"), "{}", reason.fix.advice);
         let command = reason.fix.command.map(|command| command.to_string()).unwrap_or_default();
-        assert_eq!(command == "kubectl describe limitrange -n default defaults", told.contains("limitrange"), "{command}");
+        assert_eq!(
+            command == "kubectl describe limitrange -n default defaults",
+            told.contains("limitrange"),
+            "{command}"
+        );
     }
 }
 
@@ -220,8 +265,10 @@ fn a_request_that_the_template_does_not_have_is_admissions() {
 #[test]
 fn a_node_without_the_label_of_a_topology_is_told_so() {
     let spread = |rules: &[(&str, &str)]| {
-        let rules: Vec<Value> =
-            rules.iter().map(|(key, when)| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when})).collect();
+        let rules: Vec<Value> = rules
+            .iter()
+            .map(|(key, when)| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when}))
+            .collect();
         json!({"topologySpreadConstraints": rules})
     };
     let near = |key: &str| {
@@ -233,8 +280,18 @@ fn a_node_without_the_label_of_a_topology_is_told_so() {
     for (template, says, label, by) in [
         (spread(&[(zone, "DoNotSchedule")]), missing, zone, "cloud provider"),
         (spread(&[("rack", "ScheduleAnyway"), ("row", "DoNotSchedule")]), missing, "row", ""),
-        (spread(&[("kubernetes.io/hostname", "DoNotSchedule"), ("topology.ebs.csi.aws.com/zone", "DoNotSchedule")]), missing, "topology.ebs.csi.aws.com/zone", "the CSI driver sets"),
-        (spread(&[("karpenter.sh/capacity-type", "DoNotSchedule")]), missing, "karpenter.sh/capacity-type", "the node's pool"),
+        (
+            spread(&[("kubernetes.io/hostname", "DoNotSchedule"), ("topology.ebs.csi.aws.com/zone", "DoNotSchedule")]),
+            missing,
+            "topology.ebs.csi.aws.com/zone",
+            "the CSI driver sets",
+        ),
+        (
+            spread(&[("karpenter.sh/capacity-type", "DoNotSchedule")]),
+            missing,
+            "karpenter.sh/capacity-type",
+            "the node's pool",
+        ),
         (near("rack"), "didn't match pod affinity rules", "rack", ""),
         (near(zone), "didn't match pod affinity rules", zone, "cloud provider"),
         // It has the label.
@@ -259,7 +316,12 @@ fn a_node_without_the_label_of_a_topology_is_told_so() {
 fn the_condition_of_a_network_that_is_not_up_is_read() {
     const PLUGIN: &str = "check the network plugin";
     for (status, reason, message, advice) in [
-        ("True", "NoRouteCreated", "RouteController failed to create a route", "route controller of the cloud provider"),
+        (
+            "True",
+            "NoRouteCreated",
+            "RouteController failed to create a route",
+            "route controller of the cloud provider",
+        ),
         ("True", "NoRouteCreated", "Node created without a route", "route controller of the cloud provider"),
         ("True", "CalicoIsDown", "Calico is shutting down on this node", PLUGIN),
         ("True", "AgentDown", "the agent of the network is gone", PLUGIN),

@@ -492,6 +492,49 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
         ),
         ("failed to reserve container name \"agent_agent-x\": name is reserved for \"1\"", "does not answer in time"),
         ("container init was OOM-killed (memory limit too low?)", "raise the memory limit"),
+        (
+            "nvidia-container-cli: mount error: file creation failed: /run/rootfs/usr/lib64/libcuda.so.1: file exists: unknown",
+            "rebuild the image without the files of the driver",
+        ),
+        ("nvidia-container-cli: mount error: stat failed: /dev/nvidia0: no such file or directory", "GPU driver"),
+        (
+            "failed to apply OCI options: relabel \"/usr/bin\" with \"system_u:object_r:data_t:s0:c24,c483\" failed: lsetxattr /usr/bin: read-only file system",
+            "SELinux labels",
+        ),
+        ("relabel failed /data/a: lsetxattr /data/a: operation not permitted", "SELinux labels"),
+        (
+            "error setting label on mount source '/x': failed to set file label on /x: permission denied",
+            "SELinux labels",
+        ),
+        (
+            "failed to write \"0-95\": write /sys/fs/cgroup/cpuset/kubepods/besteffort/pod1/agent/cpuset.cpus: permission denied: unknown",
+            "cpu_manager_state",
+        ),
+        ("write /sys/fs/cgroup/kubepods.slice/cri-1.scope/cpuset.cpus: invalid argument", "cpu_manager_state"),
+        ("write /sys/fs/cgroup/cpuset/kubepods/pod1/cpuset.mems: permission denied", "cpu_manager_state"),
+        (
+            "failed to get application name from commandline \"/usr/bin/a.exe\": failed to find executable \"\\\\usr\\\\bin\\\\a.exe\"",
+            "%CONTAINER_SANDBOX_MOUNT_POINT%",
+        ),
+        (
+            "hcs::System::CreateProcess agent: The system cannot find the file specified.: unknown",
+            "correct the command or workingDir",
+        ),
+        (
+            "hcs::System::CreateProcess agent: The system cannot find the path specified.: unknown",
+            "correct the command or workingDir",
+        ),
+        ("hcs::CreateComputeSystem agent: The paging file is too small for this operation to complete.", "paging file"),
+        (
+            "hcs::CreateComputeSystem agent: Insufficient system resources exist to complete the requested service.",
+            "paging file",
+        ),
+        (
+            "hcs::CreateComputeSystem agent: Not enough memory resources are available to complete this operation.",
+            "paging file",
+        ),
+        ("hcs::System::Start agent: Not enough quota is available to process this command.", "paging file"),
+        ("hcs::CreateComputeSystem agent: Insufficient memory resources are available.", "paging file"),
         ("no space left on device", "free disk space"),
         ("something that nobody has seen", "read the message"),
     ];
@@ -623,10 +666,7 @@ fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {
         ("open /etc/kubernetes/dns/upstream.conf: permission denied", CONF),
         ("open /etc/resolv.conf: too many levels of symbolic links", CONF),
         ("Encountered error while parsing resolv conf file. Error: nameserver list is empty ", CONF),
-        (
-            "Encountered error while parsing resolv conf file. Error: read /etc/resolv.conf: is a directory",
-            CONF,
-        ),
+        ("Encountered error while parsing resolv conf file. Error: read /etc/resolv.conf: is a directory", CONF),
         (
             "failed to construct FQDN from pod hostname and cluster domain, FQDN agent-x.agents.monitoring.svc.cluster.local is too long (64 characters is the max, 70 characters requested)",
             "remove setHostnameAsFQDN",
@@ -741,6 +781,34 @@ fn a_volume_gets_advice_by_what_is_said() {
         ("MountVolume.SetUp failed for volume \"nfs\" : mount.nfs: Connection timed out", "reaches the file server"),
         (
             "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: wrong fs type, bad option, bad superblock",
+            "install on the node",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: /g: wrong fs type, bad option, bad superblock on /dev/rbd0, missing codepage or helper program, or other error.",
+            "fsck",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: /g: can't read superblock on /dev/mapper/mpatha.",
+            "fsck",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: /g: wrong fs type, bad option, bad superblock on /dev/nvme1n1, missing codepage",
+            "fsType",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : fsck.ext4: Bad magic number in super-block while trying to open /dev/sdb",
+            "fsType",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount(2) system call failed: Structure needs cleaning.",
+            "fsck",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"nfs\" : mount: /p: bad option; wrong fs type, bad superblock on fs.example.com:/export, missing codepage or helper program",
+            "install on the node",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"smb\" : wrong fs type, bad option, bad superblock on //fs/share, missing codepage or helper program",
             "install on the node",
         ),
         (
@@ -1235,6 +1303,29 @@ fn what_never_ran_has_no_log() {
             reason.fix.advice
         );
         assert!(command(&reason).contains(command_part), "{}", command(&reason));
+    }
+}
+
+#[test]
+fn a_pod_on_the_host_network_resolves_names_of_the_cluster_only_by_its_policy() {
+    let go = "dial tcp: lookup gateway.monitoring.svc.cluster.local on 10.0.0.2:53: no such host";
+    for (said, host_network, policy, is_told) in [
+        (go, true, None, true),
+        (go, true, Some("ClusterFirst"), true),
+        (go, true, Some("Default"), true),
+        ("ping: bad address 'db.ops.svc'", true, None, true),
+        ("curl: (6) Could not resolve host: api.ops.svc.cluster.local", true, None, true),
+        ("getaddrinfo failed: db.ops.svc: Name or service not known", true, None, true),
+        (go, true, Some("ClusterFirstWithHostNet"), false),
+        (go, true, Some("None"), false),
+        (go, false, None, false),
+        ("dial tcp: lookup example.com on 10.0.0.2:53: no such host", true, None, false),
+        ("db.ops.svc refused: connection refused", true, None, false),
+    ] {
+        let template = json!({"hostNetwork": host_network, "dnsPolicy": policy});
+        let pod = json!({"spec": {"hostNetwork": host_network}});
+        let reason = first(plain().template(template).unready_pod("agent-x", "n", ended("Error", 1, said), pod));
+        assert_eq!(reason.fix.advice.contains("ClusterFirstWithHostNet"), is_told, "{said}: {}", reason.fix.advice);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules of eligibility on a node: what each was checked with, why it excludes the node, and what almost matches.
 
+use super::admission;
 use super::checks::{failed, nothing, passed};
 use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
@@ -18,7 +19,7 @@ use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutcome};
 use crate::scheduling::should_run::{Eligibility, LabelCheck};
-use crate::scheduling::taints::TaintOutcome;
+use crate::scheduling::taints::{TaintOutcome, tolerates};
 
 /// What a rule comes to on a node.
 pub struct Told {
@@ -479,6 +480,17 @@ fn untolerated(
                 _ => (ReasonCode::UntoleratedNoSchedule, "is not tolerated"),
             };
             let message = format!("taint {taint} {does}");
+            let class = admission::runtime_class(index.snapshot, &daemon_set.spec.template.spec).filter(|class| {
+                let scheduling = class.scheduling.as_ref();
+                scheduling.is_some_and(|it| it.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+            });
+            if let Some(class) = class {
+                let name = &class.metadata.name;
+                let message =
+                    format!("{message}; runtimeclass {name} does, which admission adds only to pods that are created");
+                let advice = format!("add to the template's tolerations, too: {}", toleration_for(taint));
+                return Finding::mistake(daemon_set, code, message, advice);
+            }
             let Some(wrong) = near else {
                 let of_startup =
                     startup(index, node, taint).map(|startup| of_startup(daemon_set, node, taint, code, startup));
@@ -603,7 +615,8 @@ fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -
     let mut message = Sentence::from(MESSAGE).words(format!("; condition NetworkUnavailable={}: ", condition.status));
     message = message.value(format!("{} ({})", condition.reason, condition.message));
     if condition.status != "True" {
-        let advice = "check kube-controller-manager: it removes the taint of a node whose condition does not call for it";
+        let advice =
+            "check kube-controller-manager: it removes the taint of a node whose condition does not call for it";
         return finding(message, advice).with_command(describe_node(node));
     }
     if condition.reason != "NoRouteCreated" {
@@ -721,6 +734,30 @@ mod tests {
             let taint = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
             let advice = &reasons(json!({}), taint)[0].fix.advice;
             assert_eq!(advice.contains(&format!("key: {key}")), tolerate, "{key}: {advice}");
+        }
+    }
+
+    /// The controller has no pod yet to which admission could add it.
+    #[test]
+    fn a_toleration_that_only_the_runtime_class_has_is_to_be_in_the_template() {
+        let exists = || json!({"key": "kata", "operator": "Exists", "effect": "NoSchedule"});
+        for (class, tolerations, effect, is_told) in [
+            ("kata", json!([exists()]), "NoSchedule", true),
+            ("kata", json!([{"operator": "Exists"}]), "NoSchedule", true),
+            ("kata", json!([{"key": "kata", "operator": "Exists"}]), "NoExecute", true),
+            ("kata", json!([{"key": "kata", "value": "true"}]), "NoSchedule", true),
+            ("kata", json!([{"key": "kata", "value": "no"}]), "NoSchedule", false),
+            ("kata", json!([exists()]), "NoExecute", false),
+            ("gvisor", json!([exists()]), "NoSchedule", false),
+            ("kata", json!([]), "NoSchedule", false),
+        ] {
+            let node = json!({"spec": {"taints": [{"key": "kata", "value": "true", "effect": effect}]}});
+            let mut world = world().template(json!({"runtimeClassName": class})).node("n", node);
+            let kata = json!({"metadata": {"name": "kata"}, "scheduling": {"tolerations": tolerations}});
+            world.snapshot.runtime_classes.push(serde_json::from_value(kata).unwrap());
+            let reason = world.only_node().reasons.remove(0);
+            assert_eq!(reason.message.contains("runtimeclass kata does"), is_told, "{}", reason.message);
+            assert!(reason.fix.advice.contains("{key: kata"), "{}", reason.fix.advice);
         }
     }
 

@@ -67,7 +67,13 @@ const CONNECTS: [&str; 4] = ["Get \"http", "dial tcp ", "timeout: failed to conn
 const ENDED: [&str; 4] = ["not running", "stopped", "EXITED", "not found: not found"];
 
 /// Returns why a probe of that kind fails before it gets to the program of its container, by what the kubelet says of it.
-pub fn unreached(subject: &Subject, pod: &Pod, container: &Container, kind: &str, said: &str) -> Option<&'static Cause> {
+pub fn unreached(
+    subject: &Subject,
+    pod: &Pod,
+    container: &Container,
+    kind: &str,
+    said: &str,
+) -> Option<&'static Cause> {
     if said.contains(" probe errored") || said.contains(" probe failed: OCI runtime exec failed") {
         return Cause::of(COMMANDS, said).filter(|_| !ENDED.iter().any(|words| said.contains(words)));
     }

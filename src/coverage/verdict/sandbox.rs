@@ -198,7 +198,9 @@ const UNKNOWN_OF_KUBELET: &str =
 fn told(event: &Event) -> (Option<&'static Cause>, &'static str) {
     let is_of_kubelet = event.message.contains("sandbox: ") && !event.message.contains("rpc error");
     match is_of_kubelet {
-        true => (Cause::of(OF_KUBELET, &event.message).or_else(|| Cause::among(CAUSES, &event.message)), UNKNOWN_OF_KUBELET),
+        true => {
+            (Cause::of(OF_KUBELET, &event.message).or_else(|| Cause::among(CAUSES, &event.message)), UNKNOWN_OF_KUBELET)
+        }
         false => (Cause::of(CAUSES, &event.message), UNKNOWN),
     }
 }

@@ -146,29 +146,39 @@ fn raised_by_admission(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resour
         // A template with a request of its own may fit.
         Some(range) => (
             format!("limitrange {} sets this by default", range.name),
-            format!("set the {resource} request that the pods need in the template, or change limitrange {}", range.name),
+            format!(
+                "set the {resource} request that the pods need in the template, or change limitrange {}",
+                range.name
+            ),
             finding.origin.clone(),
         ),
         None => (
             "admission adds this".to_owned(),
             match resource {
-                "vpc.amazonaws.com/pod-eni" => "exempt these pods from the SecurityGroupPolicy that selects them".to_owned(),
+                "vpc.amazonaws.com/pod-eni" => {
+                    "exempt these pods from the SecurityGroupPolicy that selects them".to_owned()
+                }
                 _ if resource.contains('/') => "exempt these pods from the mutating webhook that adds it".to_owned(),
-                _ => format!("exempt these pods from what adds it: a mutating webhook, or a LimitRange, whose default a {resource} request in \
-                              the template replaces"),
+                _ => format!(
+                    "exempt these pods from what adds it: a mutating webhook, or a LimitRange, whose default a {resource} request in \
+                              the template replaces"
+                ),
             },
             Origin::Unknown,
         ),
     };
     let advice = Sentence::from(advice);
     let advice = match finding.code {
-        ReasonCode::NeverFits => advice.words(", or exclude nodes such as ").example(&room.node.metadata.name).words(" with a nodeSelector"),
+        ReasonCode::NeverFits => {
+            advice.words(", or exclude nodes such as ").example(&room.node.metadata.name).words(" with a nodeSelector")
+        }
         _ => advice.words(format!(", or free {resource} on the node")),
     };
     let message = finding.message.words(format!("; the template requests none: {by}"));
     let told = Finding::new(finding.code, message, advice).with_origin(origin);
     match range {
-        Some(range) => told.with_command(Command::kubectl(&["describe", "limitrange"]).namespace(&range.namespace).name(&range.name)),
+        Some(range) => told
+            .with_command(Command::kubectl(&["describe", "limitrange"]).namespace(&range.namespace).name(&range.name)),
         None => told,
     }
 }

@@ -58,8 +58,7 @@ const WRONG: [&str; 6] = [
 const WRONG_ANSWER: &str =
     "it is reached, and its answer is wrong: read its log, and update it or what it is configured with";
 
-const TOO_LATE: &str =
-    "it does not answer in time: see whether its pods are ready and reached from the API server, or raise timeoutSeconds";
+const TOO_LATE: &str = "it does not answer in time: see whether its pods are ready and reached from the API server, or raise timeoutSeconds";
 
 /// Finds a webhook that cannot be called.
 pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {

@@ -452,7 +452,10 @@ fn nodes_that_a_revision_may_take_down_are_not_called_nodes_with_a_problem() {
     let down = json!({"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]},
         "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:55:00")}]}});
     let updated = |world: World, node: &str, patch: &Value| {
-        world.node(node, patch.clone()).pod(&format!("agent-{node}"), node, young())
+        // The node controller says so of the pods of a node that is down.
+        let lost = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"conditions": [
+            {"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
+        world.node(node, patch.clone()).pod(&format!("agent-{node}"), node, lost)
     };
     let world = updated(updated(images(), "a", &down), "b", &down);
     let status = status_of(with_old(world, &["c", "d", "e"]), &[]);

@@ -227,7 +227,7 @@ fn a_request_that_the_template_does_not_have_is_admissions() {
         ),
         (json!({}), json!({"cpu": "99"}), None, "admission adds this", "a mutating webhook"),
         (json!({}), json!({"vpc.amazonaws.com/pod-eni": "1"}), None, "admission adds this", "SecurityGroupPolicy"),
-        (json!({}), json!({"example.com/fpga": "1"}), None, "admission adds this", "the mutating webhook that adds it"),
+        (json!({}), json!({"example.com/fpga": "1"}), None, "admission adds this", "a mutating webhook"),
         // The template has it, or the RuntimeClass.
         (
             json!({"memory": "9Gi"}),
@@ -284,7 +284,7 @@ fn a_node_without_the_label_of_a_topology_is_told_so() {
             spread(&[("kubernetes.io/hostname", "DoNotSchedule"), ("topology.ebs.csi.aws.com/zone", "DoNotSchedule")]),
             missing,
             "topology.ebs.csi.aws.com/zone",
-            "the CSI driver sets",
+            "",
         ),
         (
             spread(&[("karpenter.sh/capacity-type", "DoNotSchedule")]),

@@ -174,16 +174,8 @@ const CHANGE_LABEL: &str = "if the node should run these pods, change label ";
 /// There is no command that changes it: exclusion is usually intentional, and a label may steer other workloads too.
 fn node_label_advice(key: &str, change: &str) -> String {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    if KUBELET_LABELS.contains(&key) {
-        return format!(
-            "if the node should run these pods, change the template: label {key} is set by the kubelet or the cloud \
-             provider"
-        );
-    }
-    if NODE_POOL_DOMAINS.contains(&domain) {
-        return format!(
-            "if the node should run these pods, change the template: label {key} is set by the node's pool or provider"
-        );
+    if let Some(setter) = label_setter(key) {
+        return format!("if the node should run these pods, change the template: label {key} is set by {setter}");
     }
     if key.starts_with("nvidia.com/gpu.deploy.") {
         return format!("if the node should run these pods, check the GPU operator, which sets label {key}");
@@ -201,15 +193,13 @@ fn node_label_advice(key: &str, change: &str) -> String {
     format!("if the node should run these pods, {change}")
 }
 
-/// Returns who sets a label of nodes, if that is not people.
+/// Returns what sets a label of nodes, if that belongs to the cluster or its provider.
 pub fn label_setter(key: &str) -> Option<&'static str> {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    match () {
-        () if KUBELET_LABELS.contains(&key) => Some("the kubelet or the cloud provider"),
-        () if NODE_POOL_DOMAINS.contains(&domain) => Some("the node's pool or provider"),
-        () if is_csi_topology(domain) => Some("the CSI driver"),
-        () => feature_discovery(domain),
+    if KUBELET_LABELS.contains(&key) {
+        return Some("the kubelet or the cloud provider");
     }
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    NODE_POOL_DOMAINS.contains(&domain).then_some("the node's pool or provider")
 }
 
 /// The labels that the kubelet and the cloud controller manager set, and no others of their domains, which people use, too.
@@ -606,22 +596,22 @@ fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -
         let advice = "set hostNetwork: true in the template";
         return Finding::mistake(daemon_set, ReasonCode::NetworkUnavailable, message, advice);
     }
-    let finding = |message, advice: &str| Finding::new(ReasonCode::NetworkUnavailable, message, advice.to_owned());
+    const PLUGIN: &str = "check the network plugin on the node";
     let condition = node.condition("NetworkUnavailable").filter(|condition| !condition.reason.is_empty());
     let Some(condition) = condition else {
-        let finding = finding(Sentence::from(MESSAGE), "check the network plugin on the node");
+        let finding = Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, PLUGIN);
         return with_network_plugin(index, daemon_set, Some(node), finding);
     };
     let mut message = Sentence::from(MESSAGE).words(format!("; condition NetworkUnavailable={}: ", condition.status));
     message = message.value(format!("{} ({})", condition.reason, condition.message));
+    let finding = |message, advice: &str| {
+        Finding::new(ReasonCode::NetworkUnavailable, message, advice.to_owned()).with_command(describe_node(node))
+    };
     if condition.status != "True" {
-        let advice =
-            "check kube-controller-manager: it removes the taint of a node whose condition does not call for it";
-        return finding(message, advice).with_command(describe_node(node));
+        return finding(message, "check kube-controller-manager: it removes the taint of a node with such a condition");
     }
     if condition.reason != "NoRouteCreated" {
-        let finding = finding(message, "check the network plugin on the node").with_command(describe_node(node));
-        return with_network_plugin(index, daemon_set, Some(node), finding);
+        return with_network_plugin(index, daemon_set, Some(node), finding(message, PLUGIN));
     }
     // `reconcile`, controllers/route/route_controller.go of k8s.io/cloud-provider, release 1.37.2; older ones put the name for the UID.
     let mut about = node.metadata.clone();
@@ -631,7 +621,7 @@ fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -
     }
     let advice = "check the route controller of the cloud provider (cloud-controller-manager), and its log: it makes the route to the pods of \
                   the node; if the network plugin needs no such routes, run it with --configure-cloud-routes=false";
-    finding(message, advice).with_command(describe_node(node))
+    finding(message, advice)
 }
 
 /// Returns what to do about a taint: wait for whoever set it for the time being, or tolerate it.

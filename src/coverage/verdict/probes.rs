@@ -32,7 +32,6 @@ const CONNECTIONS: &[Cause] = &[cause(
     &[
         "dial tcp …: connect: no route to host",
         "dial tcp …: connect: network is unreachable",
-        "dial tcp …: connect: host is unreachable",
         "dial tcp …: connect: invalid argument",
         "dial tcp …: connect: operation not permitted",
         "dial tcp …: connect: permission denied",
@@ -48,7 +47,7 @@ const CONNECTIONS: &[Cause] = &[cause(
 const COMMANDS: &[Cause] = &[
     cause(
         Mends::Template,
-        &["exec: …executable file not found", "exec: …no such file or directory", "exec: …permission denied"],
+        &["exec: \"…executable file not found", "exec: \"…no such file or directory", "exec: \"…permission denied"],
         "correct the command of the probe in the template: the image does not have it, or its user may not execute it",
     ),
     cause(

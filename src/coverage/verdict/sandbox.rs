@@ -151,14 +151,9 @@ const CAUSES: &[Cause] = &[
 const OF_KUBELET: &[Cause] = &[
     cause(
         Mends::Template,
-        &["failed to construct fqdn"],
-        "remove setHostnameAsFQDN from the template, or shorten hostname and subdomain in it: the name with the domain of the cluster may \
-         have 64 characters, on any node",
-    ),
-    cause(
-        Mends::Template,
-        &["is not a valid dns label", "is not a valid dns subdomain", "hostname for pod"],
-        "correct hostname or subdomain in the template, as the message says",
+        &["failed to construct fqdn", "is not a valid dns label", "is not a valid dns subdomain", "hostname for pod"],
+        "correct hostname, subdomain or setHostnameAsFQDN in the template, as the message says: no node takes such a name, and one with the \
+         domain of the cluster may have 64 characters",
     ),
     cause(
         Mends::Template,
@@ -167,20 +162,14 @@ const OF_KUBELET: &[Cause] = &[
     ),
     cause(
         Mends::Host,
-        &["does not support user namespaces", "can't set spec.hostusers"],
-        "remove hostUsers: false from the template, or exclude these nodes with a nodeSelector: their kubelet or container runtime does not \
-         support it",
-    ),
-    cause(
-        Mends::Host,
-        &["user namespace"],
-        "give the kubelet of the node more subordinate IDs (/etc/subuid, /etc/subgid), or remove hostUsers: false from the template",
+        &["user namespace", "can't set spec.hostusers"],
+        "remove hostUsers: false from the template, or exclude these nodes with a nodeSelector: they have no user namespace for the pod",
     ),
     cause(
         Mends::Node,
         &["resolv conf file", "sandbox: open /"],
-        "make the file on the node that the message names (systemd-resolved keeps those below /run/systemd/resolve), or correct resolvConf in \
-         the kubelet configuration there: it is read for every pod, before the container runtime is called",
+        "create the file that the message names on the node (systemd-resolved has those below /run/systemd/resolve), or correct resolvConf in \
+         the kubelet configuration there: the kubelet reads it for every pod, before it calls the container runtime",
     ),
     cause(
         Mends::Node,

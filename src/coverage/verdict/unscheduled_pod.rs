@@ -152,20 +152,15 @@ fn raised_by_admission(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resour
             ),
             finding.origin.clone(),
         ),
-        None => (
-            "admission adds this".to_owned(),
-            match resource {
-                "vpc.amazonaws.com/pod-eni" => {
-                    "exempt these pods from the SecurityGroupPolicy that selects them".to_owned()
+        None => {
+            let adds = match resource {
+                "vpc.amazonaws.com/pod-eni" => "the SecurityGroupPolicy that selects them",
+                _ => {
+                    "what adds it: a mutating webhook, or a LimitRange, whose default a request in the template replaces"
                 }
-                _ if resource.contains('/') => "exempt these pods from the mutating webhook that adds it".to_owned(),
-                _ => format!(
-                    "exempt these pods from what adds it: a mutating webhook, or a LimitRange, whose default a {resource} request in \
-                              the template replaces"
-                ),
-            },
-            Origin::Unknown,
-        ),
+            };
+            ("admission adds this".to_owned(), format!("exempt these pods from {adds}"), Origin::Unknown)
+        }
     };
     let advice = Sentence::from(advice);
     let advice = match finding.code {

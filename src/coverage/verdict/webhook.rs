@@ -110,9 +110,9 @@ pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
 pub(super) fn wrong_patch(refused: Refused<'_>) -> Option<Finding> {
     let (_, why) = refused.message.rsplit_once("Internal error occurred: ")?;
     let message = format!("a mutating webhook sends a patch that cannot be applied to the pod: {why}");
-    let advice = "mend that webhook, or exempt these pods in its configuration: it does not pass, and neither the template nor the API \
-                  server is at fault; if the message does not tell which one it is, the API server's metric \
-                  apiserver_admission_webhook_rejection_count does (error_type apiserver_internal_error)";
+    let advice = "mend that webhook, or exempt these pods in its configuration: this does not pass, and neither the template nor the API \
+                  server is at fault; the API server's metric apiserver_admission_webhook_rejection_count (error_type \
+                  apiserver_internal_error) tells which webhook it is";
     Some(Finding::new(ReasonCode::WebhookUnavailable, message, advice).with_command(list()))
 }
 

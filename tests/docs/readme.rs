@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::read;
+use crate::screens::files;
 
 /// Returns what a command prints on a screen of 100 columns.
 pub(super) fn printed(command: &str) -> String {
@@ -90,6 +91,23 @@ fn what_the_readme_links_to_is_there() {
         seen += 1;
     }
     assert!(seen > 15, "{seen} links");
+}
+
+#[test]
+fn the_tests_that_hold_the_promises_of_security_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = ["src", "tests"].map(|folder| files(&root.join(folder), "rs")).concat();
+    let code: String = sources.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let text = std::fs::read_to_string(root.join("SECURITY.md")).unwrap();
+    let promises = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | `"));
+    let mut seen = 0;
+    for (promise, tests) in promises {
+        for test in tests.trim_end_matches("` |").split("`, `") {
+            assert!(code.contains(&format!("fn {test}(")), "{promise}: there is no test {test}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen} tests");
 }
 
 #[test]

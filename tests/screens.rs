@@ -164,7 +164,7 @@ fn merge_patch(file: &str, patches: &[&str]) -> String {
 }
 
 /// Returns the files below a directory with this extension.
-fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+pub fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -68,6 +68,7 @@ impl Header {
                 .filter(|kind| !missing(*kind))
                 .chain(snapshot.budgets_complete.then_some(Kind::PodDisruptionBudgets))
                 .chain(snapshot.device_classes.as_ref().map(|_| Kind::DeviceClasses))
+                .chain((!snapshot.namespaces.is_empty()).then_some(Kind::Namespaces))
                 .map(|kind| kind.resource().to_owned())
                 .collect(),
             counts: counts(snapshot).map(|(kind, count)| (kind.resource().to_owned(), count)).collect(),

@@ -85,13 +85,6 @@ pub enum Wanted {
     Everything,
 }
 
-impl Wanted {
-    /// Returns whether an Advanced DaemonSet may be suggested for an unknown name: the command takes them, too.
-    fn suggests_advanced(&self) -> bool {
-        matches!(self, Wanted::History(_) | Wanted::Change)
-    }
-}
-
 impl Default for Wanted {
     fn default() -> Self {
         Wanted::Coverage(CoverageScope::default())
@@ -188,12 +181,17 @@ impl Query {
             && self.selector.matches(&metadata.labels)
     }
 
+    /// Returns whether a DaemonSet of the other flavor may be suggested for an unknown name: the command takes both.
+    fn suggests_other_flavor(&self) -> bool {
+        self.flavors == Flavors::Advanced || matches!(self.wanted, Wanted::History(_) | Wanted::Change)
+    }
+
     /// Retains the DaemonSets of a snapshot that the query means, and notes the others of their namespaces, and the names that none has. A
     /// name means Kubernetes' own DaemonSet before OpenKruise's. Fails if no DaemonSet has the only name of the query.
     fn choose(&self, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
         let Snapshot { daemon_sets, advanced_daemon_sets, .. } = snapshot;
         let unknown = match self.names.as_slice() {
-            [name] if self.wanted.suggests_advanced() => {
+            [name] if self.suggests_other_flavor() => {
                 let existing = || daemon_sets.iter().chain(advanced_daemon_sets.iter());
                 let is_meant = |daemon_set: &DaemonSet| {
                     self.flavors.include(daemon_set.flavor()) && self.wants(&daemon_set.metadata)

@@ -64,6 +64,15 @@ pub fn unknown_daemon_set_of<'a>(
     ClusterError::NotFound { resource, name, namespace, near: meant, elsewhere, instead: None }
 }
 
+/// Adds to the error for an Advanced DaemonSet that the cluster has none.
+pub(super) fn without_openkruise(mut error: ClusterError) -> ClusterError {
+    if let ClusterError::NotFound { instead, .. } = &mut error {
+        let advice = "OpenKruise is not installed in this cluster; to list every DaemonSet";
+        *instead = Some(Box::new(Fix::new(advice, Command::kubectl(&["ds", "list", "-A"]))));
+    }
+    error
+}
+
 /// Returns whether a pod is on a node or meant for it: the node has existed then.
 pub fn is_for_node(pod: &Pod, node: &str) -> bool {
     pod.nodes().any(|named| named == node)

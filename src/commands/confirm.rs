@@ -18,8 +18,8 @@ const CONFIRM: &str = "KUBECTL_DS_CONFIRM";
 
 /// Refuses a change, before any request, if the environment allows none.
 pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
-    match io.variable(READ_ONLY) {
-        None | Some("0" | "false") => Ok(()),
+    match io.variable(READ_ONLY).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("0" | "f" | "false" | "n" | "no" | "off") => Ok(()),
         Some(_) => {
             let error = CommandError::new(format!("{READ_ONLY} is set, so nothing may be changed"));
             Err(error.hint("to see what a change would do, add --dry-run"))

@@ -266,7 +266,13 @@ impl<'a> Run<'a> {
         }
         let Some(hold) = Hold::of(&live) else { return Ok(()) };
         // Somebody may have edited what is restored.
-        self.report.original_strategy = strategy(&hold.original_strategy());
+        let (said, kept) = (&self.report.original_strategy, strategy(&hold.original_strategy()));
+        if *said != kept {
+            let message =
+                format!("warning: the update strategy to restore was changed since: it was {said}, and is {kept}");
+            writeln!(io.err, "{message}")?;
+        }
+        self.report.original_strategy = kept;
         let Some(step) = Plan::resume(&live).steps.into_iter().next() else { return Ok(()) };
         let interrupt = io.interrupt.clone();
         let tried = check_end_of_hold(&step, &live, self.live, interrupt.requested());

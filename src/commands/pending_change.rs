@@ -293,7 +293,9 @@ impl PendingChange<'_> {
             }),
         };
         if is_text && error.is_none() {
-            write!(out, "{}", self.session.view.text(|page| render::change::outcome(&self.report, page)))?;
+            let settings = &self.settings;
+            let outcome = self.session.view.text(|page| render::change::outcome(&self.report, settings.watch, page));
+            write!(out, "{outcome}")?;
         } else if is_text {
             writeln!(out)?;
             write!(out, "{}", self.session.view.text(|page| render::change::revert(&self.report, page)))?;

@@ -16,7 +16,7 @@ use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::{
-    NoTarget, begun_rollback, is_return, is_rolled_back, undo, undo_safely, unfinished_rollback,
+    NoTarget, begun_rollback, done_rollback, is_return, is_rolled_back, undo, undo_safely, unfinished_rollback,
 };
 
 /// Roll back to the template of a revision
@@ -71,7 +71,8 @@ impl UndoArgs {
         if let Some(current) = unfinished_rollback(before).filter(|_| number.is_none() && is_return(before)) {
             return Err(unfinished(before, current));
         }
-        plan(before, number).map_err(|none| {
+        let done = done_rollback(before).filter(|_| number.is_none());
+        plan(before, number.or(done)).map(|planned| rolled_back_already(planned, done)).map_err(|none| {
             let is_repeated = matches!(none, NoTarget::OnlyLeft(_) | NoTarget::NoSuchRevision(..));
             let current = || unfinished_rollback(before).filter(|_| is_repeated);
             revisions_unknown(&before.revisions, before.index.snapshot)
@@ -79,6 +80,17 @@ impl UndoArgs {
                 .unwrap_or_else(|| no_target(&before.revisions, none))
         })
     }
+}
+
+/// Says of a rollback that is repeated that it is done.
+fn rolled_back_already(mut planned: Planned, done: Option<i64>) -> Planned {
+    if let Some(number) = done {
+        let why = format!(
+            "it was rolled back to revision {number} already; to go back further, name a revision with --to-revision"
+        );
+        planned.report.why = Some(why);
+    }
+    planned
 }
 
 /// Builds the error of an undo that is repeated under a hold before all nodes have followed: the template is that of its target already.

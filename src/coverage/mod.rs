@@ -33,7 +33,7 @@ pub mod walk;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
 #[cfg(feature = "live")]
-pub(crate) use verdict::admission::service_account;
+pub(crate) use verdict::admission::{admitted, service_account};
 #[cfg(feature = "live")]
 pub(crate) use verdict::containers::telling_log;
 pub(crate) use verdict::create_events::{

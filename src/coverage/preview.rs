@@ -13,10 +13,14 @@ use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{NodeRoom, port_conflicts};
 use super::verdict::preemption::{Simulation, fits_by_preemption, is_of_room, reported};
+use super::verdict::sentence::Sentence;
 use super::verdict::unscheduled_pod;
+use crate::difference::difference;
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::hold::Hold;
+use crate::model::image;
 use crate::model::int_or_percent::int;
 use crate::model::node::{Node, Taint};
 use crate::model::node_edit::NodeEdit;
@@ -149,7 +153,12 @@ fn preview_of(
         name: metadata.name.clone(),
         preview: *preview,
         template_changes: proposal.template_changes,
+        differences: proposal
+            .live
+            .as_ref()
+            .map_or_else(Vec::new, |live| difference(&live.daemon_set.template(), &daemon_set.template())),
         on_delete: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
+        held: Hold::in_force(daemon_set).is_some(),
         admission_checked: admission.as_ref().is_some_and(|admission| !admission.is_of_dump),
         ..DaemonSetPreview::default()
     };
@@ -204,10 +213,13 @@ fn preview_of(
             (_, true) if evicted_after.is_some() => (PodChange::Evicted, None),
             (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
             (true, true) => (PodChange::Keeps, None),
+            // A pod that runs where none should is one that should.
+            (false, true) if stays => (PodChange::Keeps, None),
             (false, true) => (PodChange::Gains, None),
             (_, false) => {
                 // Without pods it is not known whether there is one that stays.
-                let may_stay = runs_now && then.should_continue_running && (has_pod || !knows_pods);
+                let may_stay =
+                    runs_now && then.should_continue_running && (has_pod || !knows_pods) && !proposal.replaces_pods();
                 let mut loss = proposal.loss(node, may_stay);
                 if let Some(loss) = loss.as_mut().filter(|_| is_lost) {
                     // The node is as it should be: the change is what excludes it.
@@ -218,10 +230,12 @@ fn preview_of(
                     };
                     loss.advice = format!("if the node should keep its pod, {what}").into();
                 }
-                if is_lost && may_stay {
-                    report.stays.push(name.clone());
-                }
-                (if is_lost { PodChange::Loses } else { PodChange::None }, loss)
+                let change = match (is_lost, may_stay) {
+                    (false, _) => PodChange::None,
+                    (true, false) => PodChange::Loses,
+                    (true, true) => PodChange::Stays,
+                };
+                (change, loss)
             }
         };
         if let Some(label) = by {
@@ -242,6 +256,10 @@ fn preview_of(
             PodChange::Missing => report.missing.push(name.clone()),
             PodChange::Gains => report.gains.push(name.clone()),
             PodChange::Loses => loses.extend(name, loss),
+            PodChange::Stays => {
+                report.stays.push(name.clone());
+                loses.extend(name, loss);
+            }
             PodChange::Evicted => {
                 let after = evicted_after.unwrap_or_default();
                 let all = report.evicted.get_or_insert_with(|| EvictedPods { after_seconds: after, nodes: Vec::new() });
@@ -366,6 +384,11 @@ impl<'a> Proposal<'a> {
         self.live.as_ref().is_some_and(|live| !live.node_pods[number].pods.is_empty())
     }
 
+    /// Returns whether a rolling update deletes the old pods, those of nodes that should run none, too.
+    fn replaces_pods(&self) -> bool {
+        self.template_changes == Some(true) && self.proposed.spec.update_strategy != UpdateStrategy::OnDelete
+    }
+
     /// Returns whether the node with this number has a bound pod that stays as it is.
     fn keeps_pod(&self, number: usize) -> bool {
         let is_bound = |pod: &&Pod| !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
@@ -431,7 +454,8 @@ pub fn account_is_missing(proposed: &DaemonSet) -> String {
 
 /// Finds why no pod would start: what the API server says, or a class or an account that does not exist.
 fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: Option<&Admission>) -> Option<Finding> {
-    if let Some(finding) = missing_class(snapshot, proposed).or_else(|| missing_account(snapshot, proposed)) {
+    let missing = missing_class(snapshot, proposed).or_else(|| missing_account(snapshot, proposed));
+    if let Some(finding) = missing.or_else(|| invalid_image(proposed)) {
         return Some(finding);
     }
     let Admission { refusal, missing, .. } = admission?;
@@ -449,6 +473,18 @@ fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: O
         let message = format!("{} not found in namespace {namespace}", names.join(", "));
         Some(Finding::new(code, message, "create it before the DaemonSet, or correct its name in the template"))
     })
+}
+
+/// Finds an image that the API server takes, and no kubelet does.
+fn invalid_image(proposed: &DaemonSet) -> Option<Finding> {
+    let spec = &proposed.spec.template.spec;
+    let mut containers = spec.init_containers.iter().chain(&spec.containers);
+    let container = containers.find(|container| !container.image.is_empty() && !image::is_valid(&container.image))?;
+    let message = Sentence::from(format!("container {}: the name of image ", container.name))
+        .value(&container.image)
+        .words(" is not valid");
+    let why = "correct the name of the image: it may have no uppercase letters before the tag, and no scheme or spaces";
+    Some(Finding::new(ReasonCode::ImagePullFailed, message, why))
 }
 
 /// Finds an account that a dump does not have.
@@ -487,7 +523,7 @@ pub(super) mod tests {
 
     use super::{Admission, PreviewOptions, Proposed};
     use crate::coverage::test_support::{World, world};
-    use crate::model::daemon_set::DaemonSet;
+    use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
     use crate::model::node_edit::{NodeEdit, TaintKey};
     use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
     use crate::report::coverage::Incomplete;
@@ -775,8 +811,17 @@ pub(super) mod tests {
                 json!({}),
             )
         };
-        for (effect, stays) in [("NoExecute", false), ("NoSchedule", true)] {
-            let report = what_if(&tainted(effect).finish(), &proposed(json!({})));
+        let on_delete = UpdateStrategy::OnDelete;
+        for (effect, strategy, stays) in [
+            ("NoExecute", UpdateStrategy::default(), false),
+            ("NoExecute", on_delete.clone(), false),
+            ("NoSchedule", on_delete, true),
+            // A rolling update deletes the old pods of all nodes.
+            ("NoSchedule", UpdateStrategy::default(), false),
+        ] {
+            let mut proposed = proposed(json!({}));
+            proposed.spec.update_strategy = strategy;
+            let report = what_if(&tainted(effect).finish(), &proposed);
             assert_eq!((report.eligible_now, report.eligible_then), (1, 0));
             assert_eq!(report.loses.len(), 1);
             assert_eq!(report.loses[0].message.contains("may stay"), stays, "{}", report.loses[0].message);
@@ -856,11 +901,29 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn no_pod_starts_with_an_image_whose_name_no_kubelet_takes() {
+        for (image, refused) in [("Agent:2", 1), ("https://host/agent", 1), ("agent:2", 0), ("Host/agent", 0)] {
+            let then = proposed(json!({"containers": [{"name": "agent", "image": image}]}));
+            let report = what_if(&live().finish(), &then);
+            assert_eq!(report.does_not_start.len(), refused, "{image}");
+            assert!(
+                image == "agent:2" || report.differences.iter().any(|change| change.to == Some(json!(image))),
+                "{:?}",
+                report.differences
+            );
+        }
+    }
+
+    #[test]
     fn a_daemon_set_that_replaces_only_deleted_pods_says_so() {
         for (strategy, on_delete) in [("OnDelete", true), ("RollingUpdate", false)] {
             let mut then = proposed(json!({}));
             then.spec.update_strategy = serde_json::from_value(json!({"type": strategy})).unwrap();
-            assert_eq!(what_if(&live().finish(), &then).on_delete, on_delete);
+            let report = what_if(&live().finish(), &then);
+            assert_eq!((report.on_delete, report.held), (on_delete, false));
+            // Under a hold it is not what the owner has chosen, unless somebody has put the strategy back.
+            then.annotations.insert("kubectl-ds/original-update-strategy".to_owned(), "{}".to_owned());
+            assert_eq!(what_if(&live().finish(), &then).held, on_delete);
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Index<'a> {
     down: OnceCell<HashMap<IpAddr, usize>>,
     /// The positions of the DaemonSets that install a network plugin.
     network_plugins: OnceCell<Vec<usize>>,
+    /// The positions of the pods of the cluster DNS.
+    dns_pods: OnceCell<Vec<usize>>,
     /// The positions of the DaemonSets that remove a taint, by its key.
     removers: RefCell<HashMap<String, Vec<usize>>>,
 }
@@ -128,6 +130,7 @@ impl<'a> Index<'a> {
             devices,
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),
+            dns_pods: OnceCell::new(),
             removers: RefCell::default(),
         }
     }
@@ -144,6 +147,16 @@ impl<'a> Index<'a> {
             all.filter(|(_, daemon_set)| daemon_set.installs_network()).map(|(at, _)| at).collect()
         });
         positions.iter().filter_map(|at| self.all_daemon_sets().nth(*at)).collect()
+    }
+
+    /// Returns the known pods of the cluster DNS, whose Service selects them by this label.
+    pub fn dns_pods(&self) -> Vec<&'a Pod> {
+        let positions = self.dns_pods.get_or_init(|| {
+            let pods = self.snapshot.pods.iter().enumerate();
+            let is_dns = |pod: &Pod| pod.metadata.labels.get("k8s-app").is_some_and(|app| app == "kube-dns");
+            pods.filter(|(_, pod)| is_dns(pod)).map(|(at, _)| at).collect()
+        });
+        positions.iter().map(|at| &self.snapshot.pods[*at]).collect()
     }
 
     /// Returns the node that is not ready and whose IP address a message names, with that address.

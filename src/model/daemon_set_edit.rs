@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::hold::ORIGINAL_STRATEGY_ANNOTATION;
 use super::int_or_percent::IntOrPercent;
 
 /// A change of a DaemonSet.
@@ -28,6 +29,7 @@ impl DaemonSetEdit {
     ///
     /// Fails with the reason if there is nothing to be changed.
     pub fn apply(&self, object: &mut Value) -> Result<(), String> {
+        let is_held = object["metadata"]["annotations"].get(ORIGINAL_STRATEGY_ANNOTATION).is_some();
         let spec = &mut object["spec"];
         let pod = &mut spec["template"]["spec"];
         match self {
@@ -50,6 +52,11 @@ impl DaemonSetEdit {
             DaemonSetEdit::MaxUnavailable(most) => {
                 let strategy = &mut spec["updateStrategy"];
                 if strategy["type"].as_str().is_some_and(|of| of != "RollingUpdate") {
+                    if is_held {
+                        return Err(
+                            "its rollout is paused, so maxUnavailable has no effect until it is resumed".to_owned()
+                        );
+                    }
                     let of = strategy["type"].as_str().unwrap_or_default();
                     return Err(format!("its update strategy is {of}: maxUnavailable has no effect"));
                 }

@@ -53,12 +53,16 @@ pub struct Hold {
 impl Hold {
     /// Returns the hold of a DaemonSet.
     ///
-    /// If somebody has edited the original strategy so that the API server would refuse it, it is a rolling update at the pace
-    /// that the DaemonSet still has: only the type changes when a hold begins.
+    /// If somebody has removed the original strategy alone, or has edited it so that the API server would refuse it, it is a rolling
+    /// update at the pace that the DaemonSet still has: only the type changes when a hold begins.
     pub fn of(daemon_set: &DaemonSet) -> Option<Self> {
         let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str);
-        let original = annotation(ORIGINAL_STRATEGY_ANNOTATION)?;
-        let original = serde_json::from_str(original).ok().filter(is_usable);
+        let is_in_force = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+        let original = annotation(ORIGINAL_STRATEGY_ANNOTATION);
+        if original.is_none() && !(is_in_force && annotation(HELD_SINCE_ANNOTATION).is_some()) {
+            return None;
+        }
+        let original = original.and_then(|original| serde_json::from_str(original).ok()).filter(is_usable);
         Some(Hold {
             is_original_lost: original.is_none(),
             original: original.unwrap_or_else(|| {
@@ -70,7 +74,7 @@ impl Hold {
             partition: annotation(PARTITION_ANNOTATION).and_then(|partition| partition.parse().ok()),
             flags: annotation(GATES_ANNOTATION).and_then(StageFlags::read),
             since: annotation(HELD_SINCE_ANNOTATION).and_then(|since| since.parse().ok()),
-            is_in_force: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
+            is_in_force,
         })
     }
 

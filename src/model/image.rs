@@ -39,7 +39,7 @@ pub fn default_pull_policy(name: &str) -> &'static str {
 ///
 /// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release that Kubernetes 1.37.2
 /// is built with.
-fn is_valid(name: &str) -> bool {
+pub fn is_valid(name: &str) -> bool {
     let is_identifier = name.len() == 64 && is_lower_hex(name);
     let (domain, remainder) = split_docker_domain(name);
     let remote = remainder.split(':').next().unwrap_or_default();

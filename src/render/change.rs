@@ -32,8 +32,10 @@ pub fn plan(plan: &ChangePlan, page: &mut Page<'_>) {
     if let Some(why) = &plan.why {
         page.paragraph(why, style::context);
     }
-    writeln!(page);
-    changes::write(&plan.changes, page);
+    if !plan.changes.is_empty() {
+        writeln!(page);
+        changes::write(&plan.changes, page);
+    }
     if let Some(effect) = &plan.effect {
         effect::write(effect, plan.kind, &plan.changes, page);
     }
@@ -130,8 +132,9 @@ pub fn not_needed(plan: &ChangePlan, page: &mut Page<'_>) {
     page.paragraph(&text, style::plain)
 }
 
-/// Writes the outcome, after the sentence that the change was made, and suggests the next commands.
-pub fn outcome(plan: &ChangePlan, page: &mut Page<'_>) {
+/// Writes the outcome, after the sentence that the change was made, and suggests the next commands; that to watch the rollout only
+/// if it is not watched anyway.
+pub fn outcome(plan: &ChangePlan, is_watched: bool, page: &mut Page<'_>) {
     let outcome = &plan.outcome;
     if outcome.changed_again {
         writeln!(page);
@@ -178,13 +181,15 @@ pub fn outcome(plan: &ChangePlan, page: &mut Page<'_>) {
             page.hint(&Fix::new("one by one", on(&["ds", "partition"]).name(&name).name("0")));
         }
     }
+    if is_watched {
+        return;
+    }
     let waits = |warning: &Warning| warning.code == WarningCode::OnDelete;
-    let watch = if !plan.daemon_set.is_advanced() && !plan.warnings.iter().any(waits) {
-        on(&["ds", "status"]).switch("--watch").name(name)
+    page.hint(&if !plan.daemon_set.is_advanced() && !plan.warnings.iter().any(waits) {
+        Fix::new("to watch", on(&["ds", "status"]).switch("--watch").name(name))
     } else {
-        on(&["ds", "history"]).name(name)
-    };
-    page.hint(&Fix::new("to watch", watch))
+        Fix::new("revisions", on(&["ds", "history"]).name(name))
+    })
 }
 
 /// Writes what the server stored beside what was sent, and the command that restores what was before the change.

@@ -47,7 +47,7 @@ pub(crate) fn overview<'a>(reports: impl Into<Reports<'a, CoverageReport>>, page
     let without_selected = names(&daemon_sets, DaemonSetCoverage::has_none_selected);
     named("have no eligible node among the selected ones", &without_selected, page);
     let stale = names(&daemon_sets, |daemon_set| daemon_set.status.agrees == Some(false));
-    named("have a stale status", &stale, page);
+    named("have a status that is out of date, and kubectl shows it", &stale, page);
     let in_trouble = daemon_sets.iter().filter(|(_, daemon_set)| daemon_set.needs_attention());
     if let Some((context, worst)) = in_trouble.min_by_key(|(_, one)| one.urgency(&one.troubles())) {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);
@@ -109,6 +109,8 @@ fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> St
         _ => format!("{missing} of {desired} desired pods are not available"),
     };
     match in_trouble {
+        0 if total == 1 => format!("the only DaemonSet{place} needs no attention; {pods}"),
+        1 if total == 1 => format!("the only DaemonSet{place} needs attention; {pods}"),
         0 => format!("none of {total} DaemonSets{place} needs attention; {pods}"),
         1 => format!("1 of {total} DaemonSets{place} needs attention; {pods}"),
         _ => format!("{in_trouble} of {total} DaemonSets{place} need attention; {pods}"),

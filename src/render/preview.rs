@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change::write_warnings;
+use super::changes;
 use super::coverage::{incomplete, rows_of};
 use super::overhead;
 use super::page::Page;
@@ -28,9 +29,10 @@ pub enum PreviewDetail {
 
 /// Writes which nodes would gain, lose or keep a pod, and on which it would not fit.
 pub fn preview(report: &PreviewReport, shown: PreviewDetail, page: &mut Page<'_>) {
+    let has_by = report.daemon_sets.iter().any(|one| one.by.is_some());
     match report.daemon_sets.as_slice() {
         // A row each.
-        several if report.changes_nodes && several.len() != 1 && shown != PreviewDetail::Nodes => {
+        several if report.changes_nodes && several.len() != 1 && shown != PreviewDetail::Nodes && !has_by => {
             of_nodes(report, page);
         }
         all => all.iter().enumerate().for_each(|(index, one)| {
@@ -182,6 +184,9 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
                 "; the template changes, so a rollout would begin"
             }
             (true, false) => "; the template changes, so all pods would be replaced",
+            (true, true) if one.held => {
+                "; the template changes, but the rollout is paused: each pod keeps the present one until it is resumed"
+            }
             (true, true) => "; the template changes, and each pod keeps the present one until it is deleted",
         };
     }
@@ -198,7 +203,12 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
     };
     page.paragraph(&line, style::answer);
     write_warnings(&one.warnings, &[], page);
-    writeln!(page)
+    writeln!(page);
+    // Whoever has given them with --if knows them.
+    if one.preview != Preview::Edit && !one.differences.is_empty() {
+        changes::write(&one.differences, page);
+        writeln!(page)
+    }
 }
 
 fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) {
@@ -223,7 +233,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
         PodChange::Gains | PodChange::Keeps => node.fits.is_none(),
         // Whether it fits was not asked if it is the nodes that change.
         PodChange::Missing => node.fits.is_none() && !changes_nodes,
-        PodChange::Evicted | PodChange::Loses | PodChange::None => false,
+        PodChange::Evicted | PodChange::Loses | PodChange::Stays | PodChange::None => false,
     };
     let unknown: Vec<String> = one.nodes.iter().filter(is_unknown).map(|node| node.name.clone()).collect();
     if unknown.is_empty() || !one.does_not_fit.is_empty() {
@@ -246,6 +256,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
 fn one_node(one: &DaemonSetPreview, node: &NodeChange, page: &mut Page<'_>) {
     let verb = match node.change {
         PodChange::Loses => "would lose its pod of",
+        PodChange::Stays => "would keep its pod until it is gone, and get no other one of",
         PodChange::Evicted => "would evict again and again its pod of",
         PodChange::Gains => "would gain a pod of",
         PodChange::Keeps => "would keep its pod of",
@@ -288,6 +299,7 @@ fn rows(nodes: &[NodeChange], page: &mut Page<'_>) {
 fn change(change: PodChange) -> String {
     match change {
         PodChange::Loses => style::trouble("loses".to_owned()),
+        PodChange::Stays => style::trouble("stays".to_owned()),
         PodChange::Evicted => style::trouble("evicted".to_owned()),
         PodChange::Gains => style::well("gains".to_owned()),
         PodChange::Keeps => "keeps".to_owned(),

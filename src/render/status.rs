@@ -453,6 +453,7 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
     let since = hold.since.map(|since| format!(" {} ago", time_since(since, now))).unwrap_or_default();
     let what = match &hold.partition {
         None => format!("paused by kubectl ds{since}"),
+        Some(none) if none.value() == 0 => format!("partitioned by kubectl ds{since}, to update all nodes"),
         Some(partition) => {
             format!("partitioned by kubectl ds{since}, keeping {partition} of the pods on older revisions")
         }
@@ -474,7 +475,8 @@ pub(super) fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> 
     let revision = rollout.revision.as_ref()?;
     let mut text = format!("revision {}", revision.number);
     if let Some(replaces) = revision.replaces {
-        text = format!("{text} replaces revision {replaces}");
+        let replaces_pods = if rollout.outdated.is_empty() { "replaced" } else { "replaces" };
+        text = format!("{text} {replaces_pods} revision {replaces}");
     }
     if !revision.changes.is_empty() {
         text = format!("{text}: {}", revision.changes.join(", "));

@@ -58,8 +58,10 @@ impl FromStr for Acceptance {
             Some((name, limit)) => (name, Some(limit)),
             None => (text, None),
         };
-        let code = || ReasonCode::ALL.iter().find(|code| code.name() == name).map(|code| Accept::Code(*code));
-        let what = match name {
+        let code = || {
+            ReasonCode::ALL.iter().find(|code| code.name().eq_ignore_ascii_case(name)).map(|code| Accept::Code(*code))
+        };
+        let what = match name.to_ascii_lowercase().as_str() {
             "node" => Accept::Fault(Fault::Node),
             "cluster" => Accept::Fault(Fault::Cluster),
             "on-delete" => Accept::OnDelete,
@@ -135,12 +137,14 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Acceptance>().unwrap().to_string(), text);
         }
+        for (given, read) in [("crashlooping", "CrashLooping"), ("Node=1", "node=1"), ("On-Delete", "on-delete")] {
+            assert_eq!(given.parse::<Acceptance>().unwrap().to_string(), read);
+        }
         let age = |text: &str| text.parse::<Acceptance>().unwrap().limit;
         assert_eq!(age("on-delete=36h"), Some(Limit::Age(36 * 3600)));
         for text in [
             "",
             "nodes",
-            "Node",
             "revision",
             "unknown",
             "node=",

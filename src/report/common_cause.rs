@@ -4,7 +4,7 @@ use super::fix::Fix;
 use super::reason::ReasonCode;
 
 /// A value that the failing nodes of a DaemonSet share and its available nodes do not, too often to be chance. It is
-/// a likely cause, not a proven one: docs/reports.md tells how it is decided.
+/// a likely cause, not a proven one: docs/common-causes.md tells how it is decided.
 #[apply(answer!)]
 pub struct CommonCause {
     /// What the nodes share.

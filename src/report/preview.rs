@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::Report;
+use super::change::Change;
 use super::coverage::{Incomplete, ReasonGroup};
 use super::fix::Fix;
 use super::overhead::StartupTaintReport;
@@ -92,8 +93,12 @@ pub struct DaemonSetPreview {
     pub eligible_then: usize,
     /// Whether the template differs from the live one; absent if there is none.
     pub template_changes: Option<bool>,
+    /// How the template differs from the live one; empty if there is none.
+    pub differences: Vec<Change>,
     /// Whether the update strategy would be OnDelete, so that pods keep their template until they are deleted.
     pub on_delete: bool,
+    /// Whether that is because the rollout would be paused or partitioned by `kubectl ds`.
+    pub held: bool,
     /// How many nodes may be without an available pod during a rollout of the live DaemonSet; absent if it does not exist,
     /// and unless all nodes were examined.
     pub may_be_unavailable_now: Option<i64>,
@@ -212,8 +217,10 @@ pub struct PreemptedSome {
 #[apply(value!)]
 #[derive(PartialOrd, Ord)]
 pub enum PodChange {
-    /// The node would lose its pod, or it would not be recreated.
+    /// The node would lose its pod.
     Loses,
+    /// The pod would stay, but would not be recreated once it is gone.
+    Stays,
     /// The pod would be evicted again and again.
     Evicted,
     /// The node would gain a pod that fits and starts, as far as is known.

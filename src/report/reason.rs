@@ -131,6 +131,9 @@ reason_codes! {
     /// Pods that were adopted from a DaemonSet of the same name count as updated, and are of another template.
     /// Restart the pods to replace them: the controller does not, because their label `pod-template-generation` matches.
     AdoptedPods: Cluster, Never;
+    /// The template changes to one that it had before, again and again.
+    /// Find the two that write it, such as an operator and a GitOps controller, and stop one of them: `managedFields` names them.
+    TemplateChangesBack: Cluster, Never;
     /// The namespace is being deleted, or is gone, so that no pod is created in it.
     /// The template is right. Find what keeps the namespace: the conditions of its status name it.
     NamespaceTerminating: Cluster, Never;

@@ -63,7 +63,14 @@ impl NodeEvents {
 
     /// Returns what has happened to a rollout so far.
     pub(crate) fn summary(&self, rollout: &RolloutStatus) -> FollowSummary {
-        self.followed(rollout).map_or_else(FollowSummary::default, FollowedRollout::summary)
+        let mut summary = self.followed(rollout).map_or_else(FollowSummary::default, FollowedRollout::summary);
+        // What is accepted is no failure, and the headline names it.
+        if let Some(accepted) = rollout.accepted.as_ref().filter(|accepted| accepted.complete) {
+            let is_accepted = |node: &String| accepted.by.iter().any(|one| one.nodes.contains(node));
+            summary.failed.iter_mut().for_each(|failed| failed.nodes.retain(|node| !is_accepted(node)));
+            summary.failed.retain(|failed| !failed.nodes.is_empty());
+        }
+        summary
     }
 
     fn followed(&self, rollout: &RolloutStatus) -> Option<&FollowedRollout> {
@@ -179,6 +186,7 @@ mod tests {
     use crate::report::node_map::{MapNode, MapState, NodeMap};
     use crate::report::reason::ReasonCode;
     use crate::report::rollout_status::RolloutStatusReport;
+    use crate::report::rollout_status::{Accepted, AcceptedNodes};
     use crate::rollout::status::rollout_status;
 
     fn node(state: MapState, pod: &str, restarts: i64, reason: Option<ReasonCode>) -> MapNode {
@@ -226,6 +234,27 @@ mod tests {
             let changes: Vec<NodeEventKind> =
                 events.of(&report.daemon_sets[0]).into_iter().map(|event| event.change).collect();
             assert_eq!(changes, expected, "{context}");
+        }
+    }
+
+    #[test]
+    fn what_is_accepted_is_no_failure_once_the_rollout_counts_as_complete() {
+        let failing = node(MapState::Failing, "a", 0, Some(ReasonCode::NodeUnreachable));
+        let mut report = report("12:00:00", failing);
+        let mut events = NodeEvents::default();
+        events.update(&report);
+        let rollout = &mut report.daemon_sets[0];
+        for (complete, failures) in [(false, 1), (true, 0)] {
+            let by = AcceptedNodes { what: "node".parse().unwrap(), nodes: vec!["n".to_owned()], limit: None };
+            rollout.accepted = Some(Accepted {
+                by_annotation: false,
+                invalid: None,
+                by: vec![by],
+                not_accepted: Vec::new(),
+                may_still_start: false,
+                complete,
+            });
+            assert_eq!(events.summary(rollout).failed.len(), failures, "{complete}");
         }
     }
 

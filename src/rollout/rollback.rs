@@ -49,6 +49,13 @@ pub(in crate::rollout) fn revision_fails(situation: &Situation<'_>) -> bool {
         || gets_evicted(situation)
 }
 
+/// Returns whether no pod of the current revision is available, for no other reason than that it finds no room where one of the
+/// revision to return to does.
+fn only_lacks_room(situation: &Situation<'_>) -> bool {
+    let mut eligible = situation.eligible().peekable();
+    eligible.peek().is_some() && eligible.all(|node| node.excess.is_some())
+}
+
 /// Returns the revision that `undo` returns to by default if that helps: it is tried on the rules, in a simulation of the controller.
 pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Rollback, NoRollback> {
     let daemon_set = situation.daemon_set;
@@ -56,8 +63,11 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Rollback
     if situation.has_lasted() {
         return Err(NoRollback::HasLasted);
     }
-    if matches!(situation.revisions.doubt(target), Some(Doubt::Failing(_) | Doubt::ReplacedAfter(..BRIEF))) {
-        return Err(NoRollback::NeverWorked);
+    match situation.revisions.doubt(target) {
+        Some(Doubt::Failing(_)) => return Err(NoRollback::NeverWorked),
+        // Where the current one has no room at all, nothing can be lost.
+        Some(Doubt::ReplacedAfter(..BRIEF)) if !only_lacks_room(situation) => return Err(NoRollback::NeverWorked),
+        _ => {}
     }
     let is_admitted = situation.index.snapshot.is_admitted(daemon_set, target.object.hash());
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It

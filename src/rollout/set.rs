@@ -112,7 +112,8 @@ pub(super) fn propose<'s, 'a>(
     let strategy_type = requested.strategy_type.or(current.strategy_type);
     let sets_pace = requested.max_surge.is_some() || requested.max_unavailable.is_some();
     let is_held = Hold::in_force(daemon_set).is_some();
-    if is_held && (sets_pace || requested.strategy_type == Some(StrategyType::RollingUpdate)) {
+    // What is set now would be gone once the hold ends.
+    if is_held && (sets_pace || requested.strategy_type.is_some()) {
         return Err(SetRefusal::OnHold);
     }
     if sets_pace && strategy_type == Some(StrategyType::OnDelete) {
@@ -535,7 +536,8 @@ mod tests {
         };
         let original = json!({"kubectl-ds/original-update-strategy": json!({"type": "RollingUpdate"}).to_string()});
         let held = || under_on_delete(&json!({"maxUnavailable": 1}), original.clone());
-        for request in [unavailable("2"), surge("2"), rolling()] {
+        let on_delete = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
+        for request in [unavailable("2"), surge("2"), rolling(), request(on_delete)] {
             assert_eq!(planned(held(), &request), Err(SetRefusal::OnHold), "{request:?}");
         }
         let ready = SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() };

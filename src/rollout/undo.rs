@@ -2,6 +2,7 @@
 
 use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::certain_harm;
+use super::rollback::revision_fails;
 use super::situation::Situation;
 use crate::facts::revisions::{BRIEF, Doubt, Revision, Revisions};
 use crate::model::hold::Hold;
@@ -142,6 +143,12 @@ pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     let current = revisions.all.iter().position(|revision| revision.is_current);
     let last = current.and_then(|current| revisions.all.get(current + 1));
     last.is_some_and(|last| revisions.doubt(last) == Some(Doubt::RolledBack))
+}
+
+/// Returns the current revision if it was returned to and works: the rollback is done, and whoever repeats it does not ask for another.
+pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
+    let current = before.current.known().filter(|_| is_return(before) && !revision_fails(before))?;
+    Some(current.revision)
 }
 
 /// Returns the revision that the last stage of a DaemonSet rolls back to, if its template was not changed since.

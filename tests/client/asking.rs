@@ -126,7 +126,7 @@ fn run(server: &Server, arguments: &[&str], environment: &[(&str, &str)]) -> End
 fn nothing_is_sent_if_the_environment_allows_no_change() {
     let server = server("", &template());
     for change in CHANGES {
-        for value in ["1", "true", "yes"] {
+        for value in ["1", "true", "yes", "please"] {
             let ended = run(&server, change, &[("KUBECTL_DS_READ_ONLY", value)]);
             assert_eq!(ended.code, Some(1), "{change:?} {}", ended.err);
             assert!(ended.err.starts_with("error: KUBECTL_DS_READ_ONLY is set"), "{}", ended.err);
@@ -139,6 +139,8 @@ fn nothing_is_sent_if_the_environment_allows_no_change() {
         (&["restart", "agent", "--dry-run=client"], "1"),
         (&["restart", "agent", "--no-wait"], "0"),
         (&["pause", "agent", "--no-wait"], ""),
+        (&["pause", "agent", "--no-wait"], "False"),
+        (&["pause", "agent", "--no-wait"], "no"),
     ] {
         let ended = run(&server, arguments, &[("KUBECTL_DS_READ_ONLY", value)]);
         assert_eq!(ended.code, Some(0), "{arguments:?} {}", ended.err);

@@ -1,8 +1,8 @@
 //! A live cluster and a dump of it give equal reports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use jiff::Timestamp;
 use kubectl_ds::cluster::live::{Live, connect};
@@ -22,8 +22,21 @@ use super::server::{Asked, Reply, Server};
 use super::{JSON, absent, api_groups, json_list, options};
 use crate::recorded;
 
-/// Serves the recorded objects as lists, and each by its name.
-pub(super) fn serve(items: &[Value], asked: &Asked) -> Reply {
+/// Starts a server of recorded objects. What it has answered once it keeps: to write thousands of pods takes most of its time.
+pub(super) fn start(items: Vec<Value>) -> Server {
+    let answers: Mutex<BTreeMap<String, Reply>> = Mutex::default();
+    Server::start(move |asked| {
+        let known = answers.lock().unwrap().get(asked.path()).cloned();
+        known.unwrap_or_else(|| {
+            let answer = serve(&items, asked);
+            answers.lock().unwrap().insert(asked.path().to_owned(), answer.clone());
+            answer
+        })
+    })
+}
+
+/// Serves objects as lists, and each by its name.
+fn serve(items: &[Value], asked: &Asked) -> Reply {
     let path: Vec<&str> = asked.path().trim_start_matches('/').split('/').collect();
     let (api_version, rest) = match path.as_slice() {
         ["apis"] => return api_groups(&[]),
@@ -89,7 +102,7 @@ fn a_live_cluster_and_its_dump_give_equal_reports() {
             (metadata["namespace"].as_str().unwrap().to_owned(), metadata["name"].as_str().unwrap().to_owned())
         })
         .collect();
-    let server = Server::start(move |asked| serve(&items, asked));
+    let server = start(items);
     let options = options(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let live = runtime.block_on(connect(&options, || *NOW, Arc::new(|_| ()))).unwrap();

@@ -8,12 +8,12 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::equal_reports::serve;
-use super::server::Server;
+use super::equal_reports::start;
 use crate::commands::hostile;
 use crate::recorded;
 use crate::screens::{Ended, end, folder, kubectl_ds, screens};
 use crate::support::has_program;
+use crate::support::sampling::share;
 
 /// Returns the commands that are printed to be pasted: in text up to the end of the line, in JSON and YAML as a string.
 pub(crate) fn suggested(text: &str) -> Vec<String> {
@@ -213,12 +213,13 @@ fn this_program_takes_every_command_that_it_prints() {
 #[test]
 fn every_suggested_command_leads_back_to_the_same_cluster_as_the_same_user() {
     let items = recorded::items();
-    let names: Vec<(String, String)> = items
+    let names: Vec<[String; 2]> = items
         .iter()
         .filter(|item| item["kind"] == "DaemonSet")
-        .map(|item| ["namespace", "name"].map(|field| item["metadata"][field].as_str().unwrap().to_owned()).into())
+        .map(|item| ["namespace", "name"].map(|field| item["metadata"][field].as_str().unwrap().to_owned()))
         .collect();
-    let server = Server::start(move |asked| serve(&items, asked));
+    let names = share(names);
+    let server = start(items);
     let address = format!("http://{}", server.address);
     let flags = ["--server", &address, "--token", "t0ps3cr3t", "--as", "jane doe"];
     let mut runs: Vec<Vec<&str>> = vec![
@@ -227,8 +228,8 @@ fn every_suggested_command_leads_back_to_the_same_cluster_as_the_same_user() {
         vec!["coverage", "no-such-agent"],
         vec!["coverage", "-A", "--by", "no.such/label"],
     ];
-    for (namespace, name) in names.iter().step_by(4) {
-        let on = |words: &[&'static str]| [words, &[name.as_str(), "-n", namespace]].concat();
+    for [namespace, name] in &names {
+        let on = |words: &[&'static str]| [words, &[name.as_str(), "-n", namespace.as_str()]].concat();
         runs.extend([on(&["coverage"]), on(&["status"]), on(&["undo", "--dry-run=client"])]);
         runs.extend([on(&["set", "--max-unavailable=3", "--dry-run=client"]), on(&["pause", "--dry-run=client"])]);
         runs.push(on(&["partition", "--update=1", "--dry-run"]));
@@ -250,7 +251,7 @@ fn every_suggested_command_leads_back_to_the_same_cluster_as_the_same_user() {
         let not_to_paste = quoted.find(|code| code.starts_with("kubectl ds "));
         assert_eq!(not_to_paste, None, "{run:?}");
     }
-    assert!(checked > 100, "only {checked} commands were found");
+    assert!(checked > 50, "only {checked} commands were found");
 }
 
 #[test]

@@ -17,7 +17,7 @@ Defaults for your shell or your CI. A flag that is given counts instead, and a v
 | `KUBECTL_DS_WIDTH` | The width of the output in columns, also in a pipe; counts before `COLUMNS` |
 | `KUBECTL_DS_BY` | The label of `--by`, for `coverage`, `overhead` and the maps of `status`, where `--by` can be combined with the other flags |
 | `KUBECTL_DS_ACCEPT` | The value of `--accept`, such as `node=10%,on-delete=7d` |
-| `KUBECTL_DS_CONFIRM`, `KUBECTL_DS_READ_ONLY` | What is [asked before a change](pipelines.md#asked-before-harm-or-read-only), or refused |
+| `KUBECTL_DS_CONFIRM`, `KUBECTL_DS_READ_ONLY` | What is [asked before a change](safeguards.md), or refused |
 | `NO_COLOR`, `CLICOLOR_FORCE` | Whether output is colored; `--color` counts instead |
 | `KUBECONFIG`, `KUBERC`, `HTTPS_PROXY`, `NO_PROXY` and the like | As for [kubectl](kubectl-differences.md) |
 ";

@@ -133,7 +133,7 @@ fn an_archive_does_not_choose_how_much_memory_its_names_take() {
                 hint: copy the file again, or make the archive again",
             ),
         };
-        let found = open("-", &mut archive(1 << 30), None).map_err(shown);
+        let found = open("-", &mut archive(64 << 20), None).map_err(shown);
         assert_eq!(found.err().as_deref(), error, "{kind:?}");
         assert!(open("-", &mut archive(9_000), None).is_ok(), "{kind:?}");
     }
@@ -141,7 +141,7 @@ fn an_archive_does_not_choose_how_much_memory_its_names_take() {
     let error = open("-", &mut description(tar::EntryType::GNULongName, 100, u64::MAX / 2), None).unwrap_err();
     assert!(error.to_string().starts_with("standard input: the tar archive is truncated or broken: "), "{error}");
     let mut compressed = GzEncoder::new(Vec::new(), Compression::best());
-    io::copy(&mut description(tar::EntryType::XHeader, 256 << 20, 256 << 20), &mut compressed).unwrap();
+    io::copy(&mut description(tar::EntryType::XHeader, 64 << 20, 64 << 20), &mut compressed).unwrap();
     let compressed = compressed.finish().unwrap();
     assert!(compressed.len() < 1 << 20);
     assert!(complaint(&compressed).contains(" more than 1 MiB"));
@@ -152,7 +152,7 @@ fn a_gzip_bomb_is_refused_wherever_it_is() {
     let bomb = |before: &str| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::new(3));
         encoder.write_all(before.as_bytes()).unwrap();
-        io::copy(&mut io::repeat(b' ').take(120 << 20), &mut encoder).unwrap();
+        (0..120).for_each(|_| encoder.write_all(&[b' '; 1 << 20]).unwrap());
         encoder.finish().unwrap()
     };
     let problem = "unpacks to more than 200 times its size: it looks like a gzip bomb";
@@ -165,7 +165,7 @@ fn a_gzip_bomb_is_refused_wherever_it_is() {
     assert_eq!(reading.snapshot.nodes.len(), 1);
     let mut archive = GzEncoder::new(Vec::new(), Compression::new(3));
     archive.write_all(&tar(&files)[..1024]).unwrap();
-    io::copy(&mut io::repeat(0).take(120 << 20), &mut archive).unwrap();
+    (0..120).for_each(|_| archive.write_all(&[0; 1 << 20]).unwrap());
     assert_eq!(complaint(archive.finish().unwrap()), format!("standard input: {problem}"));
 }
 

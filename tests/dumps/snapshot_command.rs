@@ -52,11 +52,13 @@ fn path(folder: &Path, name: &str) -> String {
 #[test]
 fn the_faulty_cluster_reports_the_same_after_a_snapshot_of_it() {
     let folder = tempfile::tempdir().unwrap();
+    let original = open(FAULTY_CLUSTER, &mut io::empty(), None).unwrap().snapshot;
+    let commands = [&["coverage", "-o", "json"][..], &["coverage", "--nodes"], &["list", "-o", "yaml"]];
+    let reports = commands.map(|command| run(&[command, &["--from", FAULTY_CLUSTER]].concat(), ""));
     for name in ["dump.json.gz", "dump.yaml"] {
         let file = path(folder.path(), name);
         let (exit, out, err) = run(&["snapshot", "--from", FAULTY_CLUSTER, "-f", &file], "");
         assert_eq!((exit, out.as_str()), (Exit::Success, ""), "{err}");
-        let original = open(FAULTY_CLUSTER, &mut io::empty(), None).unwrap().snapshot;
         let counts = format!(
             "{file}: {} daemonsets, {} controllerrevisions, {} nodes, {} pods, {} events\n\
              hint: messages of events are in it; --redact leaves out what may be secret\n",
@@ -68,10 +70,9 @@ fn the_faulty_cluster_reports_the_same_after_a_snapshot_of_it() {
         );
         assert_eq!(err, counts);
         assert_eq!(open(&file, &mut io::empty(), None).unwrap().snapshot, original);
-        for command in [&["coverage", "-o", "json"][..], &["coverage", "--nodes"], &["list", "-o", "yaml"]] {
-            let (exit, expected, err) = run(&[command, &["--from", FAULTY_CLUSTER]].concat(), "");
+        for (command, (exit, expected, err)) in commands.into_iter().zip(&reports) {
             // Suggested commands name the file.
-            let expected = (exit, expected.replace(FAULTY_CLUSTER, &file), err);
+            let expected = (*exit, expected.replace(FAULTY_CLUSTER, &file), err.clone());
             assert_eq!(run(&[command, &["--from", &file]].concat(), ""), expected, "{command:?} {name}");
             assert!(expected.1.len() > 1_000);
         }

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::support::binary::{end, kubectl_ds};
 use crate::support::control_plane::{ControlPlane, Options, Part};
 use crate::support::random::Random;
+use crate::support::sampling::all_is_tried;
 use crate::support::say;
 
-/// How many pairs of a live object and a manifest there are.
-const PAIRS: usize = 240;
+/// How many pairs of a live object and a manifest there are on a change, and at night.
+const PAIRS: [usize; 2] = [63, 245];
 
 /// How an object was made, and how the manifest is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,10 +307,11 @@ fn a_preview_is_what_kubectl_makes_of_random_manifests_and_edited_objects() {
 
     let seed = std::env::var("KUBECTL_DS_SEED").map_or(27, |seed| seed.parse().unwrap());
     let mut random = Random::new(seed);
+    let pairs = PAIRS[usize::from(all_is_tried())];
     let bases: Vec<(Way, Value)> =
-        (0..PAIRS).map(|pair| (Way::of(pair), daemon_set(&mut random, &format!("ds-{pair}")))).collect();
+        (0..pairs).map(|pair| (Way::of(pair), daemon_set(&mut random, &format!("ds-{pair}")))).collect();
     let created = run(&cluster, &bases, Way::first);
-    assert_eq!(created.len(), PAIRS, "the generator makes valid objects");
+    assert_eq!(created.len(), pairs, "the generator makes valid objects");
     let mut edits = Vec::new();
     for (name, mut live) in settle(&cluster).into_iter().map(|(name, settled)| (name, settled.object)) {
         let pair: usize = name[3..].parse().unwrap();
@@ -411,10 +413,10 @@ fn a_preview_is_what_kubectl_makes_of_random_manifests_and_edited_objects() {
         }
     }
     say(&format!(
-        "{PAIRS} pairs of seed {seed}, {} of them edited, {} refused: {counts:?}",
+        "{pairs} pairs of seed {seed}, {} of them edited, {} refused: {counts:?}",
         edited.len(),
-        PAIRS - applied.len()
+        pairs - applied.len()
     ));
-    assert!(applied.len() >= 200, "{} were applied", applied.len());
-    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), 2 * PAIRS, wrong.join("\n"));
+    assert!(applied.len() * 6 >= pairs * 5, "{} were applied", applied.len());
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), 2 * pairs, wrong.join("\n"));
 }

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use crate::support::in_process::run_at;
 use crate::support::random::Random;
+use crate::support::sampling::{all_is_tried, times};
 
-/// How many clusters are checked.
-const CLUSTERS: u64 = 120;
+/// How many clusters are checked at night.
+const CLUSTERS: usize = 300;
 
 /// Runs a command on a dump in standard input, within this process.
 fn run(dump: &str, arguments: &[&str]) -> String {
@@ -53,8 +54,8 @@ const COUNTS: [&str; 10] = [
 #[test]
 fn numbers_agree_between_commands_and_output_forms() {
     let mut seen = BTreeSet::new();
-    for seed in 0..CLUSTERS {
-        let cluster = generator::cluster(&mut Random::new(seed));
+    for seed in 0..times(CLUSTERS) {
+        let cluster = generator::cluster(&mut Random::new(seed as u64));
         let nodes: BTreeSet<_> = items(&cluster["items"])
             .filter(|item| item["kind"] == "Node")
             .map(|node| &node["metadata"]["name"])
@@ -89,6 +90,10 @@ fn numbers_agree_between_commands_and_output_forms() {
                 seen.insert(text(&node["state"]).to_owned());
             }
         }
+    }
+    // A few clusters need not have every state.
+    if !all_is_tried() {
+        return;
     }
     // Ready needs minReadySeconds, Starting a container that has not started: all others must occur.
     for state in ["Available", "Failed", "Missing", "Misscheduled", "NotEligible", "NotReady", "Pending", "Ready"] {

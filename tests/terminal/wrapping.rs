@@ -1,4 +1,5 @@
-//! Every screen on a terminal of 80 columns: text is wrapped, and a command that can be pasted is not.
+//! Every screen on a terminal of 80 columns: text is wrapped, and a command that can be pasted is not. On a change it is one command
+//! line of each situation.
 
 use anstream::adapter::strip_str;
 use unicode_width::UnicodeWidthStr;
@@ -6,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::client::suggestions::suggested;
 use crate::screens::{end, folder, kubectl_ds, screens};
 use crate::support::pty::InTerminal;
+use crate::support::sampling::all_is_tried;
 
 const COLUMNS: u16 = 80;
 
@@ -30,11 +32,12 @@ fn command_lines() -> Vec<Vec<String>> {
     for (_, text) in screens(true) {
         let lines = text.lines().filter_map(|line| line.strip_prefix("$ kubectl ds "));
         let lines = lines.filter(|line| !line.ends_with('\\')).filter_map(shlex::split);
-        found.extend(lines.filter(|words| {
+        let lines = lines.filter(|words| {
             let is_wrapped =
                 |word: &String| !OTHERS.iter().any(|not| word == not || word.starts_with(&format!("{not}=")));
             words.iter().all(|word| !["|", "<"].contains(&word.as_str()) && is_wrapped(word))
-        }));
+        });
+        found.extend(lines.take(if all_is_tried() { usize::MAX } else { 1 }));
     }
     found
 }

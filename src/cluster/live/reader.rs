@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
                     }
                 };
                 let own: Vec<DaemonSet> = all.await;
-                Err(if self.query.wanted.suggests_advanced() {
+                let error = if self.query.suggests_other_flavor() {
                     let advanced = advanced::list(self).await.unwrap_or_default();
                     let existing = own.iter().chain(&advanced);
                     suggestions::unknown_daemon_set_of(flavors, name, Some(namespace), existing)
@@ -161,7 +161,9 @@ impl<'a> Reader<'a> {
                     let existing = own.iter().map(|daemon_set| &daemon_set.metadata);
                     let unknown = suggestions::unknown_name(name, Some(namespace), existing);
                     suggestions::unknown_daemon_set(Some(namespace), unknown)
-                })
+                };
+                let has_none = flavors == Flavors::Advanced && matches!(advanced::kind(self).await, Ok(None));
+                Err(if has_none { suggestions::without_openkruise(error) } else { error })
             }
         }
     }

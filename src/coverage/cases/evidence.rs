@@ -180,6 +180,171 @@ fn what_admission_adds_is_blamed_on_no_revision() {
     }
 }
 
+/// Nobody can lower in the template what it does not have.
+#[test]
+fn a_request_that_the_template_does_not_have_is_admissions() {
+    let requests = |requests: Value| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": requests}}]});
+    let range = |namespace: &str, resource: &str, amount: &str| {
+        let item = json!({"type": "Container", "default": {resource: amount}, "defaultRequest": {resource: amount}});
+        let metadata = json!({"name": "defaults", "namespace": namespace});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"limits": [item]}})).unwrap()
+    };
+    for (own, of_pod, of_range, told, advice) in [
+        (
+            json!({}),
+            json!({"memory": "9Gi"}),
+            Some(("default", "memory", "9Gi")),
+            "limitrange defaults sets this",
+            "set the memory request",
+        ),
+        (
+            json!({"cpu": "1"}),
+            json!({"cpu": "1", "memory": "9Gi"}),
+            Some(("default", "memory", "9Gi")),
+            "limitrange defaults sets this",
+            "set the memory request",
+        ),
+        (
+            json!({}),
+            json!({"ephemeral-storage": "9Ti"}),
+            Some(("default", "ephemeral-storage", "9Ti")),
+            "limitrange defaults sets this",
+            "change limitrange defaults",
+        ),
+        (
+            json!({}),
+            json!({"memory": "9Gi"}),
+            Some(("other", "memory", "9Gi")),
+            "admission adds this",
+            "a LimitRange, whose default",
+        ),
+        (
+            json!({}),
+            json!({"memory": "9Gi"}),
+            Some(("default", "memory", "1Gi")),
+            "admission adds this",
+            "a LimitRange, whose default",
+        ),
+        (json!({}), json!({"cpu": "99"}), None, "admission adds this", "a mutating webhook"),
+        (json!({}), json!({"vpc.amazonaws.com/pod-eni": "1"}), None, "admission adds this", "SecurityGroupPolicy"),
+        (json!({}), json!({"example.com/fpga": "1"}), None, "admission adds this", "a mutating webhook"),
+        // The template has it, or the RuntimeClass.
+        (
+            json!({"memory": "9Gi"}),
+            json!({"memory": "9Gi"}),
+            Some(("default", "memory", "9Gi")),
+            "",
+            "lower the memory request",
+        ),
+    ] {
+        let mut world =
+            world().node("n", json!({})).template(requests(own)).revision_of_image("of-agent", 3, "agent:2");
+        world
+            .snapshot
+            .limit_ranges
+            .extend(of_range.map(|(namespace, resource, amount)| range(namespace, resource, amount)));
+        let pod =
+            json!({"metadata": {"labels": {"controller-revision-hash": "of-agent"}}, "spec": requests(of_pod.clone())});
+        let resource = of_pod.as_object().unwrap().keys().next_back().unwrap();
+        let says = format!("0/1 nodes are available: 1 Insufficient {resource}.");
+        let reason = first(world.pending_pod("agent-x", "n", &says, pod));
+        assert_eq!(reason.code, R::NeverFits, "{of_pod}");
+        assert_eq!(reason.message.contains("the template requests none"), !told.is_empty(), "{}", reason.message);
+        assert!(reason.message.contains(told) && reason.fix.advice.contains(advice), "{reason:?}");
+        assert!(told.is_empty() || !reason.fix.advice.contains("lower"), "{}", reason.fix.advice);
+        let command = reason.fix.command.map(|command| command.to_string()).unwrap_or_default();
+        assert_eq!(
+            command == "kubectl describe limitrange -n default defaults",
+            told.contains("limitrange"),
+            "{command}"
+        );
+    }
+}
+
+/// Every topology that a required rule goes by must be among the labels of the node.
+#[test]
+fn a_node_without_the_label_of_a_topology_is_told_so() {
+    let spread = |rules: &[(&str, &str)]| {
+        let rules: Vec<Value> = rules
+            .iter()
+            .map(|(key, when)| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when}))
+            .collect();
+        json!({"topologySpreadConstraints": rules})
+    };
+    let near = |key: &str| {
+        let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": "db"}}});
+        json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+    };
+    let zone = "topology.kubernetes.io/zone";
+    let missing = "didn't match pod topology spread constraints (missing required label)";
+    for (template, says, label, by) in [
+        (spread(&[(zone, "DoNotSchedule")]), missing, zone, "cloud provider"),
+        (spread(&[("rack", "ScheduleAnyway"), ("row", "DoNotSchedule")]), missing, "row", ""),
+        (
+            spread(&[("kubernetes.io/hostname", "DoNotSchedule"), ("topology.ebs.csi.aws.com/zone", "DoNotSchedule")]),
+            missing,
+            "topology.ebs.csi.aws.com/zone",
+            "",
+        ),
+        (
+            spread(&[("karpenter.sh/capacity-type", "DoNotSchedule")]),
+            missing,
+            "karpenter.sh/capacity-type",
+            "the node's pool",
+        ),
+        (near("rack"), "didn't match pod affinity rules", "rack", ""),
+        (near(zone), "didn't match pod affinity rules", zone, "cloud provider"),
+        // It has the label.
+        (near("kubernetes.io/hostname"), "didn't match pod affinity rules", "", ""),
+        (spread(&[("row", "DoNotSchedule")]), "didn't match pod topology spread constraints", "", ""),
+        (spread(&[("row", "ScheduleAnyway")]), missing, "", ""),
+    ] {
+        let says = format!("0/1 nodes are available: 1 node(s) {says}.");
+        let labels = json!({"metadata": {"labels": {"kubernetes.io/hostname": "n"}}});
+        let reason = first(world().node("n", labels).template(template).pending_pod("agent-x", "n", &says, json!({})));
+        assert_eq!(reason.code, R::PodAffinityBlocked);
+        let set = format!("set label {label} on the node");
+        assert_eq!(reason.fix.advice.starts_with(&set), !label.is_empty(), "{reason:?}");
+        assert!(reason.fix.advice.contains(by), "{}", reason.fix.advice);
+        let shows_node = reason.fix.command.is_some_and(|command| command.to_string() == "kubectl describe node n");
+        assert_eq!(shows_node, !label.is_empty());
+    }
+}
+
+/// The condition tells who has to make the network of a node.
+#[test]
+fn the_condition_of_a_network_that_is_not_up_is_read() {
+    const PLUGIN: &str = "check the network plugin";
+    for (status, reason, message, advice) in [
+        (
+            "True",
+            "NoRouteCreated",
+            "RouteController failed to create a route",
+            "route controller of the cloud provider",
+        ),
+        ("True", "NoRouteCreated", "Node created without a route", "route controller of the cloud provider"),
+        ("True", "CalicoIsDown", "Calico is shutting down on this node", PLUGIN),
+        ("True", "AgentDown", "the agent of the network is gone", PLUGIN),
+        ("False", "CalicoIsUp", "Calico is running on this node", "check kube-controller-manager"),
+        ("False", "RouteCreated", "RouteController created a route", "check kube-controller-manager"),
+        ("True", "", "", PLUGIN),
+    ] {
+        let condition = json!({"type": "NetworkUnavailable", "status": status, "reason": reason, "message": message});
+        let ready = json!({"type": "Ready", "status": "True"});
+        let taint = json!({"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"});
+        let node = json!({"spec": {"taints": [taint]}, "status": {"conditions": [ready, condition]}});
+        let said = "Could not create route 1 10.0.6.0/26 for node n after 4ms: RouteTableFull";
+        let mut world = world().node("n", node).event("Node", "n", "FailedToCreateRoute", said, "11:59:00");
+        let about = &mut world.snapshot.events[0].involved_object;
+        (about.uid, about.namespace) = ("n".to_owned(), String::new());
+        let told = first(world);
+        assert_eq!(told.code, R::NetworkUnavailable);
+        assert!(told.message.contains(reason) && told.message.contains(message), "{}", told.message);
+        assert!(told.fix.advice.contains(advice), "{}", told.fix.advice);
+        assert_eq!(told.message.contains("RouteTableFull"), reason == "NoRouteCreated", "{}", told.message);
+    }
+}
+
 #[test]
 fn a_daemon_set_that_is_written_back_is_not_to_be_edited() {
     let taint = json!({"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}});

@@ -492,6 +492,49 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
         ),
         ("failed to reserve container name \"agent_agent-x\": name is reserved for \"1\"", "does not answer in time"),
         ("container init was OOM-killed (memory limit too low?)", "raise the memory limit"),
+        (
+            "nvidia-container-cli: mount error: file creation failed: /run/rootfs/usr/lib64/libcuda.so.1: file exists: unknown",
+            "rebuild the image without the files of the driver",
+        ),
+        ("nvidia-container-cli: mount error: stat failed: /dev/nvidia0: no such file or directory", "GPU driver"),
+        (
+            "failed to apply OCI options: relabel \"/usr/bin\" with \"system_u:object_r:data_t:s0:c24,c483\" failed: lsetxattr /usr/bin: read-only file system",
+            "SELinux labels",
+        ),
+        ("relabel failed /data/a: lsetxattr /data/a: operation not permitted", "SELinux labels"),
+        (
+            "error setting label on mount source '/x': failed to set file label on /x: permission denied",
+            "SELinux labels",
+        ),
+        (
+            "failed to write \"0-95\": write /sys/fs/cgroup/cpuset/kubepods/besteffort/pod1/agent/cpuset.cpus: permission denied: unknown",
+            "cpu_manager_state",
+        ),
+        ("write /sys/fs/cgroup/kubepods.slice/cri-1.scope/cpuset.cpus: invalid argument", "cpu_manager_state"),
+        ("write /sys/fs/cgroup/cpuset/kubepods/pod1/cpuset.mems: permission denied", "cpu_manager_state"),
+        (
+            "failed to get application name from commandline \"/usr/bin/a.exe\": failed to find executable \"\\\\usr\\\\bin\\\\a.exe\"",
+            "%CONTAINER_SANDBOX_MOUNT_POINT%",
+        ),
+        (
+            "hcs::System::CreateProcess agent: The system cannot find the file specified.: unknown",
+            "correct the command or workingDir",
+        ),
+        (
+            "hcs::System::CreateProcess agent: The system cannot find the path specified.: unknown",
+            "correct the command or workingDir",
+        ),
+        ("hcs::CreateComputeSystem agent: The paging file is too small for this operation to complete.", "paging file"),
+        (
+            "hcs::CreateComputeSystem agent: Insufficient system resources exist to complete the requested service.",
+            "paging file",
+        ),
+        (
+            "hcs::CreateComputeSystem agent: Not enough memory resources are available to complete this operation.",
+            "paging file",
+        ),
+        ("hcs::System::Start agent: Not enough quota is available to process this command.", "paging file"),
+        ("hcs::CreateComputeSystem agent: Insufficient memory resources are available.", "paging file"),
         ("no space left on device", "free disk space"),
         ("something that nobody has seen", "read the message"),
     ];
@@ -534,6 +577,14 @@ fn a_sandbox_gets_advice_by_what_is_said() {
         ),
         (
             "plugin type=\"cilium-cni\" failed (add): unable to allocate IP via local cilium agent: [POST /ipam] postIpamFailure: No more IPs available",
+            "none left for pods",
+        ),
+        (
+            "plugin type=\"azure-vnet\" failed (add): IPAM Invoker Add failed with error: Failed to get IP address from CNS with error: AllocateIPConfig failed: not enough IPs available for 9c6a, waiting on Azure CNS to allocate more",
+            "none left for pods",
+        ),
+        (
+            "plugin type=\"terway\" failed (add): cmdAdd: error alloc ip: Aliyun API Error: Code: InvalidVSwitchId.IpNotEnough Message: The specified VSwitch \"vsw-1\" has not enough IpAddress.",
             "none left for pods",
         ),
         ("no runtime for \"kata\" is configured", "handler of the RuntimeClass"),
@@ -603,6 +654,50 @@ fn a_sandbox_gets_advice_by_what_is_said() {
             },
             R::SandboxFailed,
         );
+    }
+}
+
+/// The container runtime has not been called then, and its log has nothing.
+#[test]
+fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {
+    const CONF: &str = "correct resolvConf in the kubelet configuration";
+    let rows = [
+        ("open /run/systemd/resolve/resolv.conf: no such file or directory", CONF),
+        ("open /etc/kubernetes/dns/upstream.conf: permission denied", CONF),
+        ("open /etc/resolv.conf: too many levels of symbolic links", CONF),
+        ("Encountered error while parsing resolv conf file. Error: nameserver list is empty ", CONF),
+        ("Encountered error while parsing resolv conf file. Error: read /etc/resolv.conf: is a directory", CONF),
+        (
+            "failed to construct FQDN from pod hostname and cluster domain, FQDN agent-x.agents.monitoring.svc.cluster.local is too long (64 characters is the max, 70 characters requested)",
+            "setHostnameAsFQDN in the template",
+        ),
+        (
+            "pod Hostname \"Agent_1\" is not a valid DNS label: a lowercase RFC 1123 label must",
+            "correct hostname, subdomain",
+        ),
+        ("pod HostnameOverride \"-a\" is not a valid DNS subdomain: a lowercase", "correct hostname, subdomain"),
+        ("hostname for pod \"agent-x\" was invalid: \"---\"", "correct hostname, subdomain"),
+        ("hostNetwork is required if Pod contains HostProcess containers", "windowsOptions.hostProcess alike"),
+        ("pod must not contain both HostProcess and non-HostProcess containers", "windowsOptions.hostProcess alike"),
+        ("can't set `spec.hostUsers: false`, runtime does not support user namespaces", "remove hostUsers: false"),
+        ("create user namespace: could not find an empty slot to allocate a user namespace", "remove hostUsers: false"),
+        ("mkdir /var/log/pods/default_agent-x_1: permission denied", "which is for logs of pods"),
+        ("mkdir /var/log/pods/default_agent-x_1: no space left on device", "free disk space"),
+        ("something of a later release", "check the log of the kubelet"),
+    ];
+    let failing = |said: &str| {
+        creating().event(
+            "Pod",
+            "agent-x",
+            "FailedCreatePodSandBox",
+            &format!("Failed to create pod sandbox: {said}"),
+            "11:59:00",
+        )
+    };
+    hold(&rows, failing, R::SandboxFailed);
+    for (said, _) in rows {
+        let reason = first(failing(said));
+        assert!(!reason.fix.advice.contains("check the container runtime"), "{said}: {}", reason.fix.advice);
     }
 }
 
@@ -689,6 +784,34 @@ fn a_volume_gets_advice_by_what_is_said() {
         ("MountVolume.SetUp failed for volume \"nfs\" : mount.nfs: Connection timed out", "reaches the file server"),
         (
             "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: wrong fs type, bad option, bad superblock",
+            "install on the node",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: /g: wrong fs type, bad option, bad superblock on /dev/rbd0, missing codepage or helper program, or other error.",
+            "fsck",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: /g: can't read superblock on /dev/mapper/mpatha.",
+            "fsck",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount: /g: wrong fs type, bad option, bad superblock on /dev/nvme1n1, missing codepage",
+            "fsType",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : fsck.ext4: Bad magic number in super-block while trying to open /dev/sdb",
+            "fsType",
+        ),
+        (
+            "MountVolume.MountDevice failed for volume \"pvc-1\" : mount(2) system call failed: Structure needs cleaning.",
+            "fsck",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"nfs\" : mount: /p: bad option; wrong fs type, bad superblock on fs.example.com:/export, missing codepage or helper program",
+            "install on the node",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"smb\" : wrong fs type, bad option, bad superblock on //fs/share, missing codepage or helper program",
             "install on the node",
         ),
         (
@@ -1026,6 +1149,74 @@ fn a_probe_that_names_a_node_that_is_down_waits_for_it() {
     }
 }
 
+/// Whoever listens in the container has no part in it, whichever probe it is.
+#[test]
+fn a_probe_that_does_not_get_to_the_program_is_the_nodes() {
+    const NETWORK: &str = "the network plugin of the node";
+    const RUNTIME: &str = "check the container runtime of the node";
+    const COMMAND: &str = "correct the command of the probe";
+    let get = |error: &str| format!("probe failed: Get \"http://10.244.2.12:8080/healthz\": {error}");
+    let exec = |error: &str| {
+        format!(
+            "probe errored and resulted in unknown state: rpc error: code = Unknown desc = failed to exec in container: failed to start exec \"95\": OCI runtime exec failed: exec failed: unable to start container process: {error}: unknown"
+        )
+    };
+    for (said, host, expected) in [
+        (get("dial tcp 10.244.2.12:8080: connect: no route to host"), None, NETWORK),
+        (get("dial tcp 10.244.2.12:8080: connect: network is unreachable"), None, NETWORK),
+        (get("dial tcp 10.244.2.12:8080: connect: invalid argument"), None, NETWORK),
+        (get("dial tcp 10.244.2.12:8080: i/o timeout"), None, NETWORK),
+        (get("dial tcp [fd00::2]:8080: connect: operation not permitted"), None, NETWORK),
+        ("probe failed: dial tcp 10.244.2.12:9000: i/o timeout".to_owned(), None, NETWORK),
+        ("probe failed: dial tcp 10.244.2.12:9000: connect: connection timed out".to_owned(), None, NETWORK),
+        (
+            "probe failed: error: failed to connect service at \"10.244.2.12:9000\": connection error: desc = \"transport: Error while dialing: dial tcp 10.244.2.12:9000: connect: no route to host\"".to_owned(),
+            None,
+            NETWORK,
+        ),
+        (exec("error executing setns process: exit status 1"), None, RUNTIME),
+        (exec("can't get final child's PID from pipe: EOF"), None, RUNTIME),
+        (
+            "probe errored: rpc error: code = Unknown desc = command error: exec failed: unable to start container process: error adding pid 7 to cgroups".to_owned(),
+            None,
+            RUNTIME,
+        ),
+        (exec("open /proc/self/fd: cannot allocate memory"), None, "free memory on the node"),
+        (exec("exec: \"/bin/probe\": stat /bin/probe: no such file or directory"), None, COMMAND),
+        (exec("exec: \"grpc_health_probe\": executable file not found in $PATH"), None, COMMAND),
+        // The program's, or not known.
+        (get("dial tcp 10.244.2.12:8080: connect: connection refused"), None, ""),
+        (get("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"), None, ""),
+        ("probe failed: HTTP probe failed with statuscode: 503".to_owned(), None, ""),
+        ("probe failed: calico/node is not ready: dial tcp 10.96.0.1:443: i/o timeout".to_owned(), None, ""),
+        (get("dial tcp 10.9.9.9:8080: i/o timeout"), Some("gateway.example.com"), ""),
+        (exec("cannot exec in a stopped container"), None, ""),
+    ] {
+        for kind in ["readiness", "liveness", "startup"] {
+            let probe = format!("{kind}Probe");
+            let container = json!({"name": "agent", "image": "agent:2", &*probe: {"httpGet": {"host": host, "path": "/healthz"}}});
+            let status = match kind {
+                "readiness" => json!({"started": true, "state": {"running": {"startedAt": at("11:00:00")}}}),
+                _ => ended("Error", 137, ""),
+            };
+            let title = kind[..1].to_uppercase() + &kind[1..];
+            let mut world = plain()
+                .template(json!({"containers": [container]}))
+                .unready_pod("agent-x", "n", status, json!({"spec": {"containers": [container]}}))
+                .event("Pod", "agent-x", "Unhealthy", &format!("{title} {said}"), "11:57:30");
+            world.snapshot.events[0].involved_object.field_path = "spec.containers{agent}".to_owned();
+            let reason = first(world);
+            let code = if kind == "readiness" { R::ReadinessFailing } else { R::LivenessFailing };
+            assert_eq!(reason.code, code, "{kind} {said}");
+            let known = [NETWORK, RUNTIME, COMMAND, "free memory on the node"];
+            let given = known.into_iter().find(|part| reason.fix.advice.contains(part)).unwrap_or_default();
+            assert_eq!(given, expected, "{kind} {said}: {}", reason.fix.advice);
+            let of_node = !matches!(expected, "" | COMMAND);
+            assert!(!of_node || (!command(&reason).contains("logs") && !reason.message.contains("timeoutSeconds")), "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_node_without_memory_is_told_from_a_limit_that_is_reached() {
     let container = |limit: Value| json!({"spec": {"containers": [{"name": "agent", "image": "agent:2", "resources": {"limits": limit}}]}});
@@ -1115,6 +1306,29 @@ fn what_never_ran_has_no_log() {
             reason.fix.advice
         );
         assert!(command(&reason).contains(command_part), "{}", command(&reason));
+    }
+}
+
+#[test]
+fn a_pod_on_the_host_network_resolves_names_of_the_cluster_only_by_its_policy() {
+    let go = "dial tcp: lookup gateway.monitoring.svc.cluster.local on 10.0.0.2:53: no such host";
+    for (said, host_network, policy, is_told) in [
+        (go, true, None, true),
+        (go, true, Some("ClusterFirst"), true),
+        (go, true, Some("Default"), true),
+        ("ping: bad address 'db.ops.svc'", true, None, true),
+        ("curl: (6) Could not resolve host: api.ops.svc.cluster.local", true, None, true),
+        ("getaddrinfo failed: db.ops.svc: Name or service not known", true, None, true),
+        (go, true, Some("ClusterFirstWithHostNet"), false),
+        (go, true, Some("None"), false),
+        (go, false, None, false),
+        ("dial tcp: lookup example.com on 10.0.0.2:53: no such host", true, None, false),
+        ("db.ops.svc refused: connection refused", true, None, false),
+    ] {
+        let template = json!({"hostNetwork": host_network, "dnsPolicy": policy});
+        let pod = json!({"spec": {"hostNetwork": host_network}});
+        let reason = first(plain().template(template).unready_pod("agent-x", "n", ended("Error", 1, said), pod));
+        assert_eq!(reason.fix.advice.contains("ClusterFirstWithHostNet"), is_told, "{said}: {}", reason.fix.advice);
     }
 }
 

@@ -60,8 +60,12 @@ const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown
 
 /// Finds why a bound pod is not available, the root cause first.
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(node.and_then(|node| node_health::node_unreachable(subject, node)));
+    let unreachable = node.and_then(|node| node_health::node_unreachable(subject, node));
+    // A pod of the host network starts without the network plugin: that it does not may be why the node is not ready.
+    let is_of_pod = pod.spec.host_network && node.is_some_and(node_health::lacks_only_network);
+    let is_of_pod = is_of_pod && !pod.is_terminal() && !pod.is_ready();
+    let (first, last) = if is_of_pod { (None, unreachable) } else { (unreachable, None) };
+    let mut findings: Vec<Finding> = first.into_iter().collect();
     if pod.is_terminal() {
         let ended =
             evicted(pod).or_else(|| ended_by_shutdown(subject.controller, pod)).or_else(|| kubelet_rejected(pod));
@@ -98,6 +102,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
     if findings.is_empty() {
         findings.push(not_ready(pod));
     }
+    findings.extend(last);
     findings
 }
 
@@ -198,7 +203,7 @@ fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
 }
 
 /// Finds that the kubelet rejected the pod.
-fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
+pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     let reason = pod.status.reason.as_str();
     let is_of_template = OF_TEMPLATE.contains(&reason);
     let is_of_node = reason.starts_with("OutOf") || OF_NODE.contains(&reason);

@@ -27,6 +27,8 @@ pub enum Also {
     DemandNonRoot,
     /// What it is about may lie on the node: where the same pod runs on others, the node differs from them.
     MayBeNode,
+    /// It is about the image of the container.
+    OfImage,
     /// A path in the message is to become a shared mount.
     ShareMount,
     /// The credentials for a registry are missing or not valid.
@@ -96,6 +98,19 @@ const OF_NODES: &[Cause] = &[
         Mends::Node,
         &["resource temporarily unavailable"],
         "find what has used up the processes of the node (kernel.pid_max, or TasksMax of the container runtime's unit)",
+    ),
+    // ERROR_NO_SYSTEM_RESOURCES, ERROR_COMMITMENT_LIMIT, ERROR_NOT_ENOUGH_MEMORY and ERROR_NOT_ENOUGH_QUOTA.
+    cause(
+        Mends::Node,
+        &[
+            "the paging file is too small",
+            "insufficient system resources",
+            "not enough memory resources are available",
+            "not enough quota is available",
+            "insufficient memory resources",
+        ],
+        "free memory on the node, or enlarge its paging file: Windows has no memory left to commit, which containers without a memory limit \
+         may use up",
     ),
     cause(
         Mends::Node,

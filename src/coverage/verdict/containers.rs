@@ -13,6 +13,7 @@ use super::fit::instead_of_surge;
 use super::images::{image_pull_failed, template_of};
 use super::probes;
 use super::sentence::Sentence;
+use super::services::of_service;
 use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, telling_line};
 use super::workload::workload;
 use crate::model::event::Event;
@@ -167,7 +168,10 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
             out_of_memory(subject, node, pod, this, end)
                 .or_else(|| probes::hook_failed(subject, pod, this, end, events))
                 .or_else(|| probes::killed(subject, pod, this, end, events))
-                .unwrap_or_else(|| beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end))
+                .unwrap_or_else(|| {
+                    let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
+                    of_service(subject, pod, crash, end)
+                })
         });
         let pulled = image_pull_failed(subject, pod, this, events);
         let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(crashed);
@@ -430,14 +434,14 @@ pub fn crash_looping(
     let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
     let said = end.and_then(|end| telling_line(&end.message));
     let is_of_node = said.and_then(|said| Cause::among(DECISIVE, said)).is_some_and(|cause| cause.mends == Mends::Node);
-    let told = || said.and_then(cause).map(|cause| cause.advice);
+    let told = || said.and_then(|said| not_of_cluster(subject, pod, said).or_else(|| Some(cause(said)?.advice)));
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
         false => (told().unwrap_or("read the log").to_owned(), Some(command)),
     };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
-    let finding = match end.and_then(|end| start_origin(&end.reason, &end.message)) {
+    let finding = match end.and_then(|end| start_origin(container, &end.reason, &end.message)) {
         Some(origin) => finding.with_origin(origin),
         None => finding,
     };
@@ -446,6 +450,17 @@ pub fn crash_looping(
         Some(command) => finding.with_command(command),
         None => finding,
     }
+}
+
+/// Returns what a pod on the host network lacks that does not resolve a name of the cluster: it has the DNS servers of its node unless
+/// its policy says otherwise (`getPodDNSType`, pkg/kubelet/network/dns/dns.go, release 1.37.2).
+fn not_of_cluster(subject: &Subject, pod: &Pod, said: &str) -> Option<&'static str> {
+    let unresolved = ["no such host", "not resolve", "name resolution", "name or service not known", "bad address"];
+    let (said, policy) = (said.to_lowercase(), &template_of(subject, pod).value()["spec"]["dnsPolicy"]);
+    let is_of_cluster = said.contains(".svc") && unresolved.iter().any(|words| said.contains(words));
+    (is_of_cluster && pod.spec.host_network && matches!(policy.as_str(), None | Some("ClusterFirst" | "Default"))).then_some(
+        "set dnsPolicy: ClusterFirstWithHostNet in the template: on the host network, names of the cluster are not resolved otherwise",
+    )
 }
 
 fn is_backing_off(status: &ContainerStatus) -> bool {
@@ -616,6 +631,10 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     }
     let advice = "fix the probe, or what keeps it from succeeding";
     let finding = Finding::new(ReasonCode::ReadinessFailing, message, advice);
+    let unreached = failed.and_then(|event| probes::unreached(subject, pod, container, probe, &event.message));
+    if let Some(cause) = unreached {
+        return Some(probes::of_unreached(subject, pod, finding, cause));
+    }
     Some(of_injected(
         subject,
         pod,

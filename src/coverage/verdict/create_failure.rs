@@ -51,10 +51,28 @@ const fn refusal_of(says: &'static [&'static str], read: fn(Refused<'_>) -> Opti
 }
 
 /// Everything that is known to refuse pods. What is configured in a cluster comes first: its messages may quote any others.
-const REFUSALS: [Refusal; 26] = [
+const REFUSALS: [Refusal; 29] = [
     // k8s.io/apiserver: pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors/statuserror.go and …/mutating/dispatcher.go.
     refusal_of(&["failed calling webhook "], webhook::unavailable),
     refusal_of(&["admission webhook \""], webhook::denied),
+    refusal_of(
+        &[
+            " operation does not apply: ",
+            " operation failed to decode ",
+            " for path: '",
+            "esting value ",
+            "invalid index",
+            "nonexistent key",
+            "Unexpected kind: ",
+            "invalid character ",
+            "cannot unmarshal ",
+            "json parse error",
+            "quantities must match",
+            "'Kind' is missing",
+        ],
+        webhook::wrong_patch,
+    ),
+    refusal_of(&[" failed to complete mutation in ", " failed to complete validation in "], webhook::too_slow),
     // k8s.io/apiserver: pkg/admission/plugin/policy/validating/dispatcher.go and …/policy/generic/policy_dispatcher.go.
     refusal_of(&["olicy '", "olicy \""], webhook::denied_by_policy),
     // plugin/pkg/admission/imagepolicy/admission.go.
@@ -133,6 +151,12 @@ const REFUSALS: [Refusal; 26] = [
     // k8s.io/apimachinery: pkg/api/errors/errors.go, NewConflict, NewAlreadyExists and NewGenerateNameConflict.
     refusal_of(&["Operation cannot be fulfilled on", "already exists", "please try again"], |refused| {
         control_plane(refused, "wait: the controller tries again, and this passes by itself", None)
+    }),
+    // …/mutating/dispatcher.go: the time of all webhooks counts.
+    refusal_of(&["did not complete within requested timeout"], |refused| {
+        let advice = "wait: the controller tries again; if it persists, find out whether an admission webhook is slow, and check \
+                      kube-apiserver, etcd and the load on them";
+        control_plane(refused, advice, None)
     }),
     // The rest of k8s.io/apimachinery: pkg/api/errors/errors.go, etcd's errors, and those of Go's network.
     refusal_of(
@@ -414,6 +438,7 @@ mod tests {
         let path = "spec.volumes[0]: Invalid value: \"hostPath\": hostPath volumes are not allowed to be used";
         let lists = "kubectl get 'mutatingwebhookconfigurations,validatingwebhookconfigurations'";
         let quota = "kubectl describe resourcequota -n default q";
+        let patch = "exempt these pods in its configuration";
         let unavailable = |why: &str| {
             format!(
                 "Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: Post \"https://hook.ops.svc:443/x?timeout=10s\": {why}"
@@ -458,6 +483,21 @@ mod tests {
             ("Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: the server could not find the requested resource".into(), R::WebhookUnavailable, "status 404", lists),
             ("Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: an error on the server (\"\") has prevented the request from succeeding".into(), R::WebhookUnavailable, "status 5xx", lists),
             ("Internal error occurred: failed calling webhook \"w.io\": received invalid webhook response: expected response.uid".into(), R::WebhookUnavailable, "its answer is wrong", lists),
+            ("Internal error occurred: failed calling webhook \"w.io\": webhook returned response.patchType but not response.patch".into(), R::WebhookUnavailable, "its answer is wrong", lists),
+            ("Internal error occurred: failed calling webhook \"w.io\": expected response.uid=\"1\", got \"\"".into(), R::WebhookUnavailable, "its answer is wrong", lists),
+            ("Internal error occurred: failed calling webhook \"w.io\": received undecodable patch in webhook response: json: cannot unmarshal object into Go value of type jsonpatch.Patch".into(), R::WebhookUnavailable, "its answer is wrong", lists),
+            ("Internal error occurred: Internal error occurred: jsonpatch add operation does not apply: doc is missing path: \"/spec/volumes/0\"".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: replace operation does not apply: doc is missing key: /metadata/annotations/a: missing value".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: error in remove for path: '/spec/tolerations/7': Unable to access invalid index: 7: invalid index referenced".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: testing value /spec/hostNetwork failed: test failed".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: Unexpected kind: unknown".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: invalid character '}' after top-level value".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: json: cannot unmarshal string into Go struct field Container.spec.containers.ports of type int32".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into(), R::WebhookUnavailable, patch, lists),
+            ("Internal error occurred: admission plugin \"MutatingAdmissionWebhook\" failed to complete mutation in 13s".into(), R::WebhookUnavailable, "find the mutating webhook that is slow", lists),
+            ("Internal error occurred: admission plugin \"ValidatingAdmissionWebhook\" failed to complete validation in 13s".into(), R::WebhookUnavailable, "find the validating webhook that is slow", lists),
+            ("Internal error occurred: admission plugin \"LimitRanger\" failed to complete mutation in 13s".into(), R::ApiServerFailing, "etcd", ""),
+            ("Timeout: request did not complete within requested timeout".into(), R::ApiServerFailing, "an admission webhook is slow", ""),
             ("admission webhook \"w.io\" does not support dry run".into(), R::WebhookUnavailable, "not the template", lists),
             ("admission webhook \"w.io\" denied the request: exceeded quota: of licenses".into(), R::WebhookDenied, "what the webhook demands", ""),
             ("admission webhook \"w.io\" denied the request: Internal error occurred: lookup failed".into(), R::WebhookDenied, "has failed itself", ""),

@@ -66,6 +66,18 @@ const CAUSES: &[Cause] = &[
         &["apparmor_parser", "containerd-shim", "failed to start shim", "exec: \"runc\"", "exec: \"crun\""],
         "install on the node the program that the message names: its container runtime does not find it",
     ),
+    // hcsshim: internal/jobcontainers, and what Windows says of CreateProcess.
+    cause(
+        Mends::Template,
+        &["failed to get application name from commandline", "failed to find executable"],
+        "correct the command in the template: the Windows host does not have this file; a HostProcess container has the files of its image \
+         below %CONTAINER_SANDBOX_MOUNT_POINT%",
+    ),
+    cause(
+        Mends::Template,
+        &["hcs… the system cannot find the file specified", "hcs… the system cannot find the path specified"],
+        "correct the command or workingDir in the template: the image does not have it",
+    ),
     cause(
         Mends::Template,
         &["executable file not found", "exec: …: no such file or directory", "exec: … not found"],
@@ -103,6 +115,13 @@ const CAUSES: &[Cause] = &[
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
     )
     .and(Also::MayBeNode),
+    // containerd: pkg/cri/opts, CRI-O: server/container_create_linux.go, and Moby: volume/mounts.
+    cause(
+        Mends::Template,
+        &["relabel … lsetxattr", "relabel failed", "setting label on mount source", "failed to set file label"],
+        "mount another path, or remove seLinuxOptions from the template if they call for it: SELinux labels are to be set on the files that \
+         the message names, and the file system there does not let them be set",
+    ),
     cause(Mends::Template, &["rootfs… read-only file system", "/merged/… read-only file system"], IN_READ_ONLY),
     cause(
         Mends::Node,
@@ -133,6 +152,13 @@ const CAUSES: &[Cause] = &[
         &["requirement error", "unsatisfied condition"],
         "use an image for the driver that the nodes have, or upgrade that: the image demands another version (NVIDIA_REQUIRE_…)",
     ),
+    // The toolkit mounts the driver's files into the container.
+    cause(
+        Mends::Template,
+        &["mount error: file creation failed: … file exists", "mount error: file creation failed: … no such device or address"],
+        "rebuild the image without the files of the driver (libcuda, libnvidia-…), which the container toolkit of the node mounts there",
+    )
+    .and(Also::OfImage),
     cause(
         Mends::Host,
         &["nvidia-container-cli", "nvidia-container-runtime", "cdi device", "nvml"],
@@ -157,6 +183,12 @@ const CAUSES: &[Cause] = &[
         Mends::Node,
         &["bpf_prog_query(bpf_cgroup_device)", "bpf_prog_attach(bpf_cgroup_device)"],
         "upgrade the kernel of the node, or boot it with cgroup v1: its kernel does not let the container runtime filter devices by cgroup v2",
+    ),
+    cause(
+        Mends::Node,
+        &["cpuset.cpus… permission denied", "cpuset.cpus… invalid argument", "cpuset.mems… permission denied", "cpuset.cpus… device or resource busy"],
+        "see which CPUs the cgroup above the container's has on the node: the CPU manager of the kubelet (its file cpu_manager_state), or an \
+         agent that writes cgroups, such as koordlet, gives it other ones",
     ),
     cause(
         Mends::Node,
@@ -207,7 +239,7 @@ pub fn creation_failed(
         let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
         let origin = match cause {
             Some(cause) if is_of_node(cause, subject, pod) => Origin::Node,
-            cause => cause.map_or(Mends::Template, |cause| cause.mends).origin(TemplatePart::Anything),
+            cause => cause.map_or(Mends::Template, |cause| cause.mends).origin(part_of(cause, container)),
         };
         let (advice, command) = remedy(subject, pod, said, cause);
         (origin, advice, command)
@@ -232,11 +264,20 @@ pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> O
     }
 }
 
-/// Returns where the end of a container comes from that the runtime could not start, if that is beside the template: as long as it waits
-/// for the next attempt, it is said as well.
-pub fn start_origin(reason: &str, said: &str) -> Option<Origin> {
+/// Returns where the end of a container comes from that the runtime could not start, if that is beside the template or its image: as long
+/// as it waits for the next attempt, it is said as well.
+pub fn start_origin(container: &Container, reason: &str, said: &str) -> Option<Origin> {
     let cause = Cause::of(CAUSES, said).filter(|_| start_has_failed(reason))?;
-    matches!(cause.mends, Mends::Node | Mends::Host).then(|| cause.mends.origin(TemplatePart::Anything))
+    let is_told = matches!(cause.mends, Mends::Node | Mends::Host) || cause.also == Some(Also::OfImage);
+    is_told.then(|| cause.mends.origin(part_of(Some(cause), container)))
+}
+
+/// Returns the part of the template that a cause is about.
+fn part_of(cause: Option<&Cause>, container: &Container) -> TemplatePart {
+    match cause.and_then(|cause| cause.also) {
+        Some(Also::OfImage) => TemplatePart::Image(container.image.clone()),
+        _ => TemplatePart::Anything,
+    }
 }
 
 /// Returns whether a container has ended for this reason because the runtime could not start it.

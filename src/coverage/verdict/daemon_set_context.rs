@@ -6,6 +6,7 @@ use std::ops::Deref;
 use super::create_events::Creations;
 use super::daemon_set_findings;
 use super::finding::Finding;
+use super::former_pods::{self, Rejections};
 use crate::facts::Facts;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::report::strategy::{RollingStrategy, Strategy};
@@ -16,12 +17,19 @@ pub struct Subject<'f, 'a> {
     /// What concerns it as a whole.
     pub concerns: Vec<Finding>,
     creations: OnceCell<Creations>,
+    rejections: OnceCell<Rejections>,
 }
 
 impl<'f, 'a> Subject<'f, 'a> {
     /// Finds what concerns a DaemonSet as a whole.
     pub fn new(facts: &'f Facts<'a>) -> Self {
-        Subject { facts, concerns: daemon_set_findings::concerns(facts), creations: OnceCell::new() }
+        let concerns = daemon_set_findings::concerns(facts);
+        Subject { facts, concerns, creations: OnceCell::new(), rejections: OnceCell::new() }
+    }
+
+    /// Returns what events tell about former pods that kubelets have rejected.
+    pub fn rejections(&self) -> &Rejections {
+        self.rejections.get_or_init(|| former_pods::rejections(self.facts))
     }
 
     /// Returns what events tell about creating its pods.

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::facts::revisions::name_of;
+use crate::facts::revisions::{Revision, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
+use crate::model::server_side_apply::managed_fields;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
@@ -156,7 +159,40 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
 
 /// Finds what is odd about a DaemonSet, although the controller acts on it.
 pub fn oddities(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
-    adopted_pods(facts).into_iter().chain(selector_overlap(facts.index, facts.daemon_set))
+    [adopted_pods(facts), selector_overlap(facts.index, facts.daemon_set), changes_back(facts)].into_iter().flatten()
+}
+
+/// How often a template must have come back, and within how many seconds the last two times.
+const RETURNS: (i64, i64) = (10, 3_600);
+
+/// Finds that the template changes to one that it had before, again and again, as if two writers disagreed.
+///
+/// Each new template makes a revision, and one that comes back gets the next number (`constructHistory`); revisions are deleted only
+/// beyond the history limit (`cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2).
+fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
+    let (Facts { daemon_set, revisions, .. }, (returns, seconds)) = (facts, RETURNS);
+    let limit = daemon_set.spec.revision_history_limit.unwrap_or(10);
+    let kept = i64::try_from(revisions.all.len()).ok()?;
+    let [last, before, ..] = revisions.all.as_slice() else { return None };
+    let began = |revision: &Revision<'_>| revision.object.rollout_began_at(daemon_set);
+    let is_recent = |revision| began(revision).is_some_and(|at| seconds_between(at, facts.now()) < seconds);
+    if kept >= limit || last.number() - kept < returns || !is_recent(last) || !is_recent(before) {
+        return None;
+    }
+    let writes_template = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:template").is_some();
+    let writers = managed_fields(&daemon_set.object).iter().filter(writes_template);
+    let writers: BTreeSet<&str> = writers.filter_map(|entry| entry["manager"].as_str()).collect();
+    let writers: Vec<&str> = writers.into_iter().collect();
+    let by = if writers.is_empty() { String::new() } else { format!("; written by {}", named(&writers)) };
+    let message = format!(
+        "the template changes back again and again: {} rollouts of only {kept} templates, and two of them in the last hour{by}",
+        last.number()
+    );
+    let advice = "find the two that write the template, each its own, and stop one of them: no rollout ends that";
+    let command = Command::kubectl(&["get", resource(daemon_set), "-o", "yaml", "--show-managed-fields"])
+        .namespace(&daemon_set.metadata.namespace)
+        .name(&daemon_set.metadata.name);
+    Some(Finding::new(ReasonCode::TemplateChangesBack, message, advice).with_command(command))
 }
 
 /// Finds other DaemonSets whose pods the selector selects, too. Each controller acts on the pods that it owns, but adopts those

@@ -1,5 +1,6 @@
 //! The rules of eligibility on a node: what each was checked with, why it excludes the node, and what almost matches.
 
+use super::admission;
 use super::checks::{failed, nothing, passed};
 use super::finding::{Finding, describe_node, edit};
 use super::near_miss;
@@ -18,7 +19,7 @@ use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::{AffinityOutcome, FailingRequirement, TermOutcome};
 use crate::scheduling::should_run::{Eligibility, LabelCheck};
-use crate::scheduling::taints::TaintOutcome;
+use crate::scheduling::taints::{TaintOutcome, tolerates};
 
 /// What a rule comes to on a node.
 pub struct Told {
@@ -173,16 +174,8 @@ const CHANGE_LABEL: &str = "if the node should run these pods, change label ";
 /// There is no command that changes it: exclusion is usually intentional, and a label may steer other workloads too.
 fn node_label_advice(key: &str, change: &str) -> String {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    if KUBELET_LABELS.contains(&key) {
-        return format!(
-            "if the node should run these pods, change the template: label {key} is set by the kubelet or the cloud \
-             provider"
-        );
-    }
-    if NODE_POOL_DOMAINS.contains(&domain) {
-        return format!(
-            "if the node should run these pods, change the template: label {key} is set by the node's pool or provider"
-        );
+    if let Some(setter) = label_setter(key) {
+        return format!("if the node should run these pods, change the template: label {key} is set by {setter}");
     }
     if key.starts_with("nvidia.com/gpu.deploy.") {
         return format!("if the node should run these pods, check the GPU operator, which sets label {key}");
@@ -198,6 +191,15 @@ fn node_label_advice(key: &str, change: &str) -> String {
         );
     }
     format!("if the node should run these pods, {change}")
+}
+
+/// Returns what sets a label of nodes, if that belongs to the cluster or its provider.
+pub fn label_setter(key: &str) -> Option<&'static str> {
+    if KUBELET_LABELS.contains(&key) {
+        return Some("the kubelet or the cloud provider");
+    }
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    NODE_POOL_DOMAINS.contains(&domain).then_some("the node's pool or provider")
 }
 
 /// The labels that the kubelet and the cloud controller manager set, and no others of their domains, which people use, too.
@@ -422,15 +424,7 @@ fn taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, outcome: &Taint
             true => "tolerated (added by the controller)".to_owned(),
             false => format!("tolerated by {}", toleration_text(&by.toleration)),
         };
-        // Pods are evicted and recreated in a loop.
-        let seconds = by.toleration.toleration_seconds.filter(|_| outcome.taint.effect == "NoExecute");
-        let expires = seconds.map(|seconds| {
-            format!(
-                "taint {text} is tolerated for {seconds}s only, so the pod is evicted and recreated every {seconds}s; \
-                 remove tolerationSeconds"
-            )
-        });
-        return Told::of(passed("taint", format!("{text} {who}"))).near(expires);
+        return Told::of(passed("taint", format!("{text} {who}")));
     }
     let near = near_miss::near_toleration(&outcome.taint, &daemon_set.spec.template.spec.tolerations);
     let finding = untolerated(index, daemon_set, node, outcome, near.as_ref().map(|(_, wrong)| wrong.as_str()));
@@ -476,6 +470,17 @@ fn untolerated(
                 _ => (ReasonCode::UntoleratedNoSchedule, "is not tolerated"),
             };
             let message = format!("taint {taint} {does}");
+            let class = admission::runtime_class(index.snapshot, &daemon_set.spec.template.spec).filter(|class| {
+                let scheduling = class.scheduling.as_ref();
+                scheduling.is_some_and(|it| it.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+            });
+            if let Some(class) = class {
+                let name = &class.metadata.name;
+                let message =
+                    format!("{message}; runtimeclass {name} does, which admission adds only to pods that are created");
+                let advice = format!("add to the template's tolerations, too: {}", toleration_for(taint));
+                return Finding::mistake(daemon_set, code, message, advice);
+            }
             let Some(wrong) = near else {
                 let of_startup =
                     startup(index, node, taint).map(|startup| of_startup(daemon_set, node, taint, code, startup));
@@ -591,8 +596,32 @@ fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -
         let advice = "set hostNetwork: true in the template";
         return Finding::mistake(daemon_set, ReasonCode::NetworkUnavailable, message, advice);
     }
-    let finding = Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, "check the network plugin on the node");
-    with_network_plugin(index, daemon_set, Some(node), finding)
+    const PLUGIN: &str = "check the network plugin on the node";
+    let condition = node.condition("NetworkUnavailable").filter(|condition| !condition.reason.is_empty());
+    let Some(condition) = condition else {
+        let finding = Finding::new(ReasonCode::NetworkUnavailable, MESSAGE, PLUGIN);
+        return with_network_plugin(index, daemon_set, Some(node), finding);
+    };
+    let mut message = Sentence::from(MESSAGE).words(format!("; condition NetworkUnavailable={}: ", condition.status));
+    message = message.value(format!("{} ({})", condition.reason, condition.message));
+    let finding = |message, advice: &str| {
+        Finding::new(ReasonCode::NetworkUnavailable, message, advice.to_owned()).with_command(describe_node(node))
+    };
+    if condition.status != "True" {
+        return finding(message, "check kube-controller-manager: it removes the taint of a node with such a condition");
+    }
+    if condition.reason != "NoRouteCreated" {
+        return with_network_plugin(index, daemon_set, Some(node), finding(message, PLUGIN));
+    }
+    // `reconcile`, controllers/route/route_controller.go of k8s.io/cloud-provider, release 1.37.2; older ones put the name for the UID.
+    let mut about = node.metadata.clone();
+    about.uid.clear();
+    if let Some(event) = index.events_about("Node", &about).iter().find(|event| event.reason == "FailedToCreateRoute") {
+        message = message.words("; ").event(event, index.now());
+    }
+    let advice = "check the route controller of the cloud provider (cloud-controller-manager), and its log: it makes the route to the pods of \
+                  the node; if the network plugin needs no such routes, run it with --configure-cloud-routes=false";
+    finding(message, advice)
 }
 
 /// Returns what to do about a taint: wait for whoever set it for the time being, or tolerate it.
@@ -695,6 +724,30 @@ mod tests {
             let taint = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
             let advice = &reasons(json!({}), taint)[0].fix.advice;
             assert_eq!(advice.contains(&format!("key: {key}")), tolerate, "{key}: {advice}");
+        }
+    }
+
+    /// The controller has no pod yet to which admission could add it.
+    #[test]
+    fn a_toleration_that_only_the_runtime_class_has_is_to_be_in_the_template() {
+        let exists = || json!({"key": "kata", "operator": "Exists", "effect": "NoSchedule"});
+        for (class, tolerations, effect, is_told) in [
+            ("kata", json!([exists()]), "NoSchedule", true),
+            ("kata", json!([{"operator": "Exists"}]), "NoSchedule", true),
+            ("kata", json!([{"key": "kata", "operator": "Exists"}]), "NoExecute", true),
+            ("kata", json!([{"key": "kata", "value": "true"}]), "NoSchedule", true),
+            ("kata", json!([{"key": "kata", "value": "no"}]), "NoSchedule", false),
+            ("kata", json!([exists()]), "NoExecute", false),
+            ("gvisor", json!([exists()]), "NoSchedule", false),
+            ("kata", json!([]), "NoSchedule", false),
+        ] {
+            let node = json!({"spec": {"taints": [{"key": "kata", "value": "true", "effect": effect}]}});
+            let mut world = world().template(json!({"runtimeClassName": class})).node("n", node);
+            let kata = json!({"metadata": {"name": "kata"}, "scheduling": {"tolerations": tolerations}});
+            world.snapshot.runtime_classes.push(serde_json::from_value(kata).unwrap());
+            let reason = world.only_node().reasons.remove(0);
+            assert_eq!(reason.message.contains("runtimeclass kata does"), is_told, "{}", reason.message);
+            assert!(reason.fix.advice.contains("{key: kata"), "{}", reason.fix.advice);
         }
     }
 

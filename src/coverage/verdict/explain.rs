@@ -254,17 +254,6 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_that_expires_is_a_near_miss_on_an_eligible_node() {
-        let world = world()
-            .template(json!({"tolerations": [
-                {"key": "slow", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]}))
-            .node("n", json!({"spec": {"taints": [{"key": "slow", "effect": "NoExecute"}]}}))
-            .pod("agent-x", "n", json!({}));
-        let misses = explained(world).near_misses;
-        assert!(misses.len() == 1 && misses[0].contains("slow:NoExecute") && misses[0].contains("60s"), "{misses:?}");
-    }
-
-    #[test]
     fn a_pods_story_tells_containers_gates_and_disruption() {
         let world = world().node("n", json!({})).unready_pod(
             "agent-x",

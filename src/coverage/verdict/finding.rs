@@ -226,7 +226,7 @@ fn usual_origin(code: ReasonCode) -> Origin {
     use ReasonCode as R;
     match (code, code.class()) {
         (R::QuotaExceeded, _) => Origin::Quota,
-        (R::SelectingAll | R::SelectorOverlap, _) => Origin::Unknown,
+        (R::SelectingAll | R::SelectorOverlap | R::TemplateChangesBack, _) => Origin::Unknown,
         (R::NotReadyNotTolerated, _) | (_, Class::Node) => Origin::Node,
         (R::NeverFits, _) => Origin::Room(Lack::Allocatable),
         (R::TooManyPods, _) => Origin::Room(Lack::Pods),

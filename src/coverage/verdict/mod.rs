@@ -2,7 +2,7 @@
 //!
 //! [`daemon_set_context`] is what is known of the DaemonSet. The rules are [`eligibility`], [`missing_pod`] (with
 //! [`create_failure`]), [`unscheduled_pod`] (with [`fit`] and [`scheduler_message`]), [`bound_pod`] (with [`sandbox`], [`volumes`]
-//! and [`containers`]), [`node_health`] and [`terminating`]. What messages of the kubelet and the container runtime tell is in
+//! and [`containers`]), [`former_pods`], [`node_health`] and [`terminating`]. What messages of the kubelet and the container runtime tell is in
 //! tables of [`cause`]. A rule returns a [`finding`], whose [`sentence`] merges with those of other nodes.
 
 pub mod admission;
@@ -20,6 +20,7 @@ pub mod eligibility;
 pub mod explain;
 pub mod finding;
 pub mod fit;
+pub mod former_pods;
 pub mod images;
 pub mod limit_range;
 pub mod missing_pod;
@@ -35,6 +36,7 @@ pub mod quota;
 pub mod sandbox;
 pub mod scheduler_message;
 pub mod sentence;
+pub mod services;
 pub mod telling;
 pub mod terminating;
 pub mod unscheduled_pod;
@@ -84,7 +86,12 @@ pub fn judge(subject: &Subject, node: &Node, decision: Decision, pods: &[&Pod]) 
 /// keeps reporting.
 pub fn is_plainly_available(subject: &Subject, node: &Node, pods: &[&Pod]) -> bool {
     match pods {
-        [pod] => !pod.metadata.is_terminating() && subject.is_available(pod) && node.posts_status(),
+        [pod] => {
+            !pod.metadata.is_terminating()
+                && subject.is_available(pod)
+                && node.posts_status()
+                && former_pods::evicted_again(subject, node).is_none()
+        }
         _ => false,
     }
 }
@@ -182,6 +189,12 @@ fn until_it_is_deleted(subject: &Subject) -> Sentence {
 /// Judges a node that should run a pod.
 pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
     let (state, mut findings) = eligible_by_its_pods(subject, node, pods);
+    let again = former_pods::evicted_again(subject, node).or_else(|| {
+        let passes = |finding: &Finding| finding.passing != Passing::Never;
+        let may_fail_again = state != NodeState::Available && findings.first().is_some_and(passes);
+        may_fail_again.then(|| former_pods::rejected_again(subject, node)).flatten()
+    });
+    findings.splice(0..0, again);
     // A DaemonSet that is being deleted explains why nothing recovers.
     let is_known = findings.iter().any(|finding| finding.code == ReasonCode::DaemonSetDeleting);
     if state != NodeState::Available && !is_known {
@@ -249,6 +262,11 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
         () => NodeState::Starting,
     };
     let mut findings = match state {
+        // Whatever the scheduler says of a node whose kubelet is gone: no pod starts there.
+        NodeState::Pending if !node.posts_status() => {
+            let unreachable = node_health::node_unreachable(subject, node);
+            unreachable.into_iter().chain(unscheduled_pod::findings(subject, node, pod)).collect()
+        }
         NodeState::Pending => unscheduled_pod::findings(subject, node, pod),
         _ => bound_pod::findings(subject, Some(node), pod),
     };

@@ -100,8 +100,11 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
     }
     if ready.status == "Unknown" {
         // The transition is when the controller noticed, some time after the last status.
-        sentence = sentence.words(" (kubelet stopped posting status");
-        if let Some(posted) = ready.last_heartbeat_time.get() {
+        let is_new = ready.reason == "NodeStatusNeverUpdated";
+        let what =
+            if is_new { " (the kubelet has never posted its status" } else { " (kubelet stopped posting status" };
+        sentence = sentence.words(what);
+        if let Some(posted) = ready.last_heartbeat_time.get().filter(|_| !is_new) {
             sentence = sentence.words("; last posted ").age(seconds_between(posted, now)).words(" ago");
         }
         sentence = sentence.words(")");
@@ -136,6 +139,16 @@ pub fn repair(now: Timestamp, node: &Node) -> &'static str {
     } else {
         "check the kubelet and the network of the node"
     }
+}
+
+/// Returns whether the kubelet of a node works and calls it not ready for nothing but its pod network.
+pub fn lacks_only_network(node: &Node) -> bool {
+    let says = reported(node).unwrap_or_default();
+    let others = ["PLEG", "RuntimeReady=false", "shutting down"];
+    let is_of_network = |cause: &Cause| {
+        matches!(cause, Cause { also: Some(Also::ShowPodsOfNode), .. }) && !others.iter().any(|it| says.contains(it))
+    };
+    Cause::among(REPORTED, says).is_some_and(is_of_network)
 }
 
 /// Returns what the kubelet says of its node that it reports as not ready.

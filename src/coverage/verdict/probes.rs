@@ -2,9 +2,12 @@
 
 use jiff::Timestamp;
 
+use super::cause::{Also, Cause, Mends, cause};
 use super::containers::Observed;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, edit, logs};
+use super::finding::{Finding, Origin, describe_bound_node, edit, logs};
+use super::images::template_of;
+use super::sandbox::pods_of_node;
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, Pod, Probe};
@@ -22,6 +25,78 @@ const KILLED: [i32; 3] = [137, 143, 0];
 
 /// The probes that restart a container, with what their events begin with.
 const PROBES: [(&str, &str); 2] = [("liveness", "Liveness probe "), ("startup", "Startup probe ")];
+
+/// What a kubelet says of its own connection to a pod if that is neither answered nor refused: what listens there has no part in it.
+const CONNECTIONS: &[Cause] = &[cause(
+    Mends::Node,
+    &[
+        "dial tcp …: connect: no route to host",
+        "dial tcp …: connect: network is unreachable",
+        "dial tcp …: connect: invalid argument",
+        "dial tcp …: connect: operation not permitted",
+        "dial tcp …: connect: permission denied",
+        "dial tcp …: connect: connection timed out",
+        "dial tcp …: i/o timeout",
+    ],
+    "check the firewall, the routes and the network plugin of the node: its kubelet gets no connection to the pod, to which neither the \
+     program nor its log has anything to say; see whether the probes of other pods there fail, too",
+)
+.and(Also::ShowPodsOfNode)];
+
+/// What a container runtime says of the command of a probe that it cannot start.
+const COMMANDS: &[Cause] = &[
+    cause(
+        Mends::Template,
+        &["exec: \"…executable file not found", "exec: \"…no such file or directory", "exec: \"…permission denied"],
+        "correct the command of the probe in the template: the image does not have it, or its user may not execute it",
+    ),
+    cause(
+        Mends::Node,
+        &["error executing setns process", "nsexec", "failed to start exec", "exec failed: ", "container_linux.go"],
+        "check the container runtime of the node, and restart it, or the node: it cannot start the command of the probe in the container, \
+         whatever the program does",
+    ),
+];
+
+/// How failures of the kubelet's own connections begin: `DoHTTPProbe`, pkg/probe/http, `DoTCPProbe`, pkg/probe/tcp, and `Probe`,
+/// pkg/probe/grpc, release 1.37.2. The output of a command may have anything.
+const CONNECTS: [&str; 4] = ["Get \"http", "dial tcp ", "timeout: failed to connect", "error: failed to connect"];
+
+/// What the runtime says of a command that was to run in a container that has just ended.
+const ENDED: [&str; 4] = ["not running", "stopped", "EXITED", "not found: not found"];
+
+/// Returns why a probe of that kind fails before it gets to the program of its container, by what the kubelet says of it.
+pub fn unreached(
+    subject: &Subject,
+    pod: &Pod,
+    container: &Container,
+    kind: &str,
+    said: &str,
+) -> Option<&'static Cause> {
+    if said.contains(" probe errored") || said.contains(" probe failed: OCI runtime exec failed") {
+        return Cause::of(COMMANDS, said).filter(|_| !ENDED.iter().any(|words| said.contains(words)));
+    }
+    let (_, error) = said.split_once(" probe failed: ")?;
+    let spec = &template_of(subject, pod).value()["spec"];
+    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+    let own = lists.flatten().find(|it| it["name"] == container.name.as_str());
+    let probe = own.map(|own| &own[format!("{kind}Probe")]);
+    // It may be any other than the pod.
+    let names_host = ["httpGet", "tcpSocket"].iter().any(|of| probe.is_some_and(|it| it[of]["host"].is_string()));
+    let connects = CONNECTS.iter().any(|begins| error.starts_with(begins));
+    Cause::among(CONNECTIONS, error).filter(|_| connects && !names_host)
+}
+
+/// Says in the finding of a probe what to do about its cause, if it does not get to the program.
+pub fn of_unreached(subject: &Subject, pod: &Pod, finding: Finding, cause: &Cause) -> Finding {
+    let message = finding.message.apart(cause.advice);
+    let finding = Finding { message, advice: cause.advice.into(), ..finding };
+    match (cause.mends, cause.also) {
+        (Mends::Template, _) => finding.with_command(edit(subject.daemon_set)),
+        (_, Some(Also::ShowPodsOfNode)) => finding.with_origin(Origin::Node).with_command(pods_of_node(pod)),
+        _ => finding.with_origin(Origin::Node).with_command(describe_bound_node(pod)),
+    }
+}
 
 /// Finds that the kubelet has killed a container because its liveness or startup probe fails.
 ///
@@ -44,10 +119,12 @@ pub fn killed(
         let is_likely = failure.is_some() && probe(container, kind).is_some() && KILLED.contains(&end.exit_code);
         (is_killed || is_likely).then_some((kind, failure))
     })?;
+    let unreached = failure.and_then(|failure| unreached(subject, pod, container, kind, &failure.message));
     let timeout = probe(container, kind).map_or(1, |probe| probe.timeout_seconds.max(1));
     let said = failure.map_or("", |failure| failure.message.as_str()).to_lowercase();
     // `grpc_health_probe` has a timeout of its own for the connection: nothing listens.
-    let is_slow = ["timed out", "timeout", "deadline exceeded"].iter().any(|words| said.contains(words))
+    let is_slow = unreached.is_none()
+        && ["timed out", "timeout", "deadline exceeded"].iter().any(|words| said.contains(words))
         && !said.contains("failed to connect");
     let within = if is_slow { format!(" (timeoutSeconds: {timeout})") } else { String::new() };
     let mut message = Sentence::from(format!(
@@ -60,6 +137,9 @@ pub fn killed(
     }
     let message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let finding = |advice: String| Finding::new(ReasonCode::LivenessFailing, message.clone().apart(&advice), advice);
+    if let Some(cause) = unreached {
+        return Some(of_unreached(subject, pod, finding(String::new()), cause));
+    }
     Some(match (is_slow, kind) {
         (true, _) => finding(format!(
             "raise timeoutSeconds of the {kind} probe, or give the container more cpu: it answers too late, which its log does not show"

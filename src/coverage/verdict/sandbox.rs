@@ -34,6 +34,10 @@ const CAUSES: &[Cause] = &[
             "ip pool exhausted",
             "ippools exhausted",
             "could not allocate ip in range",
+            "not enough ip",
+            "ipnotenough",
+            "no free ip",
+            "insufficientcidrblocks",
         ],
         "free IP addresses, or enlarge the address range of the network plugin: the node has none left for pods",
     )
@@ -140,6 +144,56 @@ const CAUSES: &[Cause] = &[
     ),
 ];
 
+/// What the kubelet says of sandboxes for which it does not call the container runtime, which knows nothing of them then:
+/// `generatePodSandboxConfig`, pkg/kubelet/kuberuntime/kuberuntime_sandbox.go, with `getDNSConfig`, pkg/kubelet/network/dns/dns.go,
+/// `GeneratePodHostNameAndDomain`, pkg/kubelet/kubelet_pods.go, `GetNodenameForKernel`, pkg/kubelet/util, and pkg/kubelet/userns,
+/// release 1.37.2.
+const OF_KUBELET: &[Cause] = &[
+    cause(
+        Mends::Template,
+        &["failed to construct fqdn", "is not a valid dns label", "is not a valid dns subdomain", "hostname for pod"],
+        "correct hostname, subdomain or setHostnameAsFQDN in the template, as the message says: no node takes such a name, and one with the \
+         domain of the cluster may have 64 characters",
+    ),
+    cause(
+        Mends::Template,
+        &["hostprocess containers"],
+        "set windowsOptions.hostProcess alike for all containers of the template, and hostNetwork: true with it",
+    ),
+    cause(
+        Mends::Host,
+        &["user namespace", "can't set spec.hostusers"],
+        "remove hostUsers: false from the template, or exclude these nodes with a nodeSelector: they have no user namespace for the pod",
+    ),
+    cause(
+        Mends::Node,
+        &["resolv conf file", "sandbox: open /"],
+        "create the file that the message names on the node (systemd-resolved has those below /run/systemd/resolve), or correct resolvConf in \
+         the kubelet configuration there: the kubelet reads it for every pod, before it calls the container runtime",
+    ),
+    cause(
+        Mends::Node,
+        &["sandbox: mkdir "],
+        "see why the kubelet of the node cannot make the directory that the message names, which is for logs of pods",
+    ),
+];
+
+/// What is said without a cause that is known.
+const UNKNOWN: &str = "check the container runtime on the node, and its log";
+const UNKNOWN_OF_KUBELET: &str =
+    "check the log of the kubelet on the node: it has not called the container runtime, whose log has nothing of it";
+
+/// Returns the cause that an event about a sandbox tells, and what to do if none is known.
+fn told(event: &Event) -> (Option<&'static Cause>, &'static str) {
+    let is_of_kubelet = event.message.contains("sandbox: ") && !event.message.contains("rpc error");
+    match is_of_kubelet {
+        true => {
+            (Cause::of(OF_KUBELET, &event.message).or_else(|| Cause::among(CAUSES, &event.message)), UNKNOWN_OF_KUBELET)
+        }
+        false => (Cause::of(CAUSES, &event.message), UNKNOWN),
+    }
+}
+
 /// Returns what is to be done about the network plugin of a node by what it said when it was to remove a pod; `None` if it said nothing.
 pub fn of_network(message: &str) -> Option<&'static str> {
     Cause::of(CAUSES, message).filter(|cause| cause.also == Some(Also::ShowPodsOfNode)).map(|cause| cause.advice)
@@ -157,11 +211,11 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     };
     let event = events.iter().find(is_about)?;
     let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.index.now());
-    let cause = Cause::of(CAUSES, &event.message);
+    let (cause, unknown) = told(event);
     let advice = match cause {
         Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
         Some(cause) => cause.advice.to_owned(),
-        None => "check the container runtime on the node, and its log".to_owned(),
+        None => unknown.to_owned(),
     };
     let part = match cause.map(|cause| cause.mends) {
         Some(Mends::Object) => TemplatePart::RuntimeClass,

@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::admission;
 use super::claims::{device_claim_unsatisfied, missing_device_class, waits_for_claim};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
+use super::eligibility::label_setter;
+use super::finding::{Finding, Lack, Origin, delete_pod, describe_node, describe_pod, edit};
 use super::fit::{NEVER_BESIDE_OLD, NodeRoom, fits_now, instead_of_surge, port_conflicts, single_pod_node};
+use super::images::template_of;
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
@@ -19,8 +21,9 @@ use super::workload::workload;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::quantity::Quantity;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{NODE_SELECTOR_ANNOTATIONS, RuntimeClass, Snapshot};
+use crate::model::snapshot::{LimitRange, NODE_SELECTOR_ANNOTATIONS, RuntimeClass, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
@@ -110,24 +113,69 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     findings
 }
 
-/// Says of a pod that requests more of a resource than its template, for which there is room, that admission has raised it.
+/// Says of a pod that requests more of a resource than its template, for which there is room, that admission has added it.
 fn raised_by_admission(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resource: &str, finding: Finding) -> Finding {
     let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
-    let of_template = template.map(|template| subject.daemon_set.with_template(template).spec.template.spec);
-    let of_template = of_template.map(|spec| template_requests(&spec));
-    let own = of_template.as_ref().and_then(|own| own.get(resource).copied()).filter(|own| *own > 0);
+    let Some(template) = template else { return finding };
+    let of_template = template_requests(&subject.daemon_set.with_template(template).spec.template.spec);
+    let own = of_template.get(resource).copied().unwrap_or(0);
     let overhead = pod.spec.overhead.get(resource).map_or(0, |quantity| amount(resource, quantity));
     let requested = pod_requests(pod).get(resource).copied().unwrap_or(0).saturating_sub(overhead);
-    let is_beside_old = finding.origin == Origin::Room(Lack::BesideOldPod);
-    let Some(own) = own.filter(|own| requested > *own && !is_beside_old) else { return finding };
-    // What the template asks for is too much by itself.
-    if room.shortages(&of_template.unwrap_or_default()).iter().any(|(short, _)| short == resource) {
+    // What the template asks for may be too much by itself.
+    let is_too_much = || room.shortages(&of_template).iter().any(|(short, _)| short == resource);
+    if requested <= own || finding.origin == Origin::Room(Lack::BesideOldPod) || (own > 0 && is_too_much()) {
         return finding;
     }
-    let message = finding.message.words("; the template requests ").amount(resource, own);
-    let advice = "limit what raises the request as pods are created (a VerticalPodAutoscaler, or another mutating webhook), or free some on \
-                  the node: no change of the template lowers it";
-    Finding::new(finding.code, message, advice).with_origin(Origin::Unknown)
+    if own > 0 {
+        let message = finding.message.words("; the template requests ").amount(resource, own);
+        let advice = "limit what raises the request as pods are created (a VerticalPodAutoscaler, or another mutating webhook), or free \
+                      some on the node: no change of the template lowers it";
+        return Finding::new(finding.code, message, advice).with_origin(Origin::Unknown);
+    }
+    let of_containers = |default: &Quantity| {
+        let mut own = pod.spec.containers.iter().filter_map(|container| container.resources.requests.get(resource));
+        own.any(|own| own.nanos() == default.nanos())
+    };
+    let is_default = |range: &&LimitRange| {
+        let mut items = range.spec.limits.iter().filter(|item| item.type_ == "Container");
+        range.metadata.namespace == subject.daemon_set.metadata.namespace
+            && items.any(|item| item.default_request.get(resource).is_some_and(of_containers))
+    };
+    let range = subject.index.snapshot.limit_ranges.iter().find(is_default).map(|range| &range.metadata);
+    let (by, advice, origin) = match range {
+        // A template with a request of its own may fit.
+        Some(range) => (
+            format!("limitrange {} sets this by default", range.name),
+            format!(
+                "set the {resource} request that the pods need in the template, or change limitrange {}",
+                range.name
+            ),
+            finding.origin.clone(),
+        ),
+        None => {
+            let adds = match resource {
+                "vpc.amazonaws.com/pod-eni" => "the SecurityGroupPolicy that selects them",
+                _ => {
+                    "what adds it: a mutating webhook, or a LimitRange, whose default a request in the template replaces"
+                }
+            };
+            ("admission adds this".to_owned(), format!("exempt these pods from {adds}"), Origin::Unknown)
+        }
+    };
+    let advice = Sentence::from(advice);
+    let advice = match finding.code {
+        ReasonCode::NeverFits => {
+            advice.words(", or exclude nodes such as ").example(&room.node.metadata.name).words(" with a nodeSelector")
+        }
+        _ => advice.words(format!(", or free {resource} on the node")),
+    };
+    let message = finding.message.words(format!("; the template requests none: {by}"));
+    let told = Finding::new(finding.code, message, advice).with_origin(origin);
+    match range {
+        Some(range) => told
+            .with_command(Command::kubectl(&["describe", "limitrange"]).namespace(&range.namespace).name(&range.name)),
+        None => told,
+    }
 }
 
 /// The scheduler of pods that name none.
@@ -188,12 +236,19 @@ fn scheduling_gated(pod: &Pod) -> Option<Finding> {
     ))
 }
 
+/// For how many seconds a scheduler that works may not have come to a pod.
+const JUST_CREATED: i64 = 15;
+
 /// Finds that no scheduler has tried to schedule the pod.
 fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let scheduler = if pod.spec.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &pod.spec.scheduler_name };
     let mut message = Sentence::from(format!("scheduler {scheduler:?} has not tried to schedule the pod"));
     if let Some(created) = pod.metadata.creation_timestamp.get() {
         message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
+    }
+    let age = pod.metadata.creation_timestamp.get().map(|created| seconds_between(created, subject.index.now()));
+    if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
+        return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
     }
     let (advice, command) = if scheduler == DEFAULT_SCHEDULER {
         let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
@@ -480,8 +535,34 @@ fn pod_affinity_blocked(subject: &Subject, node: &Node, pod: &Pod, reason: &str)
         let advice = "change the anti-affinity of the pods that are on the node";
         return Finding::new(ReasonCode::PodAffinityBlocked, message, advice);
     }
+    if let Some(missing) = missing_topology(subject, node, pod, reason) {
+        let message = format!("{message}; it has no label {missing}");
+        let by = label_setter(&missing).map(|by| format!(", which {by} sets")).unwrap_or_default();
+        let advice = format!(
+            "set label {missing} on the node{by}, or remove from the template the constraint with this topologyKey, if the pods may run \
+             without it"
+        );
+        return Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(describe_node(node));
+    }
     let advice = "check which pods the rule selects; relax it only if the pod may run without it";
     Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(edit(subject.daemon_set))
+}
+
+/// Returns the label that a node lacks and that a required rule of the pod goes by, if that is why the scheduler rejects it: `Filter` of
+/// pkg/scheduler/framework/plugins/podtopologyspread, and `satisfyPodAffinity` of …/interpodaffinity, release 1.37.2.
+fn missing_topology(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Option<String> {
+    let spec = &template_of(subject, pod).value()["spec"];
+    let is_of_spread = reason.contains("(missing required label)");
+    let rules = match is_of_spread {
+        true => &spec["topologySpreadConstraints"],
+        false if reason.contains("didn't match pod affinity rules") => {
+            &spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        }
+        false => return None,
+    };
+    let required = rules.as_array().into_iter().flatten().filter(|rule| rule["whenUnsatisfiable"] != "ScheduleAnyway");
+    let mut keys = required.filter_map(|rule| rule["topologyKey"].as_str());
+    keys.find(|key| !node.metadata.labels.contains_key(*key)).map(str::to_owned)
 }
 
 /// Returns the pod that a surge pod is to replace: it stays until the surge pod is available.

@@ -80,6 +80,13 @@ const CAUSES: &[Cause] = &[
         "create the claim, or correct its name in the template",
     )
     .and(Also::List("pvc")),
+    // A share has no superblock.
+    cause(
+        Mends::Host,
+        &["superblock on /dev/", "superblock on device", "bad magic number in super-block", "structure needs cleaning"],
+        "check the file system on the device that the message names (fsck, while no pod uses it): it is damaged, or not of the type that the \
+         volume says (fsType)",
+    ),
     cause(
         Mends::Host,
         &["bad option", "need a /sbin/mount", "unknown filesystem type", "no such device", "program not found"],
@@ -108,7 +115,7 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Host,
-        &["structure needs cleaning", "input/output error", "bad superblock", "run fsck manually", "fsck"],
+        &["input/output error", "bad superblock", "run fsck manually", "fsck"],
         "check the disk behind the volume: its file system is damaged",
     ),
     cause(

@@ -44,18 +44,21 @@ const CALLS: [(&[&str], &str); 11] = [
     (&["currently unable to handle the request"], "it is not available (status 503): see whether its pods are ready"),
 ];
 
-const ANSWERS: [(&[&str], &str); 4] = [
-    (&["invalid webhook response"], "its answer is wrong: read its log, or update it"),
-    (&["undecodable patch"], "its answer is wrong: read its log, or update it"),
-    (
-        &["deadline exceeded"],
-        "it does not answer in time: see whether its pods are ready and reached from the API server, or raise timeoutSeconds",
-    ),
-    (
-        &["timeout"],
-        "it does not answer in time: see whether its pods are ready and reached from the API server, or raise timeoutSeconds",
-    ),
+/// What is said of an answer that is wrong: `callAttrMutatingHook` of k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/dispatcher.go,
+/// and `VerifyAdmissionResponse`, …/request/admissionreview.go, release 1.37.2.
+const WRONG: [&str; 6] = [
+    "webhook response",
+    "webhook returned ",
+    "undecodable patch",
+    "expected response.uid",
+    "may not return response.patch",
+    "unsupported patch type",
 ];
+
+const WRONG_ANSWER: &str =
+    "it is reached, and its answer is wrong: read its log, and update it or what it is configured with";
+
+const TOO_LATE: &str = "it does not answer in time: see whether its pods are ready and reached from the API server, or raise timeoutSeconds";
 
 /// Finds a webhook that cannot be called.
 pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
@@ -80,9 +83,11 @@ pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
         // The URL names a timeout, too.
         let failure =
             why.strip_prefix("Post \"").and_then(|rest| rest.split_once("\": ")).map_or(why, |(_, failure)| failure);
-        let known = CALLS.iter().chain(&ANSWERS).find(|(says, _)| says.iter().all(|words| failure.contains(words)));
-        let advice = match known {
+        let has = |words: &&str| failure.contains(*words);
+        let advice = match CALLS.iter().find(|(says, _)| says.iter().all(|words| has(words))) {
             Some((_, advice)) => advice,
+            None if WRONG.iter().any(|words| has(words)) => WRONG_ANSWER,
+            None if ["deadline exceeded", "timeout"].iter().any(|words| has(words)) => TOO_LATE,
             None => "restore the service behind the webhook, or correct its configuration",
         };
         let finding = Finding::new(ReasonCode::WebhookUnavailable, message, advice);
@@ -95,6 +100,40 @@ pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
         }
     };
     Some(finding.refused_by(Refuser::UnavailableWebhook(webhook.to_owned())))
+}
+
+/// Finds a webhook whose patch cannot be applied, or makes something that is no pod: the API server does not say which webhook it is, but
+/// counts such answers.
+///
+/// The messages are those of gopkg.in/evanphx/json-patch.v4, patch.go, and of decoding the patched pod (`callAttrMutatingHook`). The
+/// controller sends pods that can be decoded.
+pub(super) fn wrong_patch(refused: Refused<'_>) -> Option<Finding> {
+    let (_, why) = refused.message.rsplit_once("Internal error occurred: ")?;
+    let message = format!("a mutating webhook sends a patch that cannot be applied to the pod: {why}");
+    let advice = "mend that webhook, or exempt these pods in its configuration: this does not pass, and neither the template nor the API \
+                  server is at fault; the API server's metric apiserver_admission_webhook_rejection_count (error_type \
+                  apiserver_internal_error) tells which webhook it is";
+    Some(Finding::new(ReasonCode::WebhookUnavailable, message, advice).with_command(list()))
+}
+
+/// Finds webhooks that together take longer than OpenShift gives an admission plugin: `pluginHandlerWithTimeout` of
+/// github.com/openshift/kubernetes, openshift-kube-apiserver/admission/admissiontimeout/timeoutadmission.go.
+pub(super) fn too_slow(refused: Refused<'_>) -> Option<Finding> {
+    let (before, time) = refused.message.split_once("\" failed to complete ")?;
+    let kind = match before.rsplit_once('"')?.1 {
+        "MutatingAdmissionWebhook" => "mutating",
+        "ValidatingAdmissionWebhook" => "validating",
+        // The others are of the API server itself.
+        _ => return None,
+    };
+    let (_, time) = time.rsplit_once(" in ")?;
+    let message = format!("the {kind} webhooks that the pod is sent to do not all answer within {time}");
+    let advice = format!(
+        "find the {kind} webhook that is slow, and mend it or what it waits for; until then, lower its timeoutSeconds with failurePolicy \
+         Ignore, or exempt these pods in its configuration: the API server's metric \
+         apiserver_admission_webhook_admission_duration_seconds tells how long each takes"
+    );
+    Some(Finding::new(ReasonCode::WebhookUnavailable, message, advice).with_command(list()))
 }
 
 /// Returns the namespace and the name of the service that was called: its host is `NAME.NAMESPACE.svc`.

@@ -45,8 +45,8 @@ pub(crate) struct Stage {
     pub(crate) keep: IntOrPercent,
     /// The nodes that may be updated, in this order. No pod on another node is deleted, but for the empty ones.
     pub(crate) nodes: Vec<String>,
-    /// The nodes without a pod when a stage was planned that keeps none: what the controller creates there before it sees the new
-    /// template is of an older revision, and is replaced, too.
+    /// The nodes without a pod of an older revision when a stage was planned that keeps none: what the controller creates there, or
+    /// another client replaces, before the new template is written is of an older revision, and is replaced, too.
     pub(crate) empty: Vec<String>,
     /// How many nodes may be without an available pod.
     pub(crate) max_unavailable: IntOrPercent,

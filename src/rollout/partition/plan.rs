@@ -360,8 +360,11 @@ pub(crate) fn plan(
     let present = situation.eligible().filter(|_| new_template.is_some()).filter_map(|node| node.updated);
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
     let not_counted = int(situation.eligible().filter(is_excused).count());
-    let has_none = |node: &RolloutNode<'_>| node.old.is_none() && node.updated.is_none();
-    let empty = situation.eligible().filter(|node| kept(keep, desired) == 0 && has_none(node) && !is_skipped(node));
+    // What the controller creates there, or another client replaces, before the template is written is of an older revision.
+    let is_for_all = !is_chosen && !(is_on_delete && request.is_undo());
+    let may_become_old =
+        |node: &RolloutNode<'_>| node.old.is_none() && (node.updated.is_none() || is_for_all) && !is_skipped(node);
+    let empty = situation.eligible().filter(|node| kept(keep, desired) == 0 && may_become_old(node));
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current_hash().unwrap_or_default().to_owned(),
@@ -481,6 +484,9 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     }
     let (began, process) = run.split_once(' ').unwrap_or((run, ""));
     let began: Result<Timestamp, _> = began.parse();
+    if began.as_ref().is_ok_and(|began| is_about_another_template(before, &hold, *began)) {
+        return None;
+    }
     let progressed = before.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get());
     let progressed = progressed.chain(began.clone()).max();
     // A run stops once a gate does not hold, or without progress.
@@ -499,6 +505,14 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
         ),
     };
     Some(Warning::new(WarningCode::OtherRun, message))
+}
+
+/// Returns whether a template was rolled out since a stage has begun, with which its run stops.
+fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timestamp) -> bool {
+    // What a stage rolls out itself becomes a revision right after it has begun.
+    let own = hold.flags.as_ref().filter(|flags| flags.replaced_revision.is_some() || flags.restarted_at.is_some());
+    let at_most = if own.is_some() { 60 } else { 1 };
+    before.rolled_out_at().is_some_and(|at| seconds_between(began, at) > at_most)
 }
 
 /// Returns what may revert the stage, and what it may break.

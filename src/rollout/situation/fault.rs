@@ -89,7 +89,9 @@ impl<'s> Faults<'s> {
     /// Counts the missing nodes by fault, those that wait for others among them.
     pub(in crate::rollout) fn counts(&self, situation: &Situation<'_>) -> FaultCounts {
         let mut counts = FaultCounts::default();
-        for node in situation.nodes.iter().filter(|node| node.is_missing()) {
+        // A node that is down may be the revision's fault even if its taint makes it ineligible.
+        let counts_too = |node: &RolloutNode<'_>| may_be_taken_down(situation, node);
+        for node in situation.nodes.iter().filter(|node| node.is_missing() || counts_too(node)) {
             self.of(node.name).iter().for_each(|fault| *counts.of(*fault) += 1);
         }
         if let Some((nodes, fault)) = self.waiting {

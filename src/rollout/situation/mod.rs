@@ -10,6 +10,7 @@ pub(super) mod simulation;
 pub(super) mod suspect;
 pub(super) mod verdict;
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -20,9 +21,11 @@ use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
-    COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, Passing, TemplatePart, excess, fits_without_terminating,
+    COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, Passing, TemplatePart, admitted, excess,
+    fits_without_terminating,
 };
 use crate::facts::index::{Index, STARTUP};
+use crate::facts::revisions::Doubt;
 use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
@@ -135,7 +138,11 @@ impl<'a> RolloutNode<'a> {
 
     /// Returns whether pods of another revision may do better on the node as it is.
     pub(in crate::rollout) fn may_be_the_revisions(&self) -> bool {
-        self.excess.is_some() || self.diagnosis.as_ref().is_some_and(|it| it.can_be_template() && !self.lacks_room())
+        // Those of an older revision, compared with the node, have no room either.
+        let fits_neither =
+            self.is_compared && !self.is_excess_surge && self.origin() == Some(&Origin::Room(Lack::Allocatable));
+        let can_be = |it: &Diagnosis| it.can_be_template() && !self.lacks_room() && !fits_neither;
+        self.excess.is_some() || self.diagnosis.as_ref().is_some_and(can_be)
     }
 
     /// Returns whether the node, or what it says to pods of any template, is what coverage finds first.
@@ -222,13 +229,14 @@ impl<'a> Situation<'a> {
 
     /// Compares what the pods that find no room request with what those of the revision to return to do.
     fn find_excess(&mut self) {
-        let Some(hash) = self.revisions.proven().map(|(revision, _)| revision.object.hash().to_owned()) else { return };
-        let is_proven = |pod: &&Pod| pod.revision_hash() == hash;
-        let mut available = self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
-        let Some(older) = available.find(is_proven) else { return };
+        let waits = |node: &RolloutNode<'_>| matches!(node.origin(), Some(Origin::Room(_)));
+        if !self.nodes.iter().any(waits) {
+            return;
+        }
+        let Some(older) = self.older_pod() else { return };
+        let older = &*older;
         let (index, surges) = (self.facts.index, allows_surge(self.facts.daemon_set));
-        let waits = |node: &&mut RolloutNode<'_>| matches!(node.origin(), Some(Origin::Room(_)));
-        for node in self.nodes.iter_mut().filter(waits) {
+        for node in self.nodes.iter_mut().filter(|node| waits(node)) {
             let pod = node.updated.filter(|pod| pod.spec.node_name.is_empty()).zip(node.object);
             // Without the pods of the node, only what was asked before is known.
             let knows_pods = |object: &Node| index.snapshot.knows_all_pods_on(&object.metadata.name);
@@ -237,6 +245,18 @@ impl<'a> Situation<'a> {
             node.excess = beside(node.old);
             node.is_excess_surge = surges && node.excess.is_none() && beside(None).is_some();
         }
+    }
+
+    /// Returns a pod of the revision to return to: an available one, and if there is none, what its template makes.
+    fn older_pod(&self) -> Option<Cow<'a, Pod>> {
+        let available = || self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
+        if let Some((proven, _)) = self.revisions.proven() {
+            let hash = proven.object.hash();
+            return available().find(|pod| pod.revision_hash() == hash).map(Cow::Borrowed);
+        }
+        let (target, template) = self.revisions.target()?;
+        let is_usable = !matches!(self.revisions.doubt(target), Some(Doubt::RolledBack | Doubt::Failing(_)));
+        is_usable.then(|| Cow::Owned(admitted(self.index.snapshot, &self.daemon_set.with_template(template))))
     }
 
     /// Returns when the rollout of the current revision began.

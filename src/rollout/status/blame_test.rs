@@ -414,3 +414,51 @@ fn a_failing_pod_of_a_revision_that_was_rolled_back_is_deleted_and_not_corrected
         }
     }
 }
+
+#[test]
+fn once_no_old_pod_is_left_the_revision_that_fits_nowhere_is_still_taken_back() {
+    let requests = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:1", "resources": {"requests": {"cpu": cpu}}}]});
+    let pending = |world: World, cpu: &str| {
+        ["a", "b", "c"].iter().fold(world, |world, node| {
+            let pod = json!({"spec": requests(cpu), "metadata": {"creationTimestamp": at("11:50:00")}});
+            world.node(node, json!({})).pending_pod(
+                &format!("agent-{node}"),
+                node,
+                "0/3 nodes are available: 3 Insufficient cpu.",
+                pod,
+            )
+        })
+    };
+    for (before, after, since, rolled_back) in [
+        ("100m", "1000", "11:00:00", true),
+        // How long it lasted tells nothing where the current one cannot run at all.
+        ("100m", "1000", "11:44:00", true),
+        ("100m", "4100m", "11:00:00", true),
+        ("1000", "2000", "11:00:00", false),
+        ("1000", "1000", "11:00:00", false),
+    ] {
+        let mut world = revisions(requests(before), requests(after));
+        created(&mut world, 0, since);
+        let status = status_of(pending(world, after), &[]);
+        assert_eq!(rolls_back(&status), rolled_back, "{before} {after}: {:?}", commands(&status));
+        let replaces = status.revision.as_ref().and_then(|revision| revision.replaces);
+        assert_eq!(replaces, (before != after).then_some(1), "{before} {after}");
+    }
+}
+
+#[test]
+fn nodes_that_a_revision_may_take_down_are_not_called_nodes_with_a_problem() {
+    // Excluded by a taint, as a pod without tolerations is.
+    let down = json!({"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:55:00")}]}});
+    let updated = |world: World, node: &str, patch: &Value| {
+        // The node controller says so of the pods of a node that is down.
+        let lost = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"conditions": [
+            {"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
+        world.node(node, patch.clone()).pod(&format!("agent-{node}"), node, lost)
+    };
+    let world = updated(updated(images(), "a", &down), "b", &down);
+    let status = status_of(with_old(world, &["c", "d", "e"]), &[]);
+    let faults = status.faults.unwrap();
+    assert_eq!((faults.unknown >= 2, faults.node), (true, 0), "{faults:?}");
+}

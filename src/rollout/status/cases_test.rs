@@ -990,7 +990,12 @@ fn waiting_for_room(requests: &str, taken: &str, surges: bool) -> RolloutStatus 
         pod["spec"] = asks(cpu)["spec"].clone();
         pod
     };
-    let world = if surges { with_strategy(two_revisions(), surge(1)) } else { two_revisions() };
+    let of = |cpu: &str| asks(cpu)["spec"].clone();
+    let mut both = world();
+    both.snapshot.controller_revisions.clear();
+    let both = both.template(of("50m")).revision_of_image("hash1", 1, "agent:1");
+    let both = both.template(of(requests)).revision_of_image("hash2", 2, "agent:2");
+    let world = if surges { with_strategy(both, surge(1)) } else { both };
     let with_old = |world: World, node: &str| world.pod(&format!("agent-{node}"), node, old_asks("50m"));
     let world = ["a", "b", "c"].into_iter().fold(world, |world, node| world.node(node, json!({})));
     let nodes: &[&str] = if surges { &["a", "b", "c"] } else { &["a", "b"] };

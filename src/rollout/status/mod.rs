@@ -190,7 +190,10 @@ fn status<'a>(
 fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {
     let current = situation.current.known()?;
     let most = outdated.iter().max_by_key(|old| old.nodes.len());
-    let replaces = most.and_then(|old| old.revision);
+    // Once no old pod is left, what it has replaced still tells why none is available.
+    let is_missed = || most.is_none() && situation.eligible().any(|node| !node.is_done) && !situation.has_lasted();
+    let replaced = || situation.revisions.target().filter(|_| is_missed()).map(|(target, _)| target.number());
+    let replaces = most.and_then(|old| old.revision).or_else(replaced);
     let changes = replaces.map(|replaces| changes_between(&situation.revisions, replaces, current.revision));
     Some(RolledOutRevision {
         number: current.revision,

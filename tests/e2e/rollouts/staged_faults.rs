@@ -14,6 +14,7 @@ use super::program::Run;
 use super::workload::{Api, Workload};
 use super::{Cluster, NODES, Shared};
 use crate::support::interceptor::{Fault, Interceptor, Request};
+use crate::support::sampling::all_is_tried;
 use crate::support::say;
 use crate::support::server::{Reply, of_proxies};
 
@@ -191,8 +192,8 @@ fn try_out(cell: &Cell) -> (bool, Vec<String>) {
     (true, problems.into_iter().map(describe).collect())
 }
 
-/// Returns what is tried out: each request meets a fault, and the first one of each kind of write, and each patch, meets all.
-/// Each write meets an answer of a proxy, too.
+/// Returns what is tried out at night: each request meets a fault, and the first one of each kind of write, and each patch, meets all.
+/// Each write meets an answer of a proxy, too. On a change it is a quarter of that.
 fn cells(requests: &[Request]) -> Vec<Cell> {
     let part = std::env::var(ALL).ok();
     let all = part.is_some();
@@ -213,7 +214,8 @@ fn cells(requests: &[Request]) -> Vec<Cell> {
         }
     }
     let part = part.as_deref().and_then(|part| part.split_once('/'));
-    let (part, parts) = part.map_or((1, 1), |(part, parts)| (part.parse().unwrap(), parts.parse().unwrap()));
+    let default = if all || all_is_tried() { (1, 1) } else { (1, 4) };
+    let (part, parts) = part.map_or(default, |(part, parts)| (part.parse().unwrap(), parts.parse().unwrap()));
     cells.into_iter().skip(part - 1).step_by(parts).collect()
 }
 

@@ -71,6 +71,8 @@ impl Part {
 /// What to start, and how.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The minor release.
+    pub kubernetes: String,
     /// The parts besides etcd and the API server.
     pub parts: Vec<Part>,
     /// Additional flags of the API server.
@@ -85,6 +87,7 @@ impl Options {
     /// Everything.
     pub fn whole() -> Self {
         Options {
+            kubernetes: kubernetes(),
             parts: vec![Part::ControllerManager, Part::Scheduler, Part::Kwok],
             api_server_flags: Vec::new(),
             controller_manager_flags: Vec::new(),
@@ -157,7 +160,7 @@ impl ControlPlane {
         let pipe = watchdog.stdin.take();
         let [etcd, etcd_peer, port, webhook_port] = free_ports();
         let control_plane = ControlPlane {
-            binary: build("parts"),
+            binary: build_of("parts", &options.kubernetes),
             kwok: if options.parts.contains(&Part::Kwok) { build("kwok") } else { PathBuf::new() },
             api: Api::new(port, folder.join(CERTIFICATE)),
             options,

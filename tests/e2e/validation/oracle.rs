@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 
 use super::changes::Changes;
 use crate::differential::{oracle, run, seed_of_the_clock};
+use crate::support::sampling::times;
 use crate::support::say;
 use crate::support::validation::{Answer, Line, manifests, recording};
 
+/// How many random changes there are at night.
 const CASES: usize = 60_000;
 
 /// What the oracle answers to one manifest.
@@ -39,7 +41,7 @@ impl From<Told> for Answer {
 fn manifests_are_refused_as_by_kubernetes() {
     let seed = env::var("KUBECTL_DS_SEED").ok().map_or_else(seed_of_the_clock, |seed| seed.parse().unwrap());
     let mut changes = Changes::new(seed);
-    let cases: Vec<Value> = manifests().into_iter().chain((0..CASES).map(|_| changes.next())).collect();
+    let cases: Vec<Value> = manifests().into_iter().chain((0..times(CASES)).map(|_| changes.next())).collect();
     let lines: Vec<Value> = cases.iter().map(|object| json!({"validation": {"daemonSet": object}})).collect();
     let output = run(&oracle(), &lines);
     let answers: Vec<Answer> = output

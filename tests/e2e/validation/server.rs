@@ -11,9 +11,11 @@ use serde_json::Value;
 use super::changes::Changes;
 use crate::differential::seed_of_the_clock;
 use crate::support::control_plane::{ControlPlane, Options};
+use crate::support::sampling::times;
 use crate::support::say;
 use crate::support::validation::{Answer, manifests};
 
+/// How many random changes there are at night.
 const CASES: usize = 5_000;
 
 #[test]
@@ -35,7 +37,7 @@ fn manifests_are_refused_as_by_an_api_server() {
         let owners = case["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
         owners.iter().enumerate().any(|(at, owner)| owners[..at].iter().any(|other| other["uid"] == owner["uid"]))
     };
-    let cases = manifests().into_iter().chain((0..CASES).map(|_| changes.next()));
+    let cases = manifests().into_iter().chain((0..times(CASES)).map(|_| changes.next()));
     let cases: Vec<Value> = cases.filter(|case| !repeats_an_owner(case)).collect();
     let wrong: Vec<String> = thread::scope(|scope| {
         let parts = cases.chunks(cases.len().div_ceil(4));

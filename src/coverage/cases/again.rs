@@ -1,0 +1,233 @@
+//! What comes again and again, and what an outage beside the pod explains: the present pod, or its message alone, would mislead.
+
+use serde_json::{Value, json};
+
+use super::plain;
+use crate::coverage::test_support::{World, at, world};
+use crate::report::coverage::NodeState;
+use crate::report::reason::{Reason, ReasonCode as R};
+
+fn first(world: World) -> Reason {
+    world.only_node().reasons.remove(0)
+}
+
+fn not_ready(status: &str, reason: &str, message: &str) -> World {
+    let ready = json!({"type": "Ready", "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": at("11:00:00")});
+    world()
+        .node("n", json!({"status": {"conditions": [ready]}}))
+        .template(json!({"tolerations": [{"operator": "Exists"}]}))
+}
+
+const NO_NETWORK: &str = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin \
+                          returns error: cni plugin not initialized";
+
+fn waiting(reason: &str, message: &str) -> Value {
+    json!({"restartCount": 4, "state": {"waiting": {"reason": reason, "message": message}}})
+}
+
+#[test]
+fn a_pod_of_the_host_network_fails_for_itself_where_only_the_pod_network_is_missing() {
+    let pull = waiting(
+        "ImagePullBackOff",
+        "Back-off pulling image \"agent:2\": ErrImagePull: dial tcp 10.0.0.9:443: i/o timeout",
+    );
+    let crash = || {
+        let mut crash = waiting("CrashLoopBackOff", "back-off 5m0s");
+        crash["lastState"] = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "no subnet", "finishedAt": at("11:59:00")}});
+        crash
+    };
+    let runtime = "container runtime is down, PLEG is not healthy: pleg was last seen active 4m ago";
+    let both = format!("[{NO_NETWORK}, PLEG is not healthy: pleg was last seen active 4m ago]");
+    for (status, message, host_network, container, expected) in [
+        ("False", NO_NETWORK, true, pull.clone(), R::ImagePullFailed),
+        ("False", NO_NETWORK, true, crash(), R::CrashLooping),
+        ("False", "network plugin is not ready: cni config uninitialized", true, crash(), R::CrashLooping),
+        ("False", NO_NETWORK, false, pull.clone(), R::NodeUnreachable),
+        ("False", runtime, true, pull.clone(), R::NodeUnreachable),
+        ("False", both.as_str(), true, pull.clone(), R::NodeUnreachable),
+        ("Unknown", "Kubelet stopped posting node status.", true, pull, R::NodeUnreachable),
+    ] {
+        let pod = json!({"spec": {"hostNetwork": host_network}});
+        let world = not_ready(status, "KubeletNotReady", message).unready_pod("agent-n", "n", container, pod);
+        let codes: Vec<R> = world.only_node().reasons.iter().map(|reason| reason.code).collect();
+        assert_eq!(codes[0], expected, "{message} {host_network}");
+        assert!(codes.contains(&R::NodeUnreachable), "{codes:?}");
+    }
+}
+
+#[test]
+fn whatever_the_scheduler_says_a_node_whose_kubelet_is_gone_starts_no_pod() {
+    for (status, message, expected) in [
+        ("Unknown", "0/1 nodes are available: 1 Insufficient cpu.", R::NodeUnreachable),
+        ("Unknown", "0/1 nodes are available: 1 Too many pods.", R::NodeUnreachable),
+        ("Unknown", "", R::NodeUnreachable),
+        ("True", "0/1 nodes are available: 1 Too many pods.", R::TooManyPods),
+        ("False", "0/1 nodes are available: 1 Too many pods.", R::TooManyPods),
+    ] {
+        let world = not_ready(status, "NodeStatusNeverUpdated", "").pending_pod("agent-n", "n", message, json!({}));
+        let reason = first(world);
+        assert_eq!(reason.code, expected, "{status} {message}");
+        let is_new = reason.message.contains("has never posted its status");
+        assert_eq!(is_new, status == "Unknown", "{}", reason.message);
+    }
+}
+
+#[test]
+fn a_toleration_that_ends_evicts_pod_after_pod() {
+    let taint = |effect: &str| json!({"spec": {"taints": [{"key": "a", "value": "b", "effect": effect}]}});
+    let with = |seconds: Value| json!({"key": "a", "operator": "Exists", "tolerationSeconds": seconds});
+    for (effect, tolerations, evicts) in [
+        ("NoExecute", json!([with(json!(10))]), true),
+        ("NoExecute", json!([with(json!(0))]), true),
+        ("NoExecute", json!([with(json!(null))]), false),
+        // The first one that tolerates the taint counts.
+        ("NoExecute", json!([{"operator": "Exists"}, with(json!(10))]), false),
+        (
+            "NoExecute",
+            json!([{"key": "other", "operator": "Exists", "tolerationSeconds": 5}, {"operator": "Exists"}]),
+            false,
+        ),
+        ("NoSchedule", json!([{"operator": "Exists"}, with(json!(10))]), false),
+    ] {
+        let world = || world().node("n", taint(effect)).template(json!({"tolerations": tolerations}));
+        let young = json!({"metadata": {"creationTimestamp": at("11:59:57")}});
+        for world in [world().pod("agent-n", "n", young), world()] {
+            let node = world.only_node();
+            let is_told = node.reasons.first().is_some_and(|reason| reason.code == R::Evicted);
+            assert_eq!(is_told, evicts, "{tolerations}: {:?}", node.reasons);
+            assert!(!evicts || node.reasons[0].fix.advice.starts_with("remove tolerationSeconds"));
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_follows_on_rejected_ones_only_seems_to_start() {
+    let rejected = |reason: &str, says: &str, node: &str, pods: usize, time: &str| {
+        (0..pods).fold(plain(), |world, number| {
+            let pod = format!("agent-{number}");
+            let found = format!("Found failed daemon pod default/{pod} on node {node}, will try to kill it");
+            let mut world = world
+                .event("DaemonSet", "agent", "FailedDaemonPod", &found, time)
+                .event("Pod", &pod, reason, says, time);
+            let from = world.snapshot.events.len() - 2;
+            world.snapshot.events[from..].iter_mut().for_each(|event| event.count = 1);
+            world
+        })
+    };
+    let says = "Allocate failed due to device nvidia0 is unhealthy, which is unexpected";
+    let unexpected = |pods, time| rejected("UnexpectedAdmissionError", says, "n", pods, time);
+    for (name, world, expected) in [
+        ("six times", unexpected(6, "11:58:00"), Some("check the device plugins")),
+        (
+            "no room",
+            rejected("OutOfcpu", "Node didn't have enough resource: cpu", "n", 3, "11:58:00"),
+            Some("the node has less free"),
+        ),
+        (
+            "a label",
+            rejected("NodeAffinity", "Predicate NodeAffinity failed", "n", 4, "11:58:00"),
+            Some("restart the kubelet"),
+        ),
+        ("once", unexpected(1, "11:58:00"), None),
+        ("long ago", unexpected(6, "11:30:00"), None),
+        ("elsewhere", rejected("UnexpectedAdmissionError", says, "other", 6, "11:58:00"), None),
+        ("crashed", rejected("BackOff", "Back-off restarting failed container", "n", 6, "11:58:00"), None),
+    ] {
+        let young = json!({"metadata": {"creationTimestamp": at("11:59:57")}});
+        let node = world.pending_pod("agent-n", "n", "", young).only_node();
+        let reason = &node.reasons[0];
+        assert_eq!(
+            (node.state, reason.code == R::KubeletRejected),
+            (NodeState::Pending, expected.is_some()),
+            "{name}: {reason:?}"
+        );
+        assert!(expected.is_none_or(|expected| reason.fix.advice.contains(expected)), "{name}: {}", reason.fix.advice);
+    }
+    let missing = unexpected(6, "11:58:00").only_node();
+    assert_eq!((missing.state, missing.reasons[0].code), (NodeState::Missing, R::KubeletRejected));
+    let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let young = json!({"metadata": {"creationTimestamp": at("11:59:57")}});
+    let starting = unexpected(6, "11:58:00").unready_pod("agent-n", "n", creating, young.clone()).only_node();
+    assert_eq!((starting.state, starting.reasons[0].code), (NodeState::Starting, R::KubeletRejected));
+    let runs = unexpected(6, "11:58:00").pod("agent-n", "n", json!({})).only_node();
+    assert!(runs.reasons.is_empty(), "{:?}", runs.reasons);
+}
+
+#[test]
+fn a_scheduler_is_not_missed_seconds_after_a_pod_was_created() {
+    for (created, waits) in [("11:59:57", true), ("11:59:46", true), ("11:59:30", false), ("11:30:00", false)] {
+        let pod = json!({"metadata": {"creationTimestamp": at(created)}});
+        let reason = first(plain().pending_pod("agent-n", "n", "", pod));
+        assert_eq!((reason.code, reason.fix.advice.starts_with("wait")), (R::SchedulerSilent, waits), "{created}");
+    }
+}
+
+#[test]
+fn a_template_that_changes_back_again_and_again_has_two_writers() {
+    let told = |number: i64, kept: i64, times: [&str; 2], patch: Value| {
+        let mut world = plain().daemon_set(patch);
+        world.snapshot.controller_revisions.clear();
+        for (at_number, hash) in ((number - kept + 1)..=number).zip("abcdefghijkl".chars()) {
+            world = world.revision_of_image(&hash.to_string(), at_number, &format!("agent:{hash}"));
+        }
+        for (revision, time) in world.snapshot.controller_revisions.iter_mut().rev().zip(times) {
+            revision.metadata.creation_timestamp = serde_json::from_value(json!(at(time))).unwrap();
+        }
+        let concerns = world.coverage().concerns;
+        concerns.into_iter().find(|concern| concern.code == R::TemplateChangesBack).map(|concern| concern.message)
+    };
+    let lately = ["11:58:00", "11:40:00"];
+    let written = |manager: &str| json!({"manager": manager, "fieldsV1": {"f:spec": {"f:template": {}}}});
+    let managed = json!({"metadata": {"managedFields": [written("operator"), written("argocd"),
+        {"manager": "kubectl", "fieldsV1": {"f:metadata": {}}}]}});
+    let message = told(112, 2, lately, managed).unwrap();
+    assert!(
+        message.contains("112 rollouts of only 2 templates") && message.ends_with("written by argocd, operator"),
+        "{message}"
+    );
+    for (number, kept, times, patch, expected) in [
+        (13, 3, lately, json!({}), true),
+        (12, 3, lately, json!({}), false),
+        (112, 10, lately, json!({}), false),
+        (112, 10, lately, json!({"spec": {"revisionHistoryLimit": 20}}), true),
+        (112, 2, ["11:58:00", "10:40:00"], json!({}), false),
+        (2, 2, lately, json!({}), false),
+    ] {
+        assert_eq!(told(number, kept, times, patch).is_some(), expected, "{number} {kept} {times:?}");
+    }
+}
+
+#[test]
+fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
+    let dns = |ready: &str| {
+        json!({"metadata": {"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]}})
+    };
+    let proxy = |ready: &str| {
+        json!({"metadata": {"namespace": "kube-system", "labels": {"k8s-app": "kube-proxy"}},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]}})
+    };
+    let lookup = "dial tcp: lookup otel.monitoring.svc.cluster.local on 10.96.0.10:53: read udp 10.1.0.4:4012->10.96.0.10:53: i/o timeout";
+    let api = "Get \"https://10.96.0.1:443/api/v1/nodes/n\": dial tcp 10.96.0.1:443: i/o timeout";
+    for (message, other, expected) in [
+        (lookup, dns("False"), Some("mend the cluster DNS")),
+        ("getaddrinfo: Temporary failure in name resolution", dns("False"), Some("mend the cluster DNS")),
+        (lookup, dns("True"), None),
+        ("lookup nothing on 10.96.0.10:53: no such host", dns("False"), None),
+        (api, proxy("False"), Some("mend kube-proxy")),
+        ("failed to reach apiserver: connect: connection refused", proxy("False"), Some("mend kube-proxy")),
+        (api, proxy("True"), None),
+        ("dial tcp 10.4.0.8:5432: i/o timeout", proxy("False"), None),
+        (api, json!({}), None),
+    ] {
+        let crash = json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}});
+        let world = plain().unready_pod("agent-n", "n", crash, json!({})).other_pod("service", "n", other);
+        let reason = first(world);
+        assert_eq!(reason.code, R::CrashLooping);
+        let is_told = expected.is_some_and(|expected| reason.fix.advice.starts_with(expected));
+        assert_eq!(is_told, expected.is_some(), "{message}: {}", reason.fix.advice);
+        assert!(expected.is_some() || !reason.fix.advice.contains("mend"), "{message}: {}", reason.fix.advice);
+    }
+}

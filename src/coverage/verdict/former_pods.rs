@@ -1,0 +1,104 @@
+//! What happens to pod after pod of a node, so that the present one only seems to be starting, or well.
+
+use std::collections::BTreeMap;
+
+use super::bound_pod::kubelet_rejected;
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, Origin, TemplatePart, edit};
+use super::sentence::Sentence;
+use crate::facts::Facts;
+use crate::model::event::Event;
+use crate::model::node::Node;
+use crate::model::pod::{Pod, PodSpec, PodStatus};
+use crate::report::reason::ReasonCode;
+use crate::scheduling::taints::tolerates;
+
+/// How many pods of a node must have failed so that the next one is expected to.
+const PODS: i32 = 3;
+
+/// Finds a taint that evicts each pod of the node again after the seconds for which the template tolerates it.
+///
+/// Ported from `getMinTolerationTime`, pkg/controller/tainteviction/taint_eviction.go, release 1.37.2.
+pub fn evicted_again(subject: &Subject, node: &Node) -> Option<Finding> {
+    let tolerations = subject.daemon_pod.tolerations();
+    if tolerations.iter().all(|toleration| toleration.toleration_seconds.is_none()) {
+        return None;
+    }
+    let taints = node.spec.taints.iter().filter(|taint| taint.effect == "NoExecute");
+    let tolerated = taints.filter_map(|taint| {
+        let toleration = tolerations.iter().find(|toleration| tolerates(toleration, taint))?;
+        Some((toleration.toleration_seconds?.max(0), taint))
+    });
+    let (seconds, taint) = tolerated.min_by_key(|(seconds, _)| *seconds)?;
+    let message = Sentence::from("taint ")
+        .value(taint.to_string())
+        .words(format!(" is tolerated for {seconds}s only, so the pod is evicted and recreated every {seconds}s"));
+    let advice = "remove tolerationSeconds from the toleration, or the toleration if the node should run no pod";
+    Some(
+        Finding::new(ReasonCode::Evicted, message, advice)
+            .with_origin(Origin::Template(TemplatePart::Anything))
+            .with_command(edit(subject.daemon_set)),
+    )
+}
+
+/// What the kubelets did to former pods of a DaemonSet, as recent events tell, by node.
+pub type Rejections = BTreeMap<String, Rejected>;
+
+/// What became of the last pods of a node.
+#[derive(Debug, Clone)]
+pub struct Rejected {
+    /// How many have failed.
+    pods: i32,
+    /// The last that the kubelet said of one of them.
+    says: (String, String),
+}
+
+/// Collects what the kubelets said of pods that have failed and that the controller has deleted since.
+pub fn rejections(facts: &Facts<'_>) -> Rejections {
+    let mut found = Rejections::new();
+    let failed = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
+    for event in failed.into_iter().filter(|event| event.is_recent(facts.now())) {
+        let Some((pod, node)) = failed_pod(event) else { continue };
+        let times = event.series.as_ref().map_or(event.count, |series| series.count).max(1);
+        if let Some(known) = found.get_mut(node) {
+            known.pods += times;
+            continue;
+        }
+        let mut metadata = facts.daemon_set.metadata.clone();
+        (metadata.name, metadata.uid) = (pod.to_owned(), String::new());
+        let said = facts.index.events_about("Pod", &metadata).into_iter().find(|event| event.type_ == "Warning");
+        if let Some(said) = said {
+            found.insert(node.to_owned(), Rejected { pods: times, says: (said.reason.clone(), said.message.clone()) });
+        }
+    }
+    found
+}
+
+/// Returns pod and node of an event of the controller about a pod that has failed.
+///
+/// `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
+fn failed_pod(event: &Event) -> Option<(&str, &str)> {
+    if event.reason != "FailedDaemonPod" {
+        return None;
+    }
+    let (_, rest) = event.message.split_once("Found failed daemon pod ")?;
+    let (pod, rest) = rest.split_once(" on node ")?;
+    let (_, pod) = pod.split_once('/')?;
+    Some((pod, rest.split([',', ' ']).next()?))
+}
+
+/// Finds that the kubelet of a node has rejected one pod after the other, so that the next one will fare the same.
+pub fn rejected_again(subject: &Subject, node: &Node) -> Option<Finding> {
+    let name = &node.metadata.name;
+    let Rejected { pods, says: (reason, message) } = subject.rejections().get(name).filter(|it| it.pods >= PODS)?;
+    let spec = PodSpec { node_name: name.clone(), ..PodSpec::default() };
+    let status = PodStatus {
+        phase: "Failed".to_owned(),
+        reason: reason.clone(),
+        message: message.clone(),
+        ..PodStatus::default()
+    };
+    let finding = kubelet_rejected(&Pod { spec, status, ..Pod::default() })?;
+    let message = finding.message.words("; the last ").number((*pods).into()).words(" pods on the node have failed so");
+    Some(Finding { message, ..finding })
+}

@@ -1,0 +1,48 @@
+//! Crashes because of what every pod may need of the cluster: its DNS, and the address of the API server.
+
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, Origin, describe_pod};
+use super::telling::telling_line;
+use super::workload::workload;
+use crate::model::pod::{ContainerStateTerminated, Pod};
+
+/// What errors of connections end with that nobody answers.
+const UNANSWERED: [&str; 4] = ["i/o timeout", "connection refused", "no route to host", "timed out"];
+
+/// Says of a crash because a service of the cluster does not answer, if that is seen not to work, that it is to be mended first: no
+/// revision is to blame.
+pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&ContainerStateTerminated>) -> Finding {
+    let said = end.and_then(|end| telling_line(&end.message)).unwrap_or_default().to_lowercase();
+    let is_of_name = said.contains("temporary failure in name resolution");
+    if !is_of_name && !UNANSWERED.iter().any(|words| said.contains(words)) {
+        return finding;
+    }
+    if is_of_name || (said.contains("lookup ") && said.contains(":53")) {
+        let pods = subject.index.dns_pods();
+        let Some(down) = pods.first().filter(|_| !pods.iter().any(|pod| pod.is_ready())) else { return finding };
+        let message = finding.message.words("; no pod of the cluster DNS is ready, such as ").example(workload(down));
+        let advice = "mend the cluster DNS first: nothing that looks up a name works without it";
+        return Finding { message, advice: advice.into(), ..finding }
+            .with_origin(Origin::ControlPlane)
+            .with_command(describe_pod(down));
+    }
+    let is_of_api = ["/api/v1", "/apis/", ":443/api", ":443/version", "kubernetes api", "apiserver", "api server"];
+    let on_node = || subject.index.bound_to(&pod.spec.node_name).into_iter().find(|pod| is_kube_proxy(pod));
+    match on_node().filter(|proxy| !proxy.is_ready() && proxy.metadata.uid != pod.metadata.uid) {
+        Some(proxy) if is_of_api.iter().any(|words| said.contains(words)) => {
+            let message =
+                finding.message.words("; ").name(workload(proxy), "kube-proxy").words(" on the node is not ready");
+            let advice = "mend kube-proxy on the node first: without it, the address of the API server leads nowhere";
+            Finding { message, advice: advice.into(), ..finding }
+                .with_origin(Origin::Node)
+                .with_command(describe_pod(proxy))
+        }
+        _ => finding,
+    }
+}
+
+/// Returns whether a pod is one of kube-proxy, as kubeadm, EKS, GKE and AKS label them.
+fn is_kube_proxy(pod: &Pod) -> bool {
+    let labels = &pod.metadata.labels;
+    ["k8s-app", "component"].iter().any(|key| labels.get(*key).is_some_and(|value| value == "kube-proxy"))
+}

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::facts::controller::Controller;
 use crate::facts::revisions::{Revisions, name_of};
 use crate::report::fix::Fix;
-use crate::report::plan::Warning;
+use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
@@ -72,7 +72,7 @@ impl UndoArgs {
             return Err(unfinished(before, current));
         }
         let done = done_rollback(before).filter(|_| number.is_none());
-        plan(before, number.or(done)).map(|planned| rolled_back_already(planned, done)).map_err(|none| {
+        plan(before, number.or(done)).map(|planned| rolled_back_already(before, planned, done)).map_err(|none| {
             let is_repeated = matches!(none, NoTarget::OnlyLeft(_) | NoTarget::NoSuchRevision(..));
             let current = || unfinished_rollback(before).filter(|_| is_repeated);
             revisions_unknown(&before.revisions, before.index.snapshot)
@@ -82,13 +82,14 @@ impl UndoArgs {
     }
 }
 
-/// Says of a rollback that is repeated that it is done.
-fn rolled_back_already(mut planned: Planned, done: Option<i64>) -> Planned {
-    if let Some(number) = done {
-        let why = format!(
-            "it was rolled back to revision {number} already; to go back further, name a revision with --to-revision"
-        );
-        planned.report.why = Some(why);
+/// Says of a rollback that is repeated that it is done, and how to go back further.
+fn rolled_back_already(before: &Situation<'_>, mut planned: Planned, done: Option<i64>) -> Planned {
+    let Some(number) = done else { return planned };
+    planned.report.why = Some(format!("it was rolled back to revision {number}"));
+    if let Some((further, _)) = before.revisions.target() {
+        let message =
+            format!("undo goes back no further by itself: add --to-revision {} if you mean that", further.number());
+        planned.report.warnings.push(Warning::new(WarningCode::RolledBackBefore, message));
     }
     planned
 }

@@ -9,7 +9,7 @@ use crate::model::hold::Hold;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::Plan;
-use crate::report::age::format_age;
+use crate::report::age::{format_age, seconds_between};
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
 /// Why there is no revision to roll back to.
@@ -145,10 +145,13 @@ pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     last.is_some_and(|last| revisions.doubt(last) == Some(Doubt::RolledBack))
 }
 
-/// Returns the current revision if it was returned to and works: the rollback is done, and whoever repeats it does not ask for another.
+/// Returns the current revision if it was returned to and works, or may only be starting: the rollback is done, and whoever repeats it
+/// does not ask for another.
 pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
     let current = before.current.known().filter(|_| is_return(before) && !revision_fails(before))?;
-    Some(current.revision)
+    let is_recent = before.rolled_out_at().is_some_and(|at| seconds_between(at, before.now()) < BRIEF);
+    let works = before.eligible().any(|node| node.updated_is_available);
+    (works || is_recent).then_some(current.revision)
 }
 
 /// Returns the revision that the last stage of a DaemonSet rolls back to, if its template was not changed since.

@@ -83,7 +83,7 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
         writeln!(page, "{}", style::context(text));
     }
     if shown.heading == Heading::Shown {
-        named("have a status that is out of date, and kubectl shows it", &stale, page);
+        named("have outdated numbers in kubectl", &stale, page);
     }
     reports.incomplete(|report| &report.incomplete, page)
 }

@@ -47,7 +47,7 @@ pub(crate) fn overview<'a>(reports: impl Into<Reports<'a, CoverageReport>>, page
     let without_selected = names(&daemon_sets, DaemonSetCoverage::has_none_selected);
     named("have no eligible node among the selected ones", &without_selected, page);
     let stale = names(&daemon_sets, |daemon_set| daemon_set.status.agrees == Some(false));
-    named("have a status that is out of date, and kubectl shows it", &stale, page);
+    named("have outdated numbers in kubectl", &stale, page);
     let in_trouble = daemon_sets.iter().filter(|(_, daemon_set)| daemon_set.needs_attention());
     if let Some((context, worst)) = in_trouble.min_by_key(|(_, one)| one.urgency(&one.troubles())) {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);

@@ -84,10 +84,10 @@ pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
         let failure =
             why.strip_prefix("Post \"").and_then(|rest| rest.split_once("\": ")).map_or(why, |(_, failure)| failure);
         let has = |words: &&str| failure.contains(*words);
-        let advice = match CALLS.iter().find(|(says, _)| says.iter().all(|words| has(words))) {
+        let advice = match CALLS.iter().find(|(says, _)| says.iter().all(&has)) {
             Some((_, advice)) => advice,
-            None if WRONG.iter().any(|words| has(words)) => WRONG_ANSWER,
-            None if ["deadline exceeded", "timeout"].iter().any(|words| has(words)) => TOO_LATE,
+            None if WRONG.iter().any(&has) => WRONG_ANSWER,
+            None if ["deadline exceeded", "timeout"].iter().any(&has) => TOO_LATE,
             None => "restore the service behind the webhook, or correct its configuration",
         };
         let finding = Finding::new(ReasonCode::WebhookUnavailable, message, advice);

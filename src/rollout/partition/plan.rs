@@ -361,9 +361,9 @@ pub(crate) fn plan(
     let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
     let not_counted = int(situation.eligible().filter(is_excused).count());
     // What the controller creates there, or another client replaces, before the template is written is of an older revision.
-    let is_for_all = !is_chosen && !(is_on_delete && request.is_undo());
+    let is_for_some = is_chosen || is_on_delete && request.is_undo();
     let may_become_old =
-        |node: &RolloutNode<'_>| node.old.is_none() && (node.updated.is_none() || is_for_all) && !is_skipped(node);
+        |node: &RolloutNode<'_>| node.old.is_none() && (node.updated.is_none() || !is_for_some) && !is_skipped(node);
     let empty = situation.eligible().filter(|node| kept(keep, desired) == 0 && may_become_old(node));
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),

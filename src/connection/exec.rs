@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{Timestamp, civil};
 use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -48,10 +49,21 @@ pub(super) struct Plugin {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Output {
+    #[serde(deserialize_with = "expiry")]
     pub expiration_timestamp: Option<Timestamp>,
     pub token: Option<String>,
     pub client_certificate_data: Option<String>,
     pub client_key_data: Option<String>,
+}
+
+/// Reads when a credential expires: Go knows the last hours of the year 9999, in which a plugin says "never", and a timestamp does not.
+fn expiry<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let is_time = |local: &str| local.parse::<civil::DateTime>().is_ok();
+    match text.parse() {
+        Err(_) if text.starts_with("9999-12-3") && text.get(..19).is_some_and(is_time) => Ok(Some(Timestamp::MAX)),
+        read => read.map(Some).map_err(D::Error::custom),
+    }
 }
 
 /// The input of a plugin: `ExecCredential` of client.authentication.k8s.io.
@@ -241,6 +253,18 @@ mod tests {
         let output = run(&ExecConfig { cluster: Some(cluster), ..exec(&script) }).unwrap();
         assert_eq!(output.token.as_deref(), Some("t"));
         assert_eq!(output.expiration_timestamp, Some("2026-11-21T12:00:00Z".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_credential_may_never_expire() {
+        for (time, expected) in [
+            ("'9999-12-31T23:59:59Z'", Some(jiff::Timestamp::MAX)),
+            ("'9999-12-30T23:59:59Z'", Some(jiff::Timestamp::MAX)),
+            ("null", None),
+        ] {
+            let script = format!("echo \"{{apiVersion: {V1}, status: {{token: t, expirationTimestamp: {time}}}}}\"");
+            assert_eq!(run(&exec(&script)).unwrap().expiration_timestamp, expected, "{time}");
+        }
     }
 
     #[test]

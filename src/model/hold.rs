@@ -224,7 +224,9 @@ fn strategy(value: &Value) -> Option<UpdateStrategy> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Hold, MAX_GATES_LENGTH, ORIGINAL_STRATEGY_ANNOTATION, StageFlags};
+    use super::{
+        HELD_SINCE_ANNOTATION, Hold, MAX_GATES_LENGTH, ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION, StageFlags,
+    };
     use crate::model::daemon_set::DaemonSet;
 
     fn flags() -> StageFlags {
@@ -347,5 +349,23 @@ mod tests {
             let found = hold(&accepted, &pace);
             assert_eq!((&found.original["rollingUpdate"], found.is_original_lost), (&accepted, false));
         }
+    }
+
+    #[test]
+    fn a_hold_whose_original_strategy_was_removed_is_still_one() {
+        let of = |annotations: Value, strategy: &str| {
+            let strategy = json!({"type": strategy, "rollingUpdate": {"maxUnavailable": 3}});
+            let object = json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": strategy}});
+            Hold::of(&DaemonSet::from_object(object).unwrap())
+        };
+        let since = || json!({HELD_SINCE_ANNOTATION: "2026-03-01T11:00:00Z", PARTITION_ANNOTATION: "2"});
+        let hold = of(since(), "OnDelete").unwrap();
+        assert_eq!(
+            (hold.is_original_lost, hold.is_in_force, hold.original["type"].as_str()),
+            (true, true, Some("RollingUpdate"))
+        );
+        assert!(of(since(), "RollingUpdate").is_none());
+        assert!(of(json!({PARTITION_ANNOTATION: "2"}), "OnDelete").is_none());
+        assert!(of(json!({}), "OnDelete").is_none());
     }
 }

@@ -211,6 +211,7 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
     let lookup = "dial tcp: lookup otel.monitoring.svc.cluster.local on 10.96.0.10:53: read udp 10.1.0.4:4012->10.96.0.10:53: i/o timeout";
     let api = "Get \"https://10.96.0.1:443/api/v1/nodes/n\": dial tcp 10.96.0.1:443: i/o timeout";
     for (message, other, expected) in [
+        (lookup, json!({}), Some("see first whether the cluster DNS works")),
         (lookup, dns("False"), Some("mend the cluster DNS")),
         ("getaddrinfo: Temporary failure in name resolution", dns("False"), Some("mend the cluster DNS")),
         (lookup, dns("True"), None),
@@ -223,7 +224,7 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
     ] {
         let crash = json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
             "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}});
-        let world = plain().unready_pod("agent-n", "n", crash, json!({})).other_pod("service", "n", other);
+        let world = plain().unready_pod("agent-n", "n", crash, json!({})).other_pod("kube-proxy-x", "n", other);
         let reason = first(world);
         assert_eq!(reason.code, R::CrashLooping);
         let is_told = expected.is_some_and(|expected| reason.fix.advice.starts_with(expected));

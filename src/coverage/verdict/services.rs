@@ -5,6 +5,10 @@ use super::finding::{Finding, Origin, describe_pod};
 use super::telling::telling_line;
 use super::workload::workload;
 use crate::model::pod::{ContainerStateTerminated, Pod};
+use crate::report::fix::Command;
+
+/// The label of the pods of the cluster DNS.
+const DNS: &str = "k8s-app=kube-dns";
 
 /// What errors of connections end with that nobody answers.
 const UNANSWERED: [&str; 4] = ["i/o timeout", "connection refused", "no route to host", "timed out"];
@@ -19,7 +23,16 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     }
     if is_of_name || (said.contains("lookup ") && said.contains(":53")) {
         let pods = subject.index.dns_pods();
-        let Some(down) = pods.first().filter(|_| !pods.iter().any(|pod| pod.is_ready())) else { return finding };
+        if pods.iter().any(|pod| pod.is_ready()) {
+            return finding;
+        }
+        let Some(down) = pods.first() else {
+            // Pods of other namespaces are seldom read. Whoever starts anew may find no DNS, whatever the revision.
+            let advice = "see first whether the cluster DNS works, which the pod has asked in vain: its pods, and the way to them from the \
+                          node";
+            let list = Command::kubectl(&["get", "pods", "-o", "wide", "-l", DNS]).namespace("kube-system");
+            return Finding { advice: advice.into(), ..finding }.with_origin(Origin::Unknown).with_command(list);
+        };
         let message = finding.message.words("; no pod of the cluster DNS is ready, such as ").example(workload(down));
         let advice = "mend the cluster DNS first: nothing that looks up a name works without it";
         return Finding { message, advice: advice.into(), ..finding }
@@ -41,8 +54,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     }
 }
 
-/// Returns whether a pod is one of kube-proxy, as kubeadm, EKS, GKE and AKS label them.
+/// Returns whether a pod is one of kube-proxy, whose DaemonSet is called so, or which is a static pod.
 fn is_kube_proxy(pod: &Pod) -> bool {
-    let labels = &pod.metadata.labels;
-    ["k8s-app", "component"].iter().any(|key| labels.get(*key).is_some_and(|value| value == "kube-proxy"))
+    pod.metadata.name.starts_with("kube-proxy") && pod.metadata.namespace == "kube-system"
 }

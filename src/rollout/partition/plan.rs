@@ -595,6 +595,23 @@ mod tests {
         plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None)
     }
 
+    /// Between planning and writing, another client may replace their pods by such as are to go.
+    #[test]
+    fn a_stage_of_all_nodes_covers_those_that_have_its_pod_already() {
+        let begun = || {
+            let world = world().revision("hash1", 1).node("a", json!({})).pod("agent-a", "a", old());
+            world.node("b", json!({})).pod("agent-b", "b", json!({})).node("c", json!({}))
+        };
+        let covers = |request: &StageRequest| {
+            let stage = planned(begun(), request).unwrap().stage;
+            (stage.nodes, stage.empty)
+        };
+        assert_eq!(covers(&request(0)), (names(&["a"]), names(&["b", "c"])));
+        assert_eq!(covers(&request(1)), (names(&[]), names(&[])));
+        let chosen = StageRequest { nodes: names(&["a"]), ..request(0) };
+        assert_eq!(covers(&chosen), (names(&["a"]), names(&["c"])));
+    }
+
     fn codes(world: World, request: &StageRequest) -> Vec<WarningCode> {
         planned(world, request).unwrap().report.warnings.iter().map(|warning| warning.code).collect()
     }

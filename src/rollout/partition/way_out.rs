@@ -250,11 +250,13 @@ pub(in crate::rollout) fn continuation(
     let again = continued.again().map(|again| Fix::new(format!("{advice}{set}"), again));
     // None of its pods was ever created: to continue would not help.
     let is_refused = situation.creation_is_refused() && situation.eligible().all(|node| node.updated.is_none());
-    let back = back_to.filter(|_| is_refused && !flags.is_undo);
+    let has_begun = situation.eligible().any(|node| node.updated.is_some());
+    let back = back_to.filter(|_| (is_refused || has_begun) && !flags.is_undo);
     let back = back.map(|number| Fix::new("to roll back", continued.back(number)));
+    let (first, last) = if is_refused { (back, None) } else { (None, back) };
     // Whether the command of --verify has passed is not in the cluster.
     let finish = (!updates && !is_last).then(|| finish("to finish, once they have passed"));
-    back.into_iter().chain(again).chain(finish).collect()
+    first.into_iter().chain(again).chain(finish).chain(last).collect()
 }
 
 #[cfg(test)]

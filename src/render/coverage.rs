@@ -259,7 +259,7 @@ pub fn stale_status(differences: &[StatusDifference]) -> String {
         .iter()
         .map(|difference| format!("{} {}, actually {}", difference.field, difference.status, difference.recomputed))
         .collect();
-    format!("its status is out of date, and kubectl shows it: {}", differences.join("; "))
+    format!("outdated numbers in kubectl: {}", differences.join("; "))
 }
 
 fn counts_by(by: &CountsBy, page: &mut Page<'_>) {

@@ -312,13 +312,13 @@ mod tests {
         assert!(!annotation.contains("curl"));
         let same = again(&request).replace("'curl $NODE'", "\"${VERIFY:?}\"");
         let left = commands(&annotation, true);
-        assert_eq!(left.len(), 1);
-        assert_eq!(left[0].1, same);
+        let back = "kubectl ds partition -n team --progress-deadline 60s --evict --to-revision 1 agent 0".to_owned();
+        assert_eq!(left.iter().map(|(_, command)| command).collect::<Vec<_>>(), [&same, &back]);
         assert!(left[0].0.contains("VERIFY"), "{left:?}");
         // Nobody but the run knows whether the gates have passed.
         let all = same.replace(" --nodes 'a,b'", "").replace(" agent 3", " agent 0");
         let updated = commands(&annotation, false);
-        assert_eq!(updated.iter().map(|(_, command)| command).collect::<Vec<_>>(), [&same, &all]);
+        assert_eq!(updated.iter().map(|(_, command)| command).collect::<Vec<_>>(), [&same, &all, &back]);
         // What is not known is said, and a disruption budget is not bypassed.
         for unusable in ["", "{}", &annotation.replace("true", "\"sh\"")] {
             let [(advice, command)] = &commands(unusable, true)[..] else { panic!("{unusable}") };

@@ -601,7 +601,9 @@ impl<'a> Run<'a> {
         self.stage.replaced_at.insert(node.to_owned(), now);
         self.stage.last_progress = now;
         self.report.outcome.replaced.push(node.to_owned());
-        let (done, all) = (self.report.outcome.replaced.len(), self.stage.nodes.len());
+        let done = self.report.outcome.replaced.len();
+        // What another client has replaced before is not of the plan.
+        let all = self.stage.nodes.len().max(done);
         let verb = if self.request.evict { "evicted" } else { "deleted" };
         Ok(self.progress.say(&format!("{node}: pod {} {verb} ({done} of {all})", pod.name), self.view, out)?)
     }

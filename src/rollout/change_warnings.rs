@@ -236,7 +236,7 @@ pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
 pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
     let hold = Hold::in_force(daemon_set).filter(|hold| hold.is_original_lost)?;
     let message = format!(
-        "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is not an update strategy that the API server accepts, so {} is restored \
+        "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is missing, or not an update strategy that the API server accepts, so {} is restored \
          instead; check it afterwards",
         strategy(&hold.original_strategy())
     );

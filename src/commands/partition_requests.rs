@@ -270,6 +270,7 @@ impl<'a> Run<'a> {
         if *said != kept {
             let message =
                 format!("warning: the update strategy to restore was changed since: it was {said}, and is {kept}");
+            self.progress.clear(io)?;
             writeln!(io.err, "{message}")?;
         }
         self.report.original_strategy = kept;

@@ -49,7 +49,9 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
     (&["watch"], "did you mean `{} status -w`? `{} list` and `{} coverage` take -w, too"),
     (&["wait"], "did you mean `{} status -w`?"),
     (&["rollback"], "did you mean `{} undo`?"),
-    (&["diff"], "did you mean `{} history --diff`?"),
+    (&["hold", "stop", "freeze"], "did you mean `{} pause`?"),
+    (&["continue", "unpause"], "did you mean `{} resume`?"),
+    (&["diff"], "did you mean `{} history --diff`? `{} preview -f FILE` shows what a manifest changes"),
     (
         &["events"],
         "did you mean `{} changes`? `kubectl events --for daemonset/NAME` has the events of a DaemonSet itself",
@@ -61,7 +63,7 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
         "a DaemonSet has no replicas; it runs one pod on each eligible node, which `{} coverage NAME` shows; nodeSelector and \
          tolerations of its template decide which those are",
     ),
-    (&["delete"], "use `kubectl delete daemonset`; to have its pods replaced, `{} restart`"),
+    (&["delete"], "use kubectl, which deletes a pod as well as a DaemonSet; to have all pods replaced, `{} restart`"),
     (&["edit", "patch", "replace"], "use kubectl; for the update strategy, `{} set`"),
     (&["apply", "create"], "use kubectl; `{} preview -f FILE` shows before what a manifest changes"),
     (
@@ -70,6 +72,13 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
     ),
     (&["options"], "`{} --help` lists the flags of every command"),
     (&["annotate", "label", "taint"], "use kubectl; `{} preview --if` shows before what a label or a taint changes"),
+];
+
+/// Flags that people give to a command which has another one for it, or needs none.
+const FLAGS_OF_OTHERS: &[(&str, &[&str], &str)] = &[
+    ("undo", &["--revision", "--to", "-r"], "did you mean `--to-revision`?"),
+    ("status", &["--wait"], "did you mean `--watch`?"),
+    ("logs", &["--previous", "-p"], "of a container that crashes, the log of its previous run is shown anyway"),
 ];
 
 /// A word in the place of a command that is none.
@@ -145,6 +154,12 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
             }
             _ => {}
         }
+    }
+    let is_it = |(command, flags, _): &&(&str, &[&str], &str)| {
+        name.as_deref() == Some(*command) && flags.contains(&given.as_str())
+    };
+    if let Some((_, _, hint)) = FLAGS_OF_OTHERS.iter().find(is_it) {
+        return unknown((*hint).to_owned());
     }
     let of = name.as_deref().and_then(|name| root.find_subcommand(name));
     let long = given.trim_start_matches('-');

@@ -32,8 +32,9 @@ mod verdict;
 pub mod walk;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
+pub(crate) use verdict::admission::admitted;
 #[cfg(feature = "live")]
-pub(crate) use verdict::admission::{admitted, service_account};
+pub(crate) use verdict::admission::service_account;
 #[cfg(feature = "live")]
 pub(crate) use verdict::containers::telling_log;
 pub(crate) use verdict::create_events::{

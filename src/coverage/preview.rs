@@ -12,6 +12,7 @@ use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{NodeRoom, port_conflicts};
+use super::verdict::former_pods::tolerated_for;
 use super::verdict::preemption::{Simulation, fits_by_preemption, is_of_room, reported};
 use super::verdict::sentence::Sentence;
 use super::verdict::unscheduled_pod;
@@ -22,7 +23,7 @@ use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::image;
 use crate::model::int_or_percent::int;
-use crate::model::node::{Node, Taint};
+use crate::model::node::Node;
 use crate::model::node_edit::NodeEdit;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
@@ -38,7 +39,6 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::{allows_surge, unavailable_count};
 use crate::scheduling::should_run::DaemonPod;
-use crate::scheduling::taints::tolerates;
 
 /// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -207,7 +207,11 @@ fn preview_of(
             }
         };
         let (by_preemption, preemption) = preemption.unzip();
-        let evicted_after = then.should_run.then(|| tolerated_for(&proposal.pod, &options.nodes.taints)).flatten();
+        let evicted_after = then
+            .should_run
+            .then(|| tolerated_for(&proposal.pod, &options.nodes.taints))
+            .flatten()
+            .map(|(seconds, _)| seconds);
         let (change, loss) = match (runs_now, then.should_run) {
             (false, true) if fits == Some(false) => (PodChange::None, None),
             (_, true) if evicted_after.is_some() => (PodChange::Evicted, None),
@@ -320,15 +324,6 @@ fn preview_of(
     report.loses = loses.into_report();
     report.does_not_start = does_not_start.into_report();
     report
-}
-
-/// Returns for how many seconds a pod tolerates these taints; `None` if for ever.
-///
-/// Ported from `getMinTolerationTime`, pkg/controller/tainteviction/taint_eviction.go, release 1.37.2.
-fn tolerated_for(pod: &DaemonPod, taints: &[Taint]) -> Option<i64> {
-    let no_execute = taints.iter().filter(|taint| taint.effect == "NoExecute");
-    let used = no_execute.filter_map(|taint| pod.tolerations().iter().find(|one| tolerates(one, taint)));
-    used.filter_map(|toleration| toleration.toleration_seconds).map(|seconds| seconds.max(0)).min()
 }
 
 /// Whether a pod has room on a node.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::hold::ORIGINAL_STRATEGY_ANNOTATION;
+use super::hold::{HELD_SINCE_ANNOTATION, ORIGINAL_STRATEGY_ANNOTATION};
 use super::int_or_percent::IntOrPercent;
 
 /// A change of a DaemonSet.
@@ -29,7 +29,9 @@ impl DaemonSetEdit {
     ///
     /// Fails with the reason if there is nothing to be changed.
     pub fn apply(&self, object: &mut Value) -> Result<(), String> {
-        let is_held = object["metadata"]["annotations"].get(ORIGINAL_STRATEGY_ANNOTATION).is_some();
+        let annotations = &object["metadata"]["annotations"];
+        let is_held =
+            [ORIGINAL_STRATEGY_ANNOTATION, HELD_SINCE_ANNOTATION].iter().any(|key| annotations.get(key).is_some());
         let spec = &mut object["spec"];
         let pod = &mut spec["template"]["spec"];
         match self {

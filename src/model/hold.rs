@@ -38,7 +38,7 @@ const GATES_VERSION: u32 = 1;
 pub struct Hold {
     /// The update strategy before the hold, as the API has it.
     pub original: Value,
-    /// Whether that is no longer known: somebody has edited the annotation.
+    /// Whether that is no longer known: somebody has edited or removed the annotation.
     pub is_original_lost: bool,
     /// How many pods stay on older revisions; `None` if all are held.
     pub partition: Option<IntOrPercent>,
@@ -54,7 +54,8 @@ impl Hold {
     /// Returns the hold of a DaemonSet.
     ///
     /// If somebody has removed the original strategy alone, or has edited it so that the API server would refuse it, it is a rolling
-    /// update at the pace that the DaemonSet still has: only the type changes when a hold begins.
+    /// update at the pace that the DaemonSet still has: only the type changes when a hold begins. Without a pace it was OnDelete, since
+    /// the API server gives every rolling update one.
     pub fn of(daemon_set: &DaemonSet) -> Option<Self> {
         let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str);
         let is_in_force = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -62,11 +63,15 @@ impl Hold {
         if original.is_none() && !(is_in_force && annotation(HELD_SINCE_ANNOTATION).is_some()) {
             return None;
         }
+        let is_removed = original.is_none();
         let original = original.and_then(|original| serde_json::from_str(original).ok()).filter(is_usable);
         Some(Hold {
             is_original_lost: original.is_none(),
             original: original.unwrap_or_else(|| {
                 let mut live = live_strategy(daemon_set);
+                if is_removed && !live["rollingUpdate"].is_object() {
+                    return json!({"type": "OnDelete"});
+                }
                 live["type"] = "RollingUpdate".into();
                 // Nobody has checked the pace while it was not in force.
                 if is_usable(&live) { live } else { json!({"type": "RollingUpdate"}) }
@@ -364,6 +369,9 @@ mod tests {
             (hold.is_original_lost, hold.is_in_force, hold.original["type"].as_str()),
             (true, true, Some("RollingUpdate"))
         );
+        let by_choice = json!({"metadata": {"annotations": since()}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+        let hold = Hold::of(&DaemonSet::from_object(by_choice).unwrap()).unwrap();
+        assert_eq!((hold.is_original_lost, hold.original), (true, json!({"type": "OnDelete"})));
         assert!(of(since(), "RollingUpdate").is_none());
         assert!(of(json!({PARTITION_ANNOTATION: "2"}), "OnDelete").is_none());
         assert!(of(json!({}), "OnDelete").is_none());

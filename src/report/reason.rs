@@ -239,7 +239,7 @@ reason_codes! {
     /// mount, or the container runtime of the node.
     ContainerConfigError: Revision, Never;
     /// A container crashes repeatedly.
-    /// Read the log of the previous run: `kubectl logs --previous`. With exit code 0 the command has ended; the command
+    /// Read the log: `kubectl ds logs NAME` has that of the previous run. With exit code 0 the command has ended; the command
     /// of a DaemonSet's container must keep running.
     CrashLooping: Revision, Never;
     /// The kubelet kills a container because its liveness or startup probe fails.
@@ -249,7 +249,7 @@ reason_codes! {
     /// Raise the memory limit, or free memory on the node if it ran out of memory.
     OOMKilled: Revision, Never;
     /// An init container has not completed.
-    /// Read its log: `kubectl logs -c`.
+    /// Read its log: `kubectl ds logs NAME -c CONTAINER`.
     InitBlocked: Revision, AtStart;
     /// The pod sandbox cannot be created.
     /// The message tells why: the network plugin, its addresses, the RuntimeClass, or the container runtime on the

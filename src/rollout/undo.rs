@@ -142,16 +142,20 @@ pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     let revisions = &before.revisions;
     let current = revisions.all.iter().position(|revision| revision.is_current);
     let last = current.and_then(|current| revisions.all.get(current + 1));
-    last.is_some_and(|last| revisions.doubt(last) == Some(Doubt::RolledBack))
+    // Nobody has rolled out what cannot be read.
+    last.is_some_and(|last| last.template.is_ok() && revisions.doubt(last) == Some(Doubt::RolledBack))
 }
 
-/// Returns the current revision if it was returned to and works, or may only be starting: the rollback is done, and whoever repeats it
-/// does not ask for another.
+/// For how many seconds after a rollback another one is taken for its repetition, such as by whoever was interrupted.
+const REPEATED: i64 = 3_600;
+
+/// Returns the current revision if it was returned to lately and does not fail, and there is another one to go on to: whoever asks for
+/// that again does not ask to go further.
 pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
+    before.revisions.target()?;
     let current = before.current.known().filter(|_| is_return(before) && !revision_fails(before))?;
-    let is_recent = before.rolled_out_at().is_some_and(|at| seconds_between(at, before.now()) < BRIEF);
-    let works = before.eligible().any(|node| node.updated_is_available);
-    (works || is_recent).then_some(current.revision)
+    let is_recent = before.rolled_out_at().is_some_and(|at| seconds_between(at, before.now()) < REPEATED);
+    is_recent.then_some(current.revision)
 }
 
 /// Returns the revision that the last stage of a DaemonSet rolls back to, if its template was not changed since.

@@ -149,7 +149,11 @@ fn a_pod_that_follows_on_rejected_ones_only_seems_to_start() {
     let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
     let young = json!({"metadata": {"creationTimestamp": at("11:59:57")}});
     let starting = unexpected(6, "11:58:00").unready_pod("agent-n", "n", creating, young.clone()).only_node();
-    assert_eq!((starting.state, starting.reasons[0].code), (NodeState::Starting, R::KubeletRejected));
+    assert_eq!(
+        (starting.state, starting.reasons[0].code),
+        (NodeState::Starting, R::ContainersStarting),
+        "it was admitted"
+    );
     let runs = unexpected(6, "11:58:00").pod("agent-n", "n", json!({})).only_node();
     assert!(runs.reasons.is_empty(), "{:?}", runs.reasons);
 }
@@ -190,6 +194,8 @@ fn a_template_that_changes_back_again_and_again_has_two_writers() {
         (13, 3, lately, json!({}), true),
         (12, 3, lately, json!({}), false),
         (112, 10, lately, json!({}), false),
+        // Rollbacks of years, and two new templates.
+        (13, 3, lately, json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}}), false),
         (112, 10, lately, json!({"spec": {"revisionHistoryLimit": 20}}), true),
         (112, 2, ["11:58:00", "10:40:00"], json!({}), false),
         (2, 2, lately, json!({}), false),
@@ -231,4 +237,23 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         assert_eq!(is_told, expected.is_some(), "{message}: {}", reason.fix.advice);
         assert!(expected.is_some() || !reason.fix.advice.contains("mend"), "{message}: {}", reason.fix.advice);
     }
+    // Whoever does not ask it, or is what it waits for, does not wait for it; and what was not read may be well.
+    let crash = || {
+        json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": lookup, "finishedAt": at("11:57:40")}}})
+    };
+    let told = |pod: Value, template: Value, is_complete: bool| {
+        let world = plain().template(template).unready_pod("agent-n", "n", crash(), pod);
+        let mut world = world.other_pod("coredns-x", "n", dns("False"));
+        if !is_complete {
+            world.snapshot.pods_complete = crate::model::snapshot::PodsComplete::On(["n".to_owned()].into());
+        }
+        first(world).fix.advice
+    };
+    let host = || json!({"spec": {"hostNetwork": true}});
+    assert!(told(json!({}), json!({}), true).starts_with("mend the cluster DNS"));
+    assert!(told(json!({}), json!({}), false).starts_with("see first whether"));
+    assert!(!told(host(), json!({"hostNetwork": true}), true).contains("cluster DNS"));
+    assert!(told(host(), json!({"dnsPolicy": "ClusterFirstWithHostNet"}), true).starts_with("mend the cluster DNS"));
+    assert!(!told(json!({}), json!({"dnsPolicy": "Default"}), true).contains("cluster DNS"));
 }

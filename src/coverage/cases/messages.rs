@@ -1153,6 +1153,7 @@ fn a_probe_that_names_a_node_that_is_down_waits_for_it() {
 #[test]
 fn a_probe_that_does_not_get_to_the_program_is_the_nodes() {
     const NETWORK: &str = "the network plugin of the node";
+    const EITHER: &str = "as if it hung";
     const RUNTIME: &str = "check the container runtime of the node";
     const COMMAND: &str = "correct the command of the probe";
     let get = |error: &str| format!("probe failed: Get \"http://10.244.2.12:8080/healthz\": {error}");
@@ -1165,10 +1166,10 @@ fn a_probe_that_does_not_get_to_the_program_is_the_nodes() {
         (get("dial tcp 10.244.2.12:8080: connect: no route to host"), None, NETWORK),
         (get("dial tcp 10.244.2.12:8080: connect: network is unreachable"), None, NETWORK),
         (get("dial tcp 10.244.2.12:8080: connect: invalid argument"), None, NETWORK),
-        (get("dial tcp 10.244.2.12:8080: i/o timeout"), None, NETWORK),
+        (get("dial tcp 10.244.2.12:8080: i/o timeout"), None, EITHER),
         (get("dial tcp [fd00::2]:8080: connect: operation not permitted"), None, NETWORK),
-        ("probe failed: dial tcp 10.244.2.12:9000: i/o timeout".to_owned(), None, NETWORK),
-        ("probe failed: dial tcp 10.244.2.12:9000: connect: connection timed out".to_owned(), None, NETWORK),
+        ("probe failed: dial tcp 10.244.2.12:9000: i/o timeout".to_owned(), None, EITHER),
+        ("probe failed: dial tcp 10.244.2.12:9000: connect: connection timed out".to_owned(), None, EITHER),
         (
             "probe failed: error: failed to connect service at \"10.244.2.12:9000\": connection error: desc = \"transport: Error while dialing: dial tcp 10.244.2.12:9000: connect: no route to host\"".to_owned(),
             None,
@@ -1208,7 +1209,7 @@ fn a_probe_that_does_not_get_to_the_program_is_the_nodes() {
             let reason = first(world);
             let code = if kind == "readiness" { R::ReadinessFailing } else { R::LivenessFailing };
             assert_eq!(reason.code, code, "{kind} {said}");
-            let known = [NETWORK, RUNTIME, COMMAND, "free memory on the node"];
+            let known = [NETWORK, EITHER, RUNTIME, COMMAND, "free memory on the node"];
             let given = known.into_iter().find(|part| reason.fix.advice.contains(part)).unwrap_or_default();
             assert_eq!(given, expected, "{kind} {said}: {}", reason.fix.advice);
             let of_node = !matches!(expected, "" | COMMAND);

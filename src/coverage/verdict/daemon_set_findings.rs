@@ -165,6 +165,9 @@ pub fn oddities(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
 /// How often a template must have come back, and within how many seconds the last two times.
 const RETURNS: (i64, i64) = (10, 3_600);
 
+/// How often an hour since the DaemonSet was made at least, if nothing tells when revisions got their numbers.
+const OFTEN: i64 = 2;
+
 /// Finds that the template changes to one that it had before, again and again, as if two writers disagreed.
 ///
 /// Each new template makes a revision, and one that comes back gets the next number (`constructHistory`); revisions are deleted only
@@ -176,7 +179,19 @@ fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
     let [last, before, ..] = revisions.all.as_slice() else { return None };
     let began = |revision: &Revision<'_>| revision.object.rollout_began_at(daemon_set);
     let is_recent = |revision| began(revision).is_some_and(|at| seconds_between(at, facts.now()) < seconds);
-    if kept >= limit || last.number() - kept < returns || !is_recent(last) || !is_recent(before) {
+    // Over years, what is counted may be many rollbacks; a rollout of a new template is none.
+    let is_return = |revision: &Revision<'_>| {
+        let created = revision.object.metadata.creation_timestamp.get();
+        began(revision).zip(created).is_some_and(|(began, created)| seconds_between(created, began) > 60)
+    };
+    let age = daemon_set.metadata.creation_timestamp.get().map(|created| seconds_between(created, facts.now()));
+    let is_often = age.is_some_and(|age| (last.number() - kept) * seconds > age.max(1) * OFTEN);
+    if kept >= limit
+        || last.number() - kept < returns
+        || !is_recent(last)
+        || !is_recent(before)
+        || !(is_often || is_return(last) && is_return(before))
+    {
         return None;
     }
     let writes_template = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:template").is_some();

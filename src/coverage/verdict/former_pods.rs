@@ -4,41 +4,41 @@ use std::collections::BTreeMap;
 
 use super::bound_pod::kubelet_rejected;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, TemplatePart, edit};
+use super::finding::{Finding, Origin, edit};
 use super::sentence::Sentence;
 use crate::facts::Facts;
 use crate::model::event::Event;
-use crate::model::node::Node;
+use crate::model::node::{Node, Taint};
 use crate::model::pod::{Pod, PodSpec, PodStatus};
 use crate::report::reason::ReasonCode;
+use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::taints::tolerates;
 
 /// How many pods of a node must have failed so that the next one is expected to.
 const PODS: i32 = 3;
 
-/// Finds a taint that evicts each pod of the node again after the seconds for which the template tolerates it.
+/// For how many seconds a taint has to be tolerated so that a pod may become available in the meantime.
+pub const TOO_SHORT: i64 = 60;
+
+/// Returns for how many seconds a pod tolerates taints, and the taint that ends that; `None` if for ever.
 ///
 /// Ported from `getMinTolerationTime`, pkg/controller/tainteviction/taint_eviction.go, release 1.37.2.
-pub fn evicted_again(subject: &Subject, node: &Node) -> Option<Finding> {
-    let tolerations = subject.daemon_pod.tolerations();
-    if tolerations.iter().all(|toleration| toleration.toleration_seconds.is_none()) {
-        return None;
-    }
-    let taints = node.spec.taints.iter().filter(|taint| taint.effect == "NoExecute");
-    let tolerated = taints.filter_map(|taint| {
-        let toleration = tolerations.iter().find(|toleration| tolerates(toleration, taint))?;
-        Some((toleration.toleration_seconds?.max(0), taint))
-    });
-    let (seconds, taint) = tolerated.min_by_key(|(seconds, _)| *seconds)?;
+pub fn tolerated_for<'t>(pod: &DaemonPod, taints: &'t [Taint]) -> Option<(i64, &'t Taint)> {
+    let no_execute = taints.iter().filter(|taint| taint.effect == "NoExecute");
+    let used =
+        no_execute.filter_map(|taint| Some((pod.tolerations().iter().find(|one| tolerates(one, taint))?, taint)));
+    used.filter_map(|(toleration, taint)| Some((toleration.toleration_seconds?.max(0), taint))).min_by_key(|it| it.0)
+}
+
+/// Finds a taint that evicts each pod of the node again, after so many seconds.
+pub fn evicted_again(subject: &Subject, node: &Node) -> Option<(Finding, i64)> {
+    let (seconds, taint) = tolerated_for(&subject.daemon_pod, &node.spec.taints)?;
     let message = Sentence::from("taint ")
         .value(taint.to_string())
         .words(format!(" is tolerated for {seconds}s only, so the pod is evicted and recreated every {seconds}s"));
     let advice = "remove tolerationSeconds from the toleration, or the toleration if the node should run no pod";
-    Some(
-        Finding::new(ReasonCode::Evicted, message, advice)
-            .with_origin(Origin::Template(TemplatePart::Anything))
-            .with_command(edit(subject.daemon_set)),
-    )
+    let finding = Finding::new(ReasonCode::Evicted, message, advice).with_origin(Origin::Unknown);
+    Some((finding.with_command(edit(subject.daemon_set)), seconds))
 }
 
 /// What the kubelets did to former pods of a DaemonSet, as recent events tell, by node.
@@ -59,9 +59,12 @@ pub fn rejections(facts: &Facts<'_>) -> Rejections {
     let failed = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
     for event in failed.into_iter().filter(|event| event.is_recent(facts.now())) {
         let Some((pod, node)) = failed_pod(event) else { continue };
-        let times = event.series.as_ref().map_or(event.count, |series| series.count).max(1);
+        // One event stands for what has happened on many nodes after the tenth.
+        let is_combined = event.message.starts_with("(combined from similar events)");
+        let count = event.series.as_ref().map_or(event.count, |series| series.count).max(1);
+        let times = if is_combined { 1 } else { count };
         if let Some(known) = found.get_mut(node) {
-            known.pods += times;
+            known.pods = known.pods.saturating_add(times);
             continue;
         }
         let mut metadata = facts.daemon_set.metadata.clone();

@@ -189,12 +189,16 @@ fn until_it_is_deleted(subject: &Subject) -> Sentence {
 /// Judges a node that should run a pod.
 pub fn eligible(subject: &Subject, node: &Node, pods: &[&Pod]) -> (NodeState, Vec<Finding>) {
     let (state, mut findings) = eligible_by_its_pods(subject, node, pods);
-    let again = former_pods::evicted_again(subject, node).or_else(|| {
-        let passes = |finding: &Finding| finding.passing != Passing::Never;
-        let may_fail_again = state != NodeState::Available && findings.first().is_some_and(passes);
-        may_fail_again.then(|| former_pods::rejected_again(subject, node)).flatten()
-    });
-    findings.splice(0..0, again);
+    let passes = findings.first().is_some_and(|finding| finding.passing != Passing::Never);
+    // The kubelet has not admitted a pod that is not bound.
+    if passes && matches!(state, NodeState::Missing | NodeState::Pending) {
+        findings.splice(0..0, former_pods::rejected_again(subject, node));
+    }
+    if let Some((finding, seconds)) = former_pods::evicted_again(subject, node) {
+        // Beside what else is wrong, it tells only that a pod comes no further.
+        let leads = findings.is_empty() || (passes && seconds < former_pods::TOO_SHORT);
+        findings.insert(if leads { 0 } else { findings.len() }, finding);
+    }
     // A DaemonSet that is being deleted explains why nothing recovers.
     let is_known = findings.iter().any(|finding| finding.code == ReasonCode::DaemonSetDeleting);
     if state != NodeState::Available && !is_known {

@@ -27,7 +27,8 @@ const KILLED: [i32; 3] = [137, 143, 0];
 const PROBES: [(&str, &str); 2] = [("liveness", "Liveness probe "), ("startup", "Startup probe ")];
 
 /// What a kubelet says of its own connection to a pod if that is neither answered nor refused: what listens there has no part in it.
-const CONNECTIONS: &[Cause] = &[cause(
+const CONNECTIONS: &[Cause] = &[
+    cause(
     Mends::Node,
     &[
         "dial tcp …: connect: no route to host",
@@ -35,13 +36,20 @@ const CONNECTIONS: &[Cause] = &[cause(
         "dial tcp …: connect: invalid argument",
         "dial tcp …: connect: operation not permitted",
         "dial tcp …: connect: permission denied",
-        "dial tcp …: connect: connection timed out",
-        "dial tcp …: i/o timeout",
     ],
     "check the firewall, the routes and the network plugin of the node: its kubelet gets no connection to the pod, to which neither the \
      program nor its log has anything to say; see whether the probes of other pods there fail, too",
-)
-.and(Also::ShowPodsOfNode)];
+    )
+    .and(Also::ShowPodsOfNode),
+    // A program that accepts no more connections is not told from a network that loses them.
+    cause(
+        Mends::Host,
+        &["dial tcp …: connect: connection timed out", "dial tcp …: i/o timeout"],
+        "see whether the probes of other pods of the node fail, too: then check its firewall and network plugin; otherwise the program \
+         accepts no connections, as if it hung",
+    )
+    .and(Also::ShowPodsOfNode),
+];
 
 /// What a container runtime says of the command of a probe that it cannot start.
 const COMMANDS: &[Cause] = &[
@@ -93,6 +101,7 @@ pub fn of_unreached(subject: &Subject, pod: &Pod, finding: Finding, cause: &Caus
     let finding = Finding { message, advice: cause.advice.into(), ..finding };
     match (cause.mends, cause.also) {
         (Mends::Template, _) => finding.with_command(edit(subject.daemon_set)),
+        (Mends::Host, _) => finding.with_command(pods_of_node(pod)),
         (_, Some(Also::ShowPodsOfNode)) => finding.with_origin(Origin::Node).with_command(pods_of_node(pod)),
         _ => finding.with_origin(Origin::Node).with_command(describe_bound_node(pod)),
     }

@@ -1,11 +1,15 @@
 //! Crashes because of what every pod may need of the cluster: its DNS, and the address of the API server.
 
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, describe_pod};
+use super::finding::{Finding, Origin, TemplatePart, describe_pod};
+use super::images::template_of;
+use super::node_plugin::NodePlugin;
 use super::telling::telling_line;
 use super::workload::workload;
 use crate::model::pod::{ContainerStateTerminated, Pod};
+use crate::model::snapshot::PodsComplete;
 use crate::report::fix::Command;
+use crate::scheduling::daemon_pods;
 
 /// The label of the pods of the cluster DNS.
 const DNS: &str = "k8s-app=kube-dns";
@@ -23,15 +27,21 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     }
     if is_of_name || (said.contains("lookup ") && said.contains(":53")) {
         let pods = subject.index.dns_pods();
-        if pods.iter().any(|pod| pod.is_ready()) {
+        let is_own = |dns: &&Pod| daemon_pods::claim(subject.daemon_set, dns).is_claimed();
+        // What the DNS waits for cannot wait for it.
+        let is_before_dns = NodePlugin::of(subject.daemon_set).is_some() || pods.iter().any(is_own);
+        if !asks_cluster_dns(subject, pod) || is_before_dns || pods.iter().any(|pod| pod.is_ready()) {
             return finding;
         }
-        let Some(down) = pods.first() else {
-            // Pods of other namespaces are seldom read. Whoever starts anew may find no DNS, whatever the revision.
+        let is_complete = subject.index.snapshot.pods_complete == PodsComplete::Everywhere;
+        let Some(down) = pods.first().filter(|_| is_complete) else {
+            // Pods of other namespaces are seldom read. Whoever starts anew may find no DNS, whatever runs in its containers.
             let advice = "see first whether the cluster DNS works, which the pod has asked in vain: its pods, and the way to them from the \
                           node";
             let list = Command::kubectl(&["get", "pods", "-o", "wide", "-l", DNS]).namespace("kube-system");
-            return Finding { advice: advice.into(), ..finding }.with_origin(Origin::Unknown).with_command(list);
+            return Finding { advice: advice.into(), ..finding }
+                .with_origin(Origin::Template(TemplatePart::Sandbox))
+                .with_command(list);
         };
         let message = finding.message.words("; no pod of the cluster DNS is ready, such as ").example(workload(down));
         let advice = "mend the cluster DNS first: nothing that looks up a name works without it";
@@ -51,6 +61,14 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
                 .with_command(describe_pod(proxy))
         }
         _ => finding,
+    }
+}
+
+/// Returns whether a pod asks the DNS of the cluster (`getPodDNSType`, pkg/kubelet/network/dns/dns.go, release 1.37.2).
+fn asks_cluster_dns(subject: &Subject, pod: &Pod) -> bool {
+    match template_of(subject, pod).value()["spec"]["dnsPolicy"].as_str() {
+        None | Some("ClusterFirst") => !pod.spec.host_network,
+        Some(policy) => policy == "ClusterFirstWithHostNet",
     }
 }
 

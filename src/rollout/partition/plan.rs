@@ -511,7 +511,7 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
 fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timestamp) -> bool {
     // What a stage rolls out itself becomes a revision right after it has begun.
     let own = hold.flags.as_ref().filter(|flags| flags.replaced_revision.is_some() || flags.restarted_at.is_some());
-    let at_most = if own.is_some() { 60 } else { 1 };
+    let at_most = if own.is_some() { 120 } else { 5 };
     before.rolled_out_at().is_some_and(|at| seconds_between(began, at) > at_most)
 }
 

@@ -35,7 +35,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         }
         let is_complete = subject.index.snapshot.pods_complete == PodsComplete::Everywhere;
         let Some(down) = pods.first().filter(|_| is_complete) else {
-            // Pods of other namespaces are seldom read. Whoever starts anew may find no DNS, whatever runs in its containers.
+            // The DNS pods were probably not read. If DNS is down, any pod that starts now fails, whichever revision it is of.
             let advice = "see first whether the cluster DNS works, which the pod has asked in vain: its pods, and the way to them from the \
                           node";
             let list = Command::kubectl(&["get", "pods", "-o", "wide", "-l", DNS]).namespace("kube-system");

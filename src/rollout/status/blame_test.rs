@@ -431,7 +431,7 @@ fn once_no_old_pod_is_left_the_revision_that_fits_nowhere_is_still_taken_back() 
     };
     for (before, after, since, rolled_back) in [
         ("100m", "1000", "11:00:00", true),
-        // How long it lasted tells nothing where the current one cannot run at all.
+        // However short it lasted: the current one cannot run at all.
         ("100m", "1000", "11:44:00", true),
         ("100m", "4100m", "11:00:00", true),
         ("1000", "2000", "11:00:00", false),

@@ -31,7 +31,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::node_map::ZONE;
 use crate::rollout::fleet::note_rollouts;
 use crate::rollout::history::changes_between;
-use crate::rollout::rollback::add_rollbacks;
+use crate::rollout::status::coverage::add_blame;
 
 /// Show which nodes lack an available pod, why, and what to do
 #[derive(Debug, Clone, Args)]
@@ -183,7 +183,7 @@ impl CoverageQuestion {
         let node_selector = node_selector.selector.clone();
         let options = Options { detail, node: node.clone(), by: by.clone(), map: map.clone(), node_selector };
         let mut report = coverage(&snapshot, &options);
-        add_rollbacks(&snapshot, &mut report);
+        add_blame(&snapshot, &mut report);
         if let Some(node) = report.node.as_mut().filter(|_| names.is_empty()) {
             node.namespace = session.namespace.clone();
         }

@@ -181,7 +181,9 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<Unk
         let parsed = command.try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
         parsed.map_err(|error| {
             let told = words::unknown_flag(&error, arguments, program);
-            told.or_else(|| words::missing_name(&error, arguments, program)).unwrap_or(error)
+            told.or_else(|| words::missing_name(&error, arguments, program))
+                .or_else(|| words::extra_word(&error, arguments, program))
+                .unwrap_or(error)
         })
     };
     if arguments.iter().any(|argument| argument.to_str().is_some_and(shell::is_unread)) {

@@ -247,6 +247,13 @@ impl RunCommand for PreviewArgs {
 fn check(changes: &Changes, of: (&[String], &[String]), chooses_nodes: bool) -> Result<(), CommandError> {
     let (edits, (names, manifests)) = (!changes.daemon_set.is_empty(), of);
     if manifests.is_empty() && !edits && changes.nodes.is_empty() {
+        let file = names.iter().find(|name| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)));
+        if let Some(file) = file {
+            let preview = Command::kubectl(&["ds", "preview", "-f", file]);
+            return Err(
+                CommandError::usage("nothing to preview").hint(Fix::new("a manifest is given with -f", preview))
+            );
+        }
         return Err(CommandError::usage("nothing to preview")
             .hint("give -f MANIFEST, NAME --if 'toleration KEY=VALUE:EFFECT' or the like, or --if 'taint KEY=VALUE:EFFECT' of nodes"));
     }
@@ -294,7 +301,7 @@ fn replacements(after: &DaemonSet, live: &DaemonSet, is_same_template: bool, sna
     let mut then = if is_same_template { live.clone() } else { live.with_template(&template) };
     then.spec.update_strategy = after.spec.update_strategy.clone();
     let standstill = forecast::standstill(&before, &then, hash, is_same_template);
-    let blocks = standstill.map(|standstill| forecast::warning(&standstill, &then));
+    let blocks = forecast::warning(standstill.as_ref(), &before, &then, hash, is_same_template);
     let replaced = replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template));
     blocks.into_iter().chain(replaced).collect()
 }

@@ -562,7 +562,12 @@ impl Session {
     /// Checks that each DaemonSet that was asked for by name exists. Errors of several names are one error.
     pub(super) fn check_unknown_names(&self, snapshot: &Snapshot) -> Result<(), CommandError> {
         let errors = snapshot.unknown_names.iter().map(|unknown| {
-            CommandError::from(self.source.unknown_daemon_set(self.namespace.as_deref(), unknown.clone()))
+            let is_node = snapshot.nodes.iter().any(|node| node.metadata.name == unknown.name);
+            let error = CommandError::from(self.source.unknown_daemon_set(self.namespace.as_deref(), unknown.clone()));
+            match is_node {
+                true => error.hint(format!("{} is a node; to choose it, add --node", sanitize(&unknown.name))),
+                false => error,
+            }
         });
         errors.reduce(CommandError::and).map_or(Ok(()), Err)
     }

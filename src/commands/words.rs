@@ -128,6 +128,29 @@ fn near_command(word: &str) -> Option<String> {
     })
 }
 
+/// Says of a word too many what it may be: kubectl's `set image`, or the node that a flag chooses.
+pub(super) fn extra_word(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || given.starts_with('-') {
+        return None;
+    }
+    let name = subcommand(arguments)?;
+    let second = places(arguments).get(1).and_then(|place| arguments[*place].to_str());
+    let hint = match (name.as_str(), second) {
+        ("set", Some(kind @ ("image" | "env" | "resources"))) => format!(
+            "`{program} set` changes the update strategy; use `kubectl set {kind}`, and before `{program} preview NAME --if` to see \
+             what it would do"
+        ),
+        _ => {
+            let chooses_node = |command: &Command| command.get_arguments().any(|flag| flag.get_long() == Some("node"));
+            super::command().find_subcommand(&name).filter(|command| chooses_node(command))?;
+            format!("to choose a node, add `--node {}`", quote(given, true))
+        }
+    };
+    let message = format!("unexpected argument {}: {hint}\n", quote(given, true));
+    Some(clap::Error::raw(ErrorKind::UnknownArgument, message))
+}
+
 /// Says of a flag that a command does not have which ones do, or which flag was meant.
 pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };

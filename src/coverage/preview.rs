@@ -272,6 +272,7 @@ fn preview_of(
             PodChange::None => {}
         }
         preempts.extend(name, by_preemption);
+        report.does_not_fit_now += usize::from(obstacle.is_some() && proposal.waits_for_room(number));
         does_not_fit.extend(name, obstacle);
         does_not_start.extend(name, refused);
     }
@@ -377,6 +378,12 @@ impl<'a> Proposal<'a> {
     /// Returns whether the node with this number has a pod of the live DaemonSet.
     fn has_pod(&self, number: usize) -> bool {
         self.live.as_ref().is_some_and(|live| !live.node_pods[number].pods.is_empty())
+    }
+
+    /// Returns whether all pods that the live DaemonSet has for the node with this number wait to be scheduled.
+    fn waits_for_room(&self, number: usize) -> bool {
+        let pods = self.live.as_ref().map_or(&[][..], |live| live.node_pods[number].pods.as_slice());
+        !pods.is_empty() && pods.iter().all(|pod| pod.spec.node_name.is_empty())
     }
 
     /// Returns whether a rolling update deletes the old pods, those of nodes that should run none, too.

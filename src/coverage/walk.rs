@@ -365,6 +365,9 @@ impl<'s, 'a> Walk<'s, 'a> {
             removed_nodes: options.is_every_node().then(|| removed_nodes(subject)).flatten(),
             lost_pods: options.is_every_node().then(|| lost_pods(subject)).flatten(),
             common_causes: common_cause::of(subject, &observations),
+            // Up to the rollout.
+            suspect: None,
+            rollback: None,
             groups: groups.into_report(),
             not_eligible_groups,
             by,

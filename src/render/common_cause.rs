@@ -4,6 +4,8 @@ use super::page::Page;
 use super::style;
 use super::text::count;
 use crate::report::common_cause::{CommonCause, Feature, FeatureValue, Split};
+use crate::report::coverage::DaemonSetCoverage;
+use crate::report::rollout_status::{Suspect, SuspectKind};
 
 /// Returns the likely cause, and how it splits the nodes.
 pub fn sentence(cause: &CommonCause) -> String {
@@ -33,18 +35,88 @@ pub fn sentence(cause: &CommonCause) -> String {
     format!("{} (on {failing} and {})", names.join(" or "), share(available_with, available, "available nodes"))
 }
 
-/// Writes the likely causes, and what to do.
-pub fn causes(causes: &[CommonCause], page: &mut Page<'_>) {
-    for cause in causes {
-        page.paragraph(&format!("Likely cause: {}", sentence(cause)), style::answer);
+/// Returns what is likely to blame: what the failing nodes have in common, or else what the numbers of their pods say.
+pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>) -> Vec<String> {
+    let is_told = |what: SuspectKind| match what {
+        SuspectKind::Revision => causes.iter().any(|cause| cause.revision.as_ref().is_some_and(|it| it.current)),
+        SuspectKind::Nodes => causes.iter().any(|cause| cause.revision.is_none()),
+        SuspectKind::EveryRevision => false,
+    };
+    let suspicion = suspect.filter(|suspect| !is_told(suspect.what)).and_then(suspicion);
+    causes.iter().map(|cause| format!("Likely cause: {}", sentence(cause))).chain(suspicion).collect()
+}
+
+/// Writes what is likely to blame, and what to do.
+pub(super) fn causes(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
+    // The nodes that are at fault are listed below.
+    let suspect = daemon_set.suspect.as_ref().filter(|suspect| suspect.what != SuspectKind::Nodes);
+    let texts = blame(&daemon_set.common_causes, suspect);
+    for (index, text) in texts.iter().enumerate() {
+        page.paragraph(text, style::answer);
+        let Some(cause) = daemon_set.common_causes.get(index) else { continue };
         if let Some(revision) = cause.revision.as_ref().filter(|revision| !revision.changes.is_empty()) {
             let text = format!("changed: {}", revision.changes.join(", "));
             page.hanging(["  "; 2], &text, style::plain);
         }
-        for fix in &cause.fixes {
-            page.what_to_do(fix, "  ");
-        }
+        cause.fixes.iter().for_each(|fix| page.what_to_do(fix, "  "));
     }
+    daemon_set.rollback.iter().for_each(|fix| page.what_to_do(fix, "  "));
+}
+
+/// Returns what is likely to blame, with the numbers that say so.
+fn suspicion(suspect: &Suspect) -> Option<String> {
+    let number = suspect.revision?;
+    let all = suspect.failing + suspect.available;
+    let where_it_runs = match (suspect.failing, all) {
+        (_, 1) => "the only node that runs it".to_owned(),
+        (failing, all) if failing == all => format!("all {all} nodes that run it"),
+        (failing, all) => format!("{failing} of {all} nodes that run it"),
+    };
+    Some(match suspect.what {
+        SuspectKind::Revision if suspect.is_refused => format!(
+            "The API server refuses pods of revision {number} on {}, and older pods are available on {}: the revision or \
+             a policy of the cluster is to blame.",
+            count(suspect.failing, "node"),
+            count(suspect.old_available, "node")
+        ),
+        SuspectKind::Revision if !suspect.raised_requests.is_empty() => {
+            let raised = suspect.raised_requests.iter();
+            let raised: Vec<String> =
+                raised.map(|raised| format!("{} ({} → {})", raised.resource, raised.from, raised.to)).collect();
+            format!(
+                "Revision {number} requests the {} that is missing on {}: older pods would fit there.",
+                raised.join(" and the "),
+                count(suspect.failing, "node")
+            )
+        }
+        SuspectKind::Revision => format!(
+            "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
+            count(suspect.old_available, "node")
+        ),
+        SuspectKind::Nodes if suspect.available == 0 => format!(
+            "Revision {number} is not likely to blame: on {where_it_runs}, all other pods have failed since before its \
+             rollout."
+        ),
+        SuspectKind::Nodes if suspect.works_since_before => format!(
+            "Revision {number} works on {} of {all} nodes that run it, but its pods there have run since before the first of the others \
+             failed: either {} at fault, or something in the cluster has changed, and pods that restart fail, too.",
+            suspect.available,
+            if suspect.failing == 1 {
+                "the other node is".to_owned()
+            } else {
+                format!("the other {} are", count(suspect.failing, "node"))
+            }
+        ),
+        SuspectKind::Nodes => format!(
+            "Revision {number} works on {} of {all} nodes that run it: the problem is likely specific to the other {}.",
+            suspect.available,
+            if suspect.failing == 1 { "node".to_owned() } else { count(suspect.failing, "node") }
+        ),
+        SuspectKind::EveryRevision => format!(
+            "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}.",
+            count(suspect.old_failing, "node")
+        ),
+    })
 }
 
 fn named(FeatureValue { feature, value }: &FeatureValue) -> String {

@@ -158,7 +158,7 @@ fn daemon_set_groups(
     }
     sentence(daemon_set, style::answer, page);
     daemon_set.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
-    common_cause::causes(&daemon_set.common_causes, page);
+    common_cause::causes(daemon_set, page);
     for concern in &daemon_set.concerns {
         page.advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "");
     }
@@ -171,7 +171,7 @@ fn daemon_set_groups(
                 daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
             head(group, style::trouble, page);
             if !is_explained {
-                let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes);
+                let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes).chain(&daemon_set.rollback);
                 page.advice(&group.message, Some(&group.fix.unless_in(said)), "    ");
             }
         }

@@ -171,7 +171,12 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
         line += "; no pod would start";
     }
     if unfit > 0 {
-        line += &format!("; on {unfit} of them a pod would not fit");
+        let already = match one.does_not_fit_now {
+            0 => String::new(),
+            all if all == unfit => ", as now".to_owned(),
+            some => format!(", as on {some} of these now"),
+        };
+        line += &format!("; on {unfit} of them a pod would not fit{already}");
     }
     if preempting > 0 {
         line += &format!("; on {preempting} of them it would preempt other pods");

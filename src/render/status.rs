@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::clusters::{Reports, in_namespace, only_namespace};
+use super::common_cause::blame;
 use super::coverage::{incomplete, stale_status, troubles};
 use super::list;
 use super::page::Page;
@@ -24,7 +25,7 @@ use crate::report::list::{Severity, Status};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Cause, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus,
-    RolloutStatusReport, Suspect, SuspectKind, Verdict,
+    RolloutStatusReport, Verdict,
 };
 use crate::report::strategy::Strategy;
 
@@ -236,7 +237,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     }
     causes(rollout, now, page);
     let mut texts: Vec<String> = Vec::new();
-    texts.extend(rollout.suspect.as_ref().and_then(|suspect| suspicion(rollout, suspect)));
+    texts.extend(blame(&rollout.common_causes, rollout.suspect.as_ref()));
     texts.extend(nothing_against(rollout).filter(|_| rollout.suspect.is_none()));
     texts.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
     if !is_settled {
@@ -528,62 +529,6 @@ fn compared(rollout: &RolloutStatus, cause: &Cause) -> String {
         (new, all) if new == all => format!("; all on revision {}", revision.number),
         (new, _) => format!("; {new} on revision {}", revision.number),
     }
-}
-
-/// Returns what is likely to blame, with the numbers that say so.
-pub(super) fn suspicion(rollout: &RolloutStatus, suspect: &Suspect) -> Option<String> {
-    let number = rollout.revision.as_ref()?.number;
-    let all = suspect.failing + suspect.available;
-    let where_it_runs = match (suspect.failing, all) {
-        (_, 1) => "the only node that runs it".to_owned(),
-        (failing, all) if failing == all => format!("all {all} nodes that run it"),
-        (failing, all) => format!("{failing} of {all} nodes that run it"),
-    };
-    Some(match suspect.what {
-        SuspectKind::Revision if suspect.is_refused => format!(
-            "The API server refuses pods of revision {number} on {}, and older pods are available on {}: the revision or \
-             a policy of the cluster is to blame.",
-            count(suspect.failing, "node"),
-            count(suspect.old_available, "node")
-        ),
-        SuspectKind::Revision if !suspect.raised_requests.is_empty() => {
-            let raised = suspect.raised_requests.iter();
-            let raised: Vec<String> =
-                raised.map(|raised| format!("{} ({} → {})", raised.resource, raised.from, raised.to)).collect();
-            format!(
-                "Revision {number} requests the {} that is missing on {}: older pods would fit there.",
-                raised.join(" and the "),
-                count(suspect.failing, "node")
-            )
-        }
-        SuspectKind::Revision => format!(
-            "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
-            count(suspect.old_available, "node")
-        ),
-        SuspectKind::Nodes if suspect.available == 0 => format!(
-            "Revision {number} is not likely to blame: on {where_it_runs}, all other pods have failed since before its \
-             rollout."
-        ),
-        SuspectKind::Nodes if suspect.works_since_before => format!(
-            "Revision {number} works on {} of {all} nodes that run it, but its pods there have run since before the first of the others \
-             failed: either {} at fault, or something in the cluster has changed, and pods that restart fail, too.",
-            suspect.available,
-            if suspect.failing == 1 {
-                "the other node is".to_owned()
-            } else {
-                format!("the other {} are", count(suspect.failing, "node"))
-            }
-        ),
-        SuspectKind::Nodes => format!(
-            "Revision {number} works on {} of {all} nodes that run it: the problem is likely specific to the other {}.",
-            suspect.available,
-            if suspect.failing == 1 { "node".to_owned() } else { count(suspect.failing, "node") }
-        ),
-        SuspectKind::EveryRevision => format!(
-            "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}.",
-            count(suspect.old_failing, "node")
-        ),
-    })
 }
 
 /// Returns the warning that old pods are replaced together.

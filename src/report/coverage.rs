@@ -9,6 +9,7 @@ use super::fix::Fix;
 use super::incident::{Incident, Refuser};
 use super::node_map::NodeMap;
 use super::reason::{Class, Reason, ReasonCode, named_values};
+use super::rollout_status::Suspect;
 use super::strategy::Strategy;
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
@@ -44,6 +45,7 @@ impl super::Report for CoverageReport {
                 groups,
                 not_eligible_groups,
                 common_causes,
+                rollback,
                 ..
             } = daemon_set;
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
@@ -51,7 +53,7 @@ impl super::Report for CoverageReport {
             let reasons = concerns.iter_mut().chain(nodes.iter_mut().flat_map(|node| &mut node.reasons));
             reasons.for_each(|reason| visit(&mut reason.fix));
             groups.iter_mut().chain(not_eligible_groups).for_each(|group| visit(&mut group.fix));
-            common_causes.iter_mut().flat_map(|cause| &mut cause.fixes).for_each(&mut *visit);
+            common_causes.iter_mut().flat_map(|cause| &mut cause.fixes).chain(rollback).for_each(&mut *visit);
         }
     }
 }
@@ -139,6 +141,11 @@ pub struct DaemonSetCoverage {
     pub lost_pods: Option<LostPods>,
     /// What failing nodes have in common and available ones lack; usually empty.
     pub common_causes: Vec<CommonCause>,
+    /// Whether the current revision or the nodes are likely to blame, as `status` says; absent if no pod of the current revision fails,
+    /// if there are too few to tell, or if only some nodes were examined.
+    pub suspect: Option<Suspect>,
+    /// How to roll back, if that helps.
+    pub rollback: Option<Fix>,
     /// The primary reasons of nodes that have no available pod, run one they should not, or whose
     /// surge pod cannot start while the old one is available; most nodes first.
     pub groups: Vec<ReasonGroup>,

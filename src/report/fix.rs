@@ -210,6 +210,11 @@ impl Command {
         (word(0), word(1))
     }
 
+    /// Returns whether it rolls back.
+    pub(crate) fn is_rollback(&self) -> bool {
+        self.verbs() == ("ds", "undo")
+    }
+
     /// Returns whether this program can run it on a dump.
     fn reads_dumps(&self) -> bool {
         matches!(

@@ -125,6 +125,8 @@ pub struct DaemonSetPreview {
     pub fits_by_preemption: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
     pub does_not_fit: Vec<ReasonGroup>,
+    /// How many of these have a pod of the live DaemonSet that no node has room for now, either.
+    pub does_not_fit_now: usize,
     /// Nodes that would run a pod that would not start even if it fits, by reason.
     pub does_not_start: Vec<ReasonGroup>,
     /// Why nodes would not be eligible; empty if one would be and the DaemonSet exists already, and for several DaemonSets if nodes are

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::acceptance::Acceptance;
+use super::common_cause::CommonCause;
 use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes, StatusDifference};
 use super::fix::Fix;
 use super::incident::Incident;
@@ -236,6 +237,8 @@ pub struct RolloutStatus {
     /// Since when the controller could have deleted old pods whose surge pods are available, if it has missed that: with
     /// `maxSurge` and `minReadySeconds` it may stand still until another event of the DaemonSet.
     pub stalled_since: Option<Timestamp>,
+    /// What failing nodes have in common and available ones lack, beside their revision; usually empty.
+    pub common_causes: Vec<CommonCause>,
     /// Whether the current revision or the nodes are to blame, if pods of the current revision fail and their number
     /// tells.
     pub suspect: Option<Suspect>,
@@ -426,6 +429,8 @@ pub struct Cause {
 pub struct Suspect {
     /// What is likely to blame.
     pub what: SuspectKind,
+    /// The number of the current revision; absent if it is not known.
+    pub revision: Option<i64>,
     /// Eligible nodes where a pod of the current revision fails, or is refused, for a reason that is not the node's.
     pub failing: usize,
     /// Whether the API server refuses all of these pods, so that none of them has ever run.

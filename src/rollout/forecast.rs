@@ -47,6 +47,31 @@ pub(crate) fn standstill(
     hash: &str,
     is_same_template: bool,
 ) -> Option<Standstill> {
+    if is_same_template && suspect(before).is_some_and(|it| it.what == SuspectKind::Revision) {
+        return None;
+    }
+    end(before, after, hash, is_same_template, |_| false)
+}
+
+/// Returns where the controller would come to a standstill if the pods of the same template failed again where they fail now, or
+/// everywhere if they are available nowhere.
+fn standstill_if_pods_fail_again(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Standstill> {
+    let fails_everywhere = suspect(before).is_some_and(|it| it.what == SuspectKind::Revision && it.available == 0);
+    let fails = |node: &RolloutNode<'_>| {
+        let is_unavailable = node.eligible && !node.updated_is_available && !node.old_is_available;
+        fails_everywhere || is_unavailable && !before.passes(node)
+    };
+    end(before, after, hash, true, fails).map(|end| Standstill { max_unavailable: None, ..end })
+}
+
+/// Runs the rules forward, with nodes on which new pods fail.
+fn end(
+    before: &Situation<'_>,
+    after: &DaemonSet,
+    hash: &str,
+    is_same_template: bool,
+    fails: impl Fn(&RolloutNode<'_>) -> bool,
+) -> Option<Standstill> {
     let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
     if !is_rolled_out || after.flavor() == Flavor::Advanced || !before.is_known || after.metadata.is_terminating() {
         return None;
@@ -55,11 +80,11 @@ pub(crate) fn standstill(
         true => before.still_refuses_pods(),
         false => before.index.snapshot.is_admitted(after, hash) == Some(false),
     };
-    if is_refused || is_same_template && suspect(before).is_some_and(|it| it.what == SuspectKind::Revision) {
+    if is_refused {
         return None;
     }
     let hash = if hash.is_empty() { NEW } else { hash };
-    let fleet = Fleet::new(before, after, hash, is_same_template);
+    let fleet = Fleet::new(before, after, hash, is_same_template, fails);
     // Whichever node the controller visits first.
     let end = fleet.run(fleet.limits.max_unavailable, true)?;
     let enough = end.is_blocked().then(|| fleet.enough(&end))?;
@@ -74,8 +99,22 @@ pub(crate) fn standstill(
     })
 }
 
-/// Warns of a standstill, and says how the controller gets to the end.
-pub(crate) fn warning(standstill: &Standstill, after: &DaemonSet) -> Warning {
+/// Warns of a standstill, and says how the controller gets to the end; or of one that comes only if pods of the same template fail again.
+pub(crate) fn warning(
+    standstill: Option<&Standstill>,
+    before: &Situation<'_>,
+    after: &DaemonSet,
+    hash: &str,
+    is_same_template: bool,
+) -> Option<Warning> {
+    let may_come = || standstill_if_pods_fail_again(before, after, hash).filter(|_| is_same_template);
+    match standstill {
+        Some(standstill) => Some(describe(standstill, after, "")),
+        None => may_come().map(|it| describe(&it, after, "if the new pods fail as the present ones do, ")),
+    }
+}
+
+fn describe(standstill: &Standstill, after: &DaemonSet, condition: &str) -> Warning {
     let Standstill { replaced, held_by, down, .. } = standstill;
     let others: Vec<&str> = held_by.iter().filter(|name| !down.contains(name)).map(String::as_str).collect();
     let down: Vec<&str> = down.iter().map(String::as_str).collect();
@@ -95,7 +134,7 @@ pub(crate) fn warning(standstill: &Standstill, after: &DaemonSet) -> Warning {
         replaced => format!("{replaced} pods are replaced, then it blocks"),
     };
     let why: Vec<String> = why.into_iter().flatten().collect();
-    let message = format!("{begin}: {}{hold} {}", why.join(" and "), limit(after));
+    let message = format!("{condition}{begin}: {}{hold} {}", why.join(" and "), limit(after));
     let fix = standstill.max_unavailable.map(|enough| {
         let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() };
         let advice = format!("to let it finish despite {}", count(held_by.len(), "unavailable node"));
@@ -213,7 +252,13 @@ impl End {
 }
 
 impl<'s> Fleet<'s> {
-    fn new(before: &'s Situation<'_>, after: &'s DaemonSet, hash: &'s str, is_same_template: bool) -> Self {
+    fn new(
+        before: &'s Situation<'_>,
+        after: &'s DaemonSet,
+        hash: &'s str,
+        is_same_template: bool,
+        fails: impl Fn(&RolloutNode<'_>) -> bool,
+    ) -> Self {
         let daemon_pod = DaemonPod::new(&after.spec.template);
         let requests = template_requests(&after.spec.template.spec);
         let is_updated = |pod: &Pod| daemon_pods::is_updated(after, Some(hash), pod);
@@ -237,7 +282,7 @@ impl<'s> Fleet<'s> {
                 && node.updated.is_some()
                 && node.object.is_none_or(fits_alone);
             let has_no_room = node.lacks_room() && !before.has_room(node) && !ends_surge;
-            let works = !(is_down || is_same_template && has_no_room);
+            let works = !(is_down || is_same_template && has_no_room || fails(node));
             // The pod garbage collector deletes the pods of a node that is gone.
             let is_collected = node.object.is_none() && is_passing;
             let of_node = pods.pods.iter().filter(|pod| !is_collected && (is_down || !pod.metadata.is_terminating()));
@@ -337,7 +382,7 @@ impl<'s> Fleet<'s> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{named, standstill, surge_without_room, warning};
+    use super::{describe, named, standstill, surge_without_room, warning};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::report::plan::Standstill;
@@ -527,6 +572,56 @@ mod tests {
         }
     }
 
+    /// What fails now need not fail again, and nobody is told to raise the limit for pods that may.
+    #[test]
+    fn a_restart_of_pods_that_fail_may_stand_still_at_them() {
+        let again = |text: &str| Some(format!("if the new pods fail as the present ones do, {text}"));
+        for (maximum, nodes, expected) in [
+            (
+                1,
+                &["new unready", "new", "new"][..],
+                again("1 pod is replaced, then it blocks: n0 has no available pod and holds maxUnavailable 1"),
+            ),
+            (
+                2,
+                &["new unready", "new unready", "new", "new", "new"],
+                again("2 pods are replaced, then it blocks: n0 and n1 have no available pod and hold maxUnavailable 2"),
+            ),
+            (2, &["new unready", "new", "new", "new"], None),
+            // Those that are down hold it, whatever the others do.
+            (
+                1,
+                &["new unready", "down new", "new", "new"],
+                Some("1 pod is replaced, then it blocks: n1 is down and holds maxUnavailable 1".to_owned()),
+            ),
+            (
+                2,
+                &["new unready", "down new", "new", "new"],
+                again(
+                    "1 pod is replaced, then it blocks: n1 is down and n0 has no available pod, which hold maxUnavailable 2",
+                ),
+            ),
+            // The revision that is restarted works nowhere, so all nodes it reaches fail.
+            (
+                2,
+                &["new unready", "old", "old", "old"],
+                again("2 pods are replaced, then it blocks: n0 and n1 have no available pod and hold maxUnavailable 2"),
+            ),
+            (1, &["new", "new", "new"], None),
+        ] {
+            let snapshot = cluster(&unavailable(maximum), nodes).finish();
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let after = snapshot.daemon_sets[0].with_template(&before.revisions.live);
+            let certain = standstill(&before, &after, "", true);
+            let found = warning(certain.as_ref(), &before, &after, "", true);
+            let is_certain = found.as_ref().is_some_and(|found| found.fix.is_some());
+            assert_eq!(is_certain, certain.is_some(), "{nodes:?}");
+            assert_eq!(found.map(|found| found.message), expected, "{nodes:?}");
+            assert_eq!(warning(certain.as_ref(), &before, &after, "", false).is_some(), certain.is_some());
+        }
+    }
+
     /// Nodes that are alike are not run one by one, but counted.
     #[test]
     fn a_large_fleet_has_the_right_numbers() {
@@ -576,7 +671,7 @@ mod tests {
         ] {
             let (held_by, down) = (names(held_by), names(down));
             let standstill = Standstill { replaced, left: 5, held_by, down, max_unavailable: Some(3) };
-            let warning = warning(&standstill, &daemon_set(rolling));
+            let warning = describe(&standstill, &daemon_set(rolling), "");
             assert_eq!(warning.message, expected);
             let command = warning.fix.unwrap().command.unwrap().to_string();
             assert_eq!(command, "kubectl ds set --max-unavailable 3 -n default agent");

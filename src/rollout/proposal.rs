@@ -85,8 +85,8 @@ impl<'s, 'a> Proposal<'s, 'a> {
     /// Returns what the pace of the controller may break after the change.
     pub(super) fn pace_warnings(&self, effect: &Effect) -> Vec<Warning> {
         let pace = pace_warnings(effect.before, effect, &self.after, self.before.index.snapshot);
-        let blocks = effect.standstill.as_ref().map(|standstill| forecast::warning(standstill, &self.after));
         let hash = self.before.current_hash().unwrap_or_default();
+        let blocks = forecast::warning(effect.standstill.as_ref(), self.before, &self.after, hash, true);
         let ready = self.changes_strategy().then(|| ready_pods_deleted(self.before, &self.after, hash)).flatten();
         blocks.into_iter().chain(surge_pods_deleted(effect)).chain(ready).chain(pace).collect()
     }
@@ -174,8 +174,11 @@ pub(super) fn propose_template(
     warnings.extend(replacement_warnings(before, &Replacement::of_template(&after, hash, to.is_none())));
     let effect = template_effect(before, &after, hash, to.is_none());
     let standstill = forecast::standstill(before, &after, hash, to.is_none());
-    let stops = standstill.as_ref().map(|standstill| forecast::warning(standstill, &after));
-    warnings.splice(0..0, stops.or_else(|| forecast::surge_without_room(before, &after, hash)));
+    let stops = forecast::warning(standstill.as_ref(), before, &after, hash, to.is_none());
+    // What is certain comes first.
+    let (certain, possible) = if standstill.is_some() { (stops, None) } else { (None, stops) };
+    warnings.splice(0..0, certain.or_else(|| forecast::surge_without_room(before, &after, hash)));
+    warnings.extend(possible);
     warnings.extend(ready_pods_deleted(before, &after, hash));
     warnings.extend(effect.as_ref().and_then(template_at_once));
     report.effect = effect.map(|effect| Effect { standstill, ..effect });

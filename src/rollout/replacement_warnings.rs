@@ -166,7 +166,7 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
     let suspect = suspect(situation);
     let not_by_nodes = not_by_nodes(situation, replacement, suspect.as_ref());
     let failing = suspect.filter(|suspect| replacement.is_same_template && suspect.what == SuspectKind::Revision);
-    let so = "this change rolls it out to more nodes";
+    let so = "this change would roll it out to the others";
     let failing = failing.map(|failing| failing_revision(situation, &failing, so));
     let refused = refused();
     let lost = match replacement.includes_ineligible {
@@ -208,7 +208,7 @@ pub(super) fn failing_revision(situation: &Situation<'_>, failing: &Suspect, so:
         count(failing.failing, "node"),
         count(failing.old_available, "node")
     );
-    let fix = rollback(situation).ok().map(|rollback| Fix::new("to roll back instead", rollback.command));
+    let fix = rollback(situation).ok().map(|fix| Fix { advice: "to roll back instead".to_owned(), ..fix });
     Warning { fix, is_certain: failing.available == 0, ..Warning::new(WarningCode::RevisionFails, message) }
 }
 
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_restart_of_a_failing_revision_is_warned_of() {
         let plan = restarted(bad_revision());
-        assert_eq!(codes(&plan), [WarningCode::RevisionFails]);
+        assert_eq!(codes(&plan), [WarningCode::RevisionFails, WarningCode::Blocks]);
         let message = &plan.warnings[0].message;
         assert!(message.contains("fails on 2 nodes") && message.contains("available on 4 nodes"), "{message}");
         let plan = restarted(world().node("n", json!({})).pod("a", "n", json!({})));

@@ -3,25 +3,11 @@
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::suspect::{failing, suspect};
 use super::situation::{RolloutNode, Situation, simulation};
-use crate::facts::index::Index;
 use crate::facts::revisions::{BRIEF, Doubt, name_of};
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
-use crate::model::snapshot::Snapshot;
-use crate::report::coverage::{CoverageReport, DaemonSetCoverage};
-use crate::report::fix::{Command, Fix};
-use crate::report::reason::ReasonCode;
+use crate::report::fix::Fix;
 use crate::report::rollout_status::SuspectKind;
-
-/// A revision to roll back to, which the rules say helps.
-pub(in crate::rollout) struct Rollback {
-    /// The revision.
-    pub(in crate::rollout) number: i64,
-    /// What it is for.
-    pub(in crate::rollout) advice: &'static str,
-    /// How.
-    pub(in crate::rollout) command: Command,
-}
 
 /// Why nobody is told to roll back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +42,9 @@ fn only_lacks_room(situation: &Situation<'_>) -> bool {
     eligible.peek().is_some() && eligible.all(|node| node.excess.is_some())
 }
 
-/// Returns the revision that `undo` returns to by default if that helps: it is tried on the rules, in a simulation of the controller.
-pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Rollback, NoRollback> {
+/// Returns how to return to the revision that `undo` returns to by default if that helps: it is tried on the rules, in a simulation of the
+/// controller.
+pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;
     if situation.has_lasted() {
@@ -113,49 +100,5 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Rollback
         false if is_evicted => "to roll back, because pods of this revision were evicted",
         false => "to roll back",
     };
-    let number = target.number();
-    Ok(Rollback { number, advice, command: name_of(daemon_set).undo(number) })
-}
-
-/// Adds to a report on coverage where to roll back, and takes back what it says of a revision that is not at fault.
-pub fn add_rollbacks(snapshot: &Snapshot, report: &mut CoverageReport) {
-    let is_of_current = |coverage: &DaemonSetCoverage| {
-        let mut revisions = coverage.common_causes.iter().filter_map(|cause| cause.revision.as_ref());
-        revisions.any(|revision| revision.current) || coverage.groups.iter().any(|group| cannot_pull(group.code))
-    };
-    if !report.daemon_sets.iter().any(is_of_current) {
-        return;
-    }
-    let index = Index::new(snapshot);
-    for coverage in report.daemon_sets.iter_mut().filter(|coverage| is_of_current(coverage)) {
-        let is_it =
-            |one: &&DaemonSet| one.metadata.name == coverage.name && one.metadata.namespace == coverage.namespace;
-        if let Some(daemon_set) = index.daemon_sets().into_iter().find(is_it) {
-            add_rollback(&Situation::new(&index, daemon_set), coverage);
-        }
-    }
-}
-
-fn cannot_pull(code: ReasonCode) -> bool {
-    code == ReasonCode::ImagePullFailed
-}
-
-fn add_rollback(situation: &Situation<'_>, coverage: &mut DaemonSetCoverage) {
-    let found = rollback(situation);
-    if found.as_ref().err() == Some(&NoRollback::NotTheRevision) {
-        coverage.common_causes.retain(|cause| cause.revision.as_ref().is_none_or(|revision| !revision.current));
-    }
-    let Ok(Rollback { number, command, .. }) = found else { return };
-    for cause in &mut coverage.common_causes {
-        if cause.revision.as_ref().is_some_and(|revision| revision.current) {
-            cause.fixes.push(Fix::new(format!("roll back to revision {number}"), command.clone()));
-        }
-    }
-    let reasons = coverage.nodes.iter_mut().flat_map(|node| &mut node.reasons);
-    let of_nodes = reasons.filter(|reason| cannot_pull(reason.code)).map(|reason| &mut reason.fix);
-    let of_groups = coverage.groups.iter_mut().filter(|group| cannot_pull(group.code)).map(|group| &mut group.fix);
-    for fix in of_nodes.chain(of_groups) {
-        let advice = format!("{}, or roll back to revision {number}", fix.advice);
-        *fix = Fix::new(advice, command.clone());
-    }
+    Ok(Fix::new(advice, name_of(daemon_set).undo(target.number())))
 }

@@ -434,11 +434,17 @@ pub fn crash_looping(
     let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
     let said = end.and_then(|end| telling_line(&end.message));
     let is_of_node = said.and_then(|said| Cause::among(DECISIVE, said)).is_some_and(|cause| cause.mends == Mends::Node);
-    let told = || said.and_then(|said| not_of_cluster(subject, pod, said).or_else(|| Some(cause(said)?.advice)));
+    let told = said.and_then(cause).map_or("read the log".to_owned(), |cause| match is_of_node {
+        true => cause.advice.to_owned(),
+        false => format!("{}; to read the log", cause.advice),
+    });
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
-        false => (told().unwrap_or("read the log").to_owned(), Some(command)),
+        false if said.is_some_and(|said| looks_up_cluster_names(subject, pod, said)) => {
+            (CLUSTER_DNS.to_owned(), Some(edit(subject.daemon_set)))
+        }
+        false => (told, Some(command)),
     };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
     let finding = match end.and_then(|end| start_origin(container, &end.reason, &end.message)) {
@@ -452,15 +458,17 @@ pub fn crash_looping(
     }
 }
 
-/// Returns what a pod on the host network lacks that does not resolve a name of the cluster: it has the DNS servers of its node unless
-/// its policy says otherwise (`getPodDNSType`, pkg/kubelet/network/dns/dns.go, release 1.37.2).
-fn not_of_cluster(subject: &Subject, pod: &Pod, said: &str) -> Option<&'static str> {
+/// What a pod on the host network lacks that looks up names of the cluster.
+const CLUSTER_DNS: &str = "set dnsPolicy: ClusterFirstWithHostNet in the template: on the host network, names of the cluster are not \
+                           resolved otherwise";
+
+/// Returns whether a pod on the host network has failed to resolve a name of the cluster: it has the DNS servers of its node unless its
+/// policy says otherwise (`getPodDNSType`, pkg/kubelet/network/dns/dns.go, release 1.37.2).
+fn looks_up_cluster_names(subject: &Subject, pod: &Pod, said: &str) -> bool {
     let unresolved = ["no such host", "not resolve", "name resolution", "name or service not known", "bad address"];
     let (said, policy) = (said.to_lowercase(), &template_of(subject, pod).value()["spec"]["dnsPolicy"]);
     let is_of_cluster = said.contains(".svc") && unresolved.iter().any(|words| said.contains(words));
-    (is_of_cluster && pod.spec.host_network && matches!(policy.as_str(), None | Some("ClusterFirst" | "Default"))).then_some(
-        "set dnsPolicy: ClusterFirstWithHostNet in the template: on the host network, names of the cluster are not resolved otherwise",
-    )
+    is_of_cluster && pod.spec.host_network && matches!(policy.as_str(), None | Some("ClusterFirst" | "Default"))
 }
 
 fn is_backing_off(status: &ContainerStatus) -> bool {

@@ -51,6 +51,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let works_since_before = what == SuspectKind::Nodes && !has_proof(situation, &of_current);
     Some(Suspect {
         what,
+        revision: situation.current.known().map(|revision| revision.revision),
         failing,
         is_refused,
         available,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::coverage::add_blame;
 use super::{Question, answer, rollout_status};
 use crate::coverage::options::Options;
 use crate::coverage::test_support::{World, at, world};
@@ -13,7 +14,6 @@ use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, SuspectKind, Verdict};
 use crate::rollout::history::histories;
-use crate::rollout::rollback::add_rollbacks;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::undo;
 
@@ -922,13 +922,39 @@ fn of_two_old_revisions_that_are_available_on_as_many_nodes_the_newer_one_is_ret
         let roll_back = "kubectl ds undo --to-revision 2 -n default agent";
         assert_eq!(commands(&rollout_status(&snapshot, None).daemon_sets[0]), [roll_back]);
         let mut coverage = coverage(&snapshot, &Options::default());
-        add_rollbacks(&snapshot, &mut coverage);
-        let fixes = coverage.daemon_sets[0].common_causes[0].fixes.iter().filter_map(|fix| fix.command.as_ref());
-        let fixes: Vec<String> = fixes.map(ToString::to_string).collect();
+        add_blame(&snapshot, &mut coverage);
+        let coverage = &coverage.daemon_sets[0];
+        let fixes = coverage.common_causes[0].fixes.iter().chain(&coverage.rollback);
+        let fixes: Vec<String> = fixes.filter_map(|fix| Some(fix.command.as_ref()?.to_string())).collect();
         assert!(fixes[0].contains("--diff 2..3") && fixes[1] == roll_back, "{fixes:?}");
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         assert_eq!(undo(&situation, None).unwrap().report.to_revision, Some(2));
+    }
+}
+
+/// One question must not have two answers, whichever command is asked.
+#[test]
+fn coverage_blames_whom_status_blames_and_offers_the_same_rollback() {
+    let images = || with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
+    for (nodes, what, rolls_back) in [
+        (&["new crashing", "old", "old"][..], Some(SuspectKind::Revision), true),
+        (&["new crashing", "new crashing", "new crashing", "old", "old", "old"], Some(SuspectKind::Revision), true),
+        (&["new crashing", "new", "new", "old"], Some(SuspectKind::Nodes), false),
+        (&["new crashing", "old crashing", "old"], Some(SuspectKind::EveryRevision), false),
+        (&["new crashing", "new crashing"], None, false),
+        (&["new", "old", "old"], None, false),
+    ] {
+        let snapshot = with_states(images(), nodes).finish();
+        let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
+        let mut report = coverage(&snapshot, &Options::default());
+        add_blame(&snapshot, &mut report);
+        let coverage = report.daemon_sets.remove(0);
+        assert_eq!(status.suspect.as_ref().map(|suspect| suspect.what), what, "{nodes:?}");
+        assert_eq!(json!(coverage.suspect), json!(status.suspect), "{nodes:?}");
+        let offered = status.way_out.iter().find(|fix| fix.command.as_ref().is_some_and(|it| it.is_rollback()));
+        assert_eq!(coverage.rollback.is_some(), rolls_back, "{nodes:?}");
+        assert_eq!(json!(coverage.rollback), json!(offered), "{nodes:?}");
     }
 }
 
@@ -1096,15 +1122,16 @@ fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
         let world = if old_pod { world.node("b", json!({})).pod("agent-b", "b", old()) } else { world };
         let snapshot = world.finish();
         let mut report = coverage(&snapshot, &Options::default());
-        add_rollbacks(&snapshot, &mut report);
-        let group = report.daemon_sets.remove(0).groups.remove(0);
-        (group.message.contains("revision 2 changed the image"), group.fix.command.unwrap().to_string())
+        add_blame(&snapshot, &mut report);
+        let mut coverage = report.daemon_sets.remove(0);
+        let rollback = coverage.rollback.map(|fix| fix.command.unwrap().to_string());
+        (coverage.groups.remove(0).message.contains("revision 2 changed the image"), rollback)
     };
     let revisions = || with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
     let undo = "kubectl ds undo --to-revision 1 -n default agent";
-    assert_eq!(fix(revisions(), true), (true, undo.to_owned()));
+    assert_eq!(fix(revisions(), true), (true, Some(undo.to_owned())));
     // No pod proves that another revision works.
-    assert_eq!(fix(revisions(), false), (false, "kubectl describe pod -n default agent-a".to_owned()));
+    assert_eq!(fix(revisions(), false), (false, None));
 }
 
 /// A pod of a node that is down does not end when it is deleted, and none is created that is refused.

@@ -11,6 +11,7 @@ mod blame_test;
 #[cfg(test)]
 mod cases_test;
 mod causes;
+pub(crate) mod coverage;
 mod eta;
 #[cfg(test)]
 mod facts_test;
@@ -180,6 +181,10 @@ fn status<'a>(
             _ => causes::other_troubles(&situation, &causes),
         },
         map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),
+        common_causes: match is_known {
+            true => situation.coverage.common_causes.iter().filter(|cause| cause.revision.is_none()).cloned().collect(),
+            false => Vec::new(),
+        },
         causes,
         suspect,
         outdated,

@@ -39,7 +39,7 @@ pub(super) fn way_out(
     suspect: Option<&Suspect>,
 ) -> Vec<Fix> {
     let revision_fails = revision_fails(situation);
-    let undo = || rollback(situation).ok().map(|rollback| Fix::new(rollback.advice, rollback.command));
+    let undo = || rollback(situation).ok();
     let hold = Hold::of(situation.daemon_set);
     let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)

@@ -1,0 +1,44 @@
+//! What `coverage` says of a rollout: the same as `status`.
+
+use std::cell::OnceCell;
+
+use super::way_out::way_out;
+use crate::facts::index::Index;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::snapshot::Snapshot;
+use crate::report::coverage::{CoverageReport, DaemonSetCoverage};
+use crate::report::fix::Command;
+use crate::report::rollout_status::Verdict;
+use crate::rollout::rollback::{NoRollback, rollback};
+use crate::rollout::situation::Situation;
+use crate::rollout::situation::suspect::suspect;
+use crate::rollout::situation::verdict::verdict;
+
+/// Adds to a report on coverage what is likely to blame and how to roll back, and takes back what it says of a revision that is not
+/// at fault.
+pub fn add_blame(snapshot: &Snapshot, report: &mut CoverageReport) {
+    let is_asked = |coverage: &&mut DaemonSetCoverage| coverage.every_node && !coverage.groups.is_empty();
+    let index = OnceCell::new();
+    for coverage in report.daemon_sets.iter_mut().filter(is_asked) {
+        let is_it =
+            |one: &&DaemonSet| one.metadata.name == coverage.name && one.metadata.namespace == coverage.namespace;
+        let index = index.get_or_init(|| Index::new(snapshot));
+        if let Some(daemon_set) = index.daemon_sets().into_iter().find(is_it) {
+            blame(&Situation::new(index, daemon_set), coverage);
+        }
+    }
+}
+
+fn blame(situation: &Situation<'_>, coverage: &mut DaemonSetCoverage) {
+    let step = situation.next_step();
+    let verdict = verdict(situation, &step).unwrap_or(Verdict::Blocked);
+    if matches!(verdict, Verdict::Unknown | Verdict::Deleting) {
+        return;
+    }
+    if rollback(situation).err() == Some(NoRollback::NotTheRevision) {
+        coverage.common_causes.retain(|cause| cause.revision.as_ref().is_none_or(|revision| !revision.current));
+    }
+    coverage.suspect = suspect(situation);
+    let ways = way_out(situation, verdict, &step, coverage.suspect.as_ref());
+    coverage.rollback = ways.into_iter().find(|fix| fix.command.as_ref().is_some_and(Command::is_rollback));
+}

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Lease, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 
@@ -64,13 +64,16 @@ impl Controller {
         Fix::new(format!("check {}", self.program()), self.look())
     }
 
-    /// Returns since when it has not renewed its lease, if that is too long. The lease of OpenKruise's controller is not read.
+    /// Returns its lease; that of OpenKruise's controller is not read.
+    pub fn lease(self, snapshot: &Snapshot) -> Option<&Lease> {
+        let is_its = |name: &str| self == Controller::Kubernetes && name == self.program();
+        let mut leases = snapshot.leases.iter();
+        leases.find(|lease| lease.metadata.namespace == "kube-system" && is_its(&lease.metadata.name))
+    }
+
+    /// Returns since when it has not renewed its lease, if that is too long.
     pub fn silent_since(self, snapshot: &Snapshot) -> Option<Timestamp> {
-        let is_its_lease = |name: &str| self == Controller::Kubernetes && name == self.program();
-        let lease = snapshot
-            .leases
-            .iter()
-            .find(|lease| lease.metadata.namespace == "kube-system" && is_its_lease(&lease.metadata.name))?;
+        let lease = self.lease(snapshot)?;
         let renewed = lease.spec.renew_time.get()?;
         let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
         (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)

@@ -20,6 +20,40 @@ fn crash(message: &str) -> Value {
         "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}})
 }
 
+/// A refusal of which nothing has been heard for longer than the controller waits is not what keeps a pod away now.
+#[test]
+fn a_controller_that_has_stopped_trying_is_made_to_try_again() {
+    let lease = |time: &str| {
+        json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at(time), "leaseDurationSeconds": 15}})
+    };
+    let active = |mut world: World| {
+        world.snapshot.namespaces = vec![serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap()];
+        world
+    };
+    let timeout =
+        "Error creating: Post \"https://api:6443/api/v1/namespaces/default/pods\": net/http: TLS handshake timeout";
+    let quota = "Error creating: pods \"agent-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9";
+    let refused = |message: &str, time: &str| plain().event("DaemonSet", "agent", "FailedCreate", message, time);
+    for (world, renewed, code, advice, retries) in [
+        (refused(timeout, "11:20:00"), "11:59:50", R::ApiServerFailing, "make the controller try again", true),
+        (refused(timeout, "11:50:00"), "11:59:50", R::ApiServerFailing, "wait", false),
+        (refused(quota, "11:20:00"), "11:59:50", R::QuotaExceeded, "", false),
+        (plain(), "11:59:50", R::Unexplained, "make the controller look", true),
+        (plain(), "11:40:00", R::ControllerNotObserved, "", false),
+    ] {
+        let mut world = active(world);
+        world.snapshot.leases.push(serde_json::from_value(lease(renewed)).unwrap());
+        let reason = first(world);
+        let command = reason.fix.command.map(|command| command.to_string()).unwrap_or_default();
+        assert_eq!(reason.code, code, "{}", reason.message);
+        assert!(reason.fix.advice.contains(advice), "{}", reason.fix.advice);
+        assert_eq!(command.starts_with("kubectl ds retry"), retries, "{code:?}: {command}");
+    }
+    // Whether the controller runs is not known.
+    assert!(first(active(plain())).fix.advice.starts_with("check the namespace"));
+}
+
 #[test]
 fn the_line_that_tells_why_a_program_has_ended_is_shown() {
     let half = "x".repeat(80);

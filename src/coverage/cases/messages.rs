@@ -456,6 +456,23 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
         ),
         ("path \"/data\" is mounted on \"/$(reboot)\" but it is not a shared mount", "`mount --make-rshared /`"),
         ("exec /app: exec format error", "or build it for"),
+        (
+            "failed to create containerd container: mount callback failed on /var/lib/containerd/tmpmounts/containerd-mount1: no users found",
+            "the image does not have it",
+        ),
+        (
+            "OCI runtime create failed: runc create failed: unable to start unit \"cri-containerd-1.scope\": Connection timed out",
+            "restart systemd",
+        ),
+        (
+            "runc: unable to start container process: applying cgroup configuration for process caused: Failed to activate service 'org.freedesktop.systemd1': timed out",
+            "restart systemd",
+        ),
+        ("failed to stat \"/mnt/share\": stat /mnt/share: stale NFS file handle", "umount -l"),
+        (
+            "failed to create containerd task: failed to mount container storage: hcsshim::PrepareLayer - failed failed in Win32: The device is not ready. (0x15)",
+            "Windows does not mount the layers",
+        ),
         ("container has runAsNonRoot and image will run as root (pod: \"agent-x\", container: agent)", "runAsUser"),
         (
             "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root",
@@ -551,6 +568,32 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
 #[test]
 fn a_sandbox_gets_advice_by_what_is_said() {
     let rows = [
+        (
+            "plugin type=\"calico\" failed (add): incompatible CNI versions; config is \"1.0.0\", plugin supports [\"0.3.0\" \"0.3.1\"]",
+            "no version in common",
+        ),
+        ("plugin type=\"bridge\" failed (add): unsupported CNI result version \"1.1.0\"", "no version in common"),
+        (
+            "hcnCreateEndpoint failed in Win32: The provided policy configuration is invalid or missing parameters. (0x803b000d)",
+            "correct the policies",
+        ),
+        ("HNSCall failed in Win32: The object already exists. (0x1392)", "Restart-Service hns"),
+        (
+            "error getting ClusterInformation: Get \"https://10.255.0.1:443/apis/crd\": x509: cannot validate certificate for 10.255.0.1 because it doesn't contain any IP SANs",
+            "issue the certificate of the API server anew",
+        ),
+        (
+            "Get \"https://10.96.0.1:443/api/v1/namespaces/default\": x509: certificate is valid for 10.0.0.1, not 10.96.0.1",
+            "issue the certificate of the API server anew",
+        ),
+        (
+            "Get \"https://10.96.0.1:443/api/v1/namespaces/default\": x509: certificate signed by unknown authority",
+            "restart the pod of the network plugin",
+        ),
+        (
+            "runc create failed: unable to start unit \"crio-1.scope\": Message recipient disconnected from message bus without replying",
+            "restart systemd",
+        ),
         (
             "cannot load seccomp profile \"/var/lib/kubelet/seccomp/p\": open /var/lib/kubelet/seccomp/p: no such file or directory",
             "install the profile",
@@ -709,6 +752,26 @@ fn a_volume_gets_advice_by_what_is_said() {
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /etc/machine-id is not a file",
             "create the file /etc/machine-id on these nodes",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : mount failed: exit status 1 Mounting command: systemd-run Output: Failed to start transient scope unit: Argument list too long",
+            "restart systemd",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : mount failed: exit status 1 Output: Failed to start transient scope unit: Connection timed out",
+            "restart systemd",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : mount failed: exit status 32 Output: mount.nfs: Operation not permitted",
+            "allow the node on the file server",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : applyFSGroup failed for vol 1: lchown /data: operation not permitted",
+            "fsGroup",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : stat /var/lib/kubelet/pods/1/v: stale NFS file handle",
+            "umount -l",
         ),
         (
             "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /dev/fuse is not a character device, it's a directory",
@@ -1094,6 +1157,58 @@ fn a_probe_that_kills_is_named_with_its_timeout() {
         );
         assert!(!reason.fix.advice.contains("read the log"), "{}", reason.fix.advice);
         assert_eq!(coverage.groups[0].message, reason.message);
+    }
+}
+
+/// A container that is told to end may have said before why it does not answer.
+#[test]
+fn what_a_container_says_before_a_probe_kills_it_tells_more_than_the_probe() {
+    let startup = "Startup probe failed: HTTP probe failed with statuscode: 503";
+    let liveness = "Liveness probe failed: HTTP probe failed with statuscode: 500";
+    let bpf = "level=fatal msg=\"no BTF found for kernel version 6.18\"";
+    for (unhealthy, exit_code, said, expected) in [
+        (startup, 143, bpf, Some("read the log")),
+        (liveness, 137, bpf, Some("read the log")),
+        (liveness, 137, "error while loading shared libraries: libz.so.1", Some("correct the image")),
+        (startup, 137, "open /data/lock: no space left on device", Some("free space")),
+        (startup, 143, "", None),
+        // It has ended as it was told to.
+        (liveness, 0, "error: server closed", None),
+    ] {
+        let probes = json!({"spec": {"containers": [
+            {"name": "agent", "image": "agent:2", "livenessProbe": {}, "startupProbe": {}}]}});
+        let mut world = plain().unready_pod("agent-x", "n", ended("Error", exit_code, said), probes);
+        world = world.event("Pod", "agent-x", "Unhealthy", unhealthy, "11:57:30");
+        world.snapshot.events[0].involved_object.field_path = "spec.containers{agent}".to_owned();
+        let reason = first(world);
+        assert_eq!(reason.code, R::LivenessFailing);
+        assert_eq!(reason.message.contains("it said last"), expected.is_some(), "{}", reason.message);
+        let advice = &reason.fix.advice;
+        assert!(advice.contains(expected.unwrap_or("correct the")), "{said}: {advice}");
+        assert_eq!(
+            command(&reason).starts_with("kubectl edit"),
+            expected.is_none() && unhealthy == startup,
+            "{advice}"
+        );
+    }
+}
+
+/// A probe that has succeeded for long is not wrong itself.
+#[test]
+fn a_probe_that_fails_after_it_has_succeeded_asks_what_has_changed() {
+    for (started, unready, advice) in [
+        ("10:00:00", "11:50:00", "find out what has changed since"),
+        ("11:49:00", "11:50:00", "fix the probe"),
+        ("11:50:00", "11:49:55", "fix the probe"),
+    ] {
+        let state = json!({"started": true, "state": {"running": {"startedAt": at(started)}}});
+        let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at(unready)}]}});
+        let reason = first(plain().unready_pod("agent-x", "n", state, unready));
+        assert_eq!(
+            (reason.code, reason.message.contains("and succeeded for")),
+            (R::ReadinessFailing, advice.starts_with("find"))
+        );
+        assert!(reason.fix.advice.contains(advice), "{started}: {}", reason.fix.advice);
     }
 }
 

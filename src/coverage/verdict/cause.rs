@@ -94,6 +94,33 @@ const OF_NODES: &[Cause] = &[
         "free disk space on the node, such as that of unused images, or enlarge its disk",
     ),
     TOO_MANY_OPEN_FILES,
+    // The kubelet runs `mount` in a unit of its own, and runtimes make one of each container's cgroup.
+    cause(
+        Mends::Node,
+        &[
+            "failed to start transient scope unit",
+            "failed to start transient service unit",
+            "failed to activate service 'org.freedesktop.systemd1'",
+            "unable to start unit… timed out",
+            "unable to start unit… timeout",
+            "unable to start unit… disconnected",
+            "failed to connect to bus",
+        ],
+        "restart systemd of the node (`systemctl daemon-reexec`, or D-Bus), or the node: it does not start the unit that the kubelet or \
+         the container runtime asks for",
+    ),
+    cause(
+        Mends::Node,
+        &["stale nfs file handle", "stale file handle"],
+        "unmount the path that the message names on the node (`umount -l`), and mount it again: the file server no longer knows it; once it \
+         is unmounted, deleting the pod mounts a volume anew",
+    ),
+    cause(
+        Mends::Node,
+        &["hcsshim::preparelayer", "hcsshim::activatelayer"],
+        "restart the container runtime of the node, or the node: Windows does not mount the layers of the image there; if it persists, \
+         check its disk",
+    ),
     cause(
         Mends::Node,
         &["resource temporarily unavailable"],

@@ -25,6 +25,9 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::rolling_update::allows_surge;
 
+/// For how many seconds at least a probe has succeeded that is not wrong itself.
+const PASSED: i64 = 600;
+
 /// For how many seconds after a restart the last termination counts as the current problem.
 const RECENT_END: i64 = 600;
 
@@ -54,8 +57,17 @@ const LAST_WORDS: &[Cause] = &[
     ),
     cause(
         Mends::Template,
-        &["do you need to insmod", "can't change directory to '/lib/modules'"],
+        &[
+            "do you need to insmod",
+            "can't change directory to '/lib/modules'",
+            "failed to initialize nft: protocol not supported",
+        ],
         "load the kernel module that it needs on the node, or mount /lib/modules, so that the container can load it",
+    ),
+    cause(
+        Mends::Node,
+        &["driver/library version mismatch"],
+        "restart the node, or load the kernel module of its GPU driver anew: it is of another version than the driver's library",
     ),
     cause(
         Mends::Template,
@@ -431,13 +443,10 @@ pub fn crash_looping(
     // With all containers, the kubelet removes their logs.
     let is_last = status.state.terminated.is_some() || restarts_all;
     let command = logs(subject.daemon_set, pod, &container.name, !is_last);
-    let cause = |said: &str| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said));
     let said = end.and_then(|end| telling_line(&end.message));
-    let is_of_node = said.and_then(|said| Cause::among(DECISIVE, said)).is_some_and(|cause| cause.mends == Mends::Node);
-    let told = said.and_then(cause).map_or("read the log".to_owned(), |cause| match is_of_node {
-        true => cause.advice.to_owned(),
-        false => format!("{}; to read the log", cause.advice),
-    });
+    let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.mends == Mends::Node);
+    let is_of_node = decisive.is_some();
+    let told = decisive.map_or_else(|| about_last_words(said), |cause| cause.advice.to_owned());
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
@@ -456,6 +465,12 @@ pub fn crash_looping(
         Some(command) => finding.with_command(command),
         None => finding,
     }
+}
+
+/// Returns what to do about what a container has said last, beside its log.
+pub fn about_last_words(said: Option<&str>) -> String {
+    let cause = said.and_then(|said| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said)));
+    cause.map_or("read the log".to_owned(), |cause| format!("{}; to read the log", cause.advice))
 }
 
 /// What a pod on the host network lacks that looks up names of the cluster.
@@ -500,7 +515,7 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
 }
 
 /// Returns the last line of a termination message, which may be the end of the log.
-fn last_words(end: &ContainerStateTerminated) -> Option<String> {
+pub fn last_words(end: &ContainerStateTerminated) -> Option<String> {
     // A container runtime puts its own context before the cause, so the end of the message matters most.
     if start_has_failed(&end.reason) {
         let line = end.message.trim();
@@ -619,8 +634,15 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
         container.name
     ));
     let since = pod.condition("Ready").and_then(|ready| ready.last_transition_time.get());
+    let started = status.and_then(|status| status.state.running.as_ref()?.started_at.get());
+    // A pod that is not ready from the start has no other time of that.
+    let passed_for = started.zip(since).map(|(started, since)| seconds_between(started, since));
+    let passed_for = passed_for.filter(|seconds| *seconds > PASSED && probe == "readiness");
     if let Some(since) = since {
         message = message.words(" for ").age(seconds_between(since, subject.index.now()));
+    }
+    if let Some(seconds) = passed_for {
+        message = message.words(", and succeeded for ").age(seconds).words(" before");
     }
     let own = format!("{{{}}}", container.name);
     let unhealthy = || events.iter().copied().filter(|event| event.reason == "Unhealthy");
@@ -637,7 +659,12 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
         );
         return Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(describe_node(down)));
     }
-    let advice = "fix the probe, or what keeps it from succeeding";
+    let advice = match passed_for {
+        Some(_) => {
+            "find out what has changed since: what the program depends on, its node, or its load; the log may tell"
+        }
+        None => "fix the probe, or what keeps it from succeeding",
+    };
     let finding = Finding::new(ReasonCode::ReadinessFailing, message, advice);
     let unreached = failed.and_then(|event| probes::unreached(subject, pod, container, probe, &event.message));
     if let Some(cause) = unreached {

@@ -20,6 +20,9 @@ use crate::report::reason::{Reason, ReasonCode};
 /// are created at once, and their events come in no order.
 const SAME_BATCH: i64 = 5;
 
+/// After how many seconds without an event about a refusal the controller does not try any more: twice as long as it waits at most.
+const GIVEN_UP: i64 = 2000;
+
 /// How many different refusals are reported.
 const MAX_REFUSALS: usize = 3;
 
@@ -99,7 +102,10 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
                 Sentence::from("likely ").then(finding.message).words(" (a pod was created or the spec changed since)");
             finding.refused_by = None;
         }
-        if facts.is_accepted() == Some(true) {
+        let is_given_up = at.is_some_and(|at| seconds_between(at, index.now()) > GIVEN_UP);
+        if is_given_up && facts.is_accepted().is_none() && passes_by_itself(finding.code) {
+            finding = not_tried_again(daemon_set, finding, event, index.now());
+        } else if facts.is_accepted() == Some(true) {
             finding = no_longer_refused(daemon_set, finding.message.seen(event, index.now()), finding.code);
         } else {
             finding.message = finding.message.seen(event, index.now());
@@ -110,6 +116,23 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns whether a refusal comes from what the cluster recovers from without anybody's change.
+fn passes_by_itself(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::ApiServerFailing | ReasonCode::WebhookUnavailable)
+}
+
+/// Finds that the controller has not tried again for longer than it waits, by its events: of those that are made every few minutes, the
+/// spam filter of client-go keeps some.
+fn not_tried_again(daemon_set: &DaemonSet, refused: Finding, event: &Event, now: Timestamp) -> Finding {
+    let message = refused
+        .message
+        .seen(event, now)
+        .words("; since then the controller has not tried again, as far as events tell");
+    let advice =
+        "make the controller try again: it waits at most 17m after a try that fails; if no pod follows, restart it";
+    Finding::new(refused.code, message, advice).with_command(name_of(daemon_set).command(Subcommand::Retry))
 }
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each

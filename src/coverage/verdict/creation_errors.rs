@@ -53,7 +53,13 @@ const CAUSES: &[Cause] = &[
     .and(Also::DemandNonRoot),
     cause(
         Mends::Template,
-        &["unable to find user", "unable to find group", "no matching entries in passwd file"],
+        &[
+            "unable to find user",
+            "unable to find group",
+            "no users found",
+            "no groups found",
+            "no matching entries in passwd file",
+        ],
         "correct the user: the image does not have it; a numeric runAsUser needs no entry there",
     ),
     cause(

@@ -7,10 +7,12 @@ use super::daemon_set_findings;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::facts::controller::BURST;
+use crate::facts::revisions::name_of;
 use crate::model::node::Node;
 use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
+use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
 
 /// For how many seconds after a change a missing pod counts as not created yet.
@@ -72,10 +74,26 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
     Some(Finding::new(ReasonCode::CreatePending, message, advice))
 }
 
+/// Returns whether the namespace is known to be active, and the controller to run.
+fn is_alive(subject: &Subject) -> bool {
+    let (index, daemon_set) = (subject.index, subject.daemon_set);
+    let namespace = index.snapshot.namespaces.iter().find(|one| one.metadata.name == daemon_set.metadata.namespace);
+    namespace.is_some_and(|namespace| !namespace.metadata.is_terminating())
+        // A controller that is down is found before.
+        && subject.controller.lease(index.snapshot).is_some()
+}
+
 /// Finds a missing pod that nothing explains.
 fn unexplained(subject: &Subject) -> Finding {
     let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
     match subject.index.snapshot.gap(Kind::Events, namespace) {
+        None if is_alive(subject) => Finding::new(
+            ReasonCode::Unexplained,
+            "no pod was created, and nothing is known that prevents it: no event of the last hour explains why, the namespace is active, \
+             and the controller runs",
+            "make the controller look at the DaemonSet again; if no pod follows, read its log, and restart it",
+        )
+        .with_command(name_of(subject.daemon_set).command(Subcommand::Retry)),
         None => Finding::new(
             ReasonCode::Unexplained,
             "no pod was created, and no event explains why (events expire after an hour, and a terminating namespace \

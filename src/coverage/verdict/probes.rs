@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 
 use super::cause::{Also, Cause, Mends, cause};
-use super::containers::Observed;
+use super::containers::{Observed, about_last_words, last_words};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_bound_node, edit, logs};
 use super::images::template_of;
 use super::sandbox::pods_of_node;
 use super::sentence::Sentence;
+use super::telling::telling_line;
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, Pod, Probe};
 use crate::report::age::seconds_between;
@@ -144,6 +145,11 @@ pub fn killed(
     if let Some(failure) = failure {
         message = message.words(": ").event(failure, subject.index.now());
     }
+    // What it says as it is told to end is not why it did not answer.
+    let said = telling_line(&end.message).filter(|_| end.exit_code != 0 && unreached.is_none() && !is_slow);
+    if let Some(text) = said.and_then(|_| last_words(end)) {
+        message = message.words("; it said last: ").example(format!("{text:?}"));
+    }
     let message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let finding = |advice: String| Finding::new(ReasonCode::LivenessFailing, message.clone().apart(&advice), advice);
     if let Some(cause) = unreached {
@@ -154,6 +160,10 @@ pub fn killed(
             "raise timeoutSeconds of the {kind} probe, or give the container more cpu: it answers too late, which its log does not show"
         ))
         .with_command(edit(subject.daemon_set)),
+        (false, _) if said.is_some() => {
+            finding(format!("find out why the container does not pass its {kind} probe: {}", about_last_words(said)))
+                .with_command(logs(subject.daemon_set, pod, &container.name, true))
+        }
         (false, "startup") => finding(
             "correct the startup probe, or raise its failureThreshold if the container takes longer to start".to_owned(),
         )

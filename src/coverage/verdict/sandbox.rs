@@ -60,6 +60,14 @@ const CAUSES: &[Cause] = &[
          of the template",
     )
     .and(Also::List("network-attachment-definitions")),
+    // HCN_E_INVALID_POLICY
+    cause(
+        Mends::Host,
+        &["0x803b000d", "policy configuration is invalid"],
+        "correct the policies in the configuration of the network plugin, or use a release of Windows Server that has them: Windows of this \
+         node does not accept one",
+    )
+    .and(Also::ShowPodsOfNode),
     cause(
         Mends::Node,
         &["hnscall failed", "hcnshim", "hnsendpoint", "hostcomputeendpoint"],
@@ -76,6 +84,12 @@ const CAUSES: &[Cause] = &[
         &["sandbox resource controller cgroups"],
         "upgrade the runtime of the RuntimeClass on the node, such as Kata Containers: it does not support the cgroups of the node (v2), or \
          its sandbox_cgroup_only",
+    ),
+    cause(
+        Mends::Host,
+        &["incompatible cni versions", "unsupported cni result version", "does not support config version"],
+        "upgrade the CNI plugin on the node (its binary in /opt/cni/bin), or lower cniVersion in /etc/cni/net.d there: they have no version \
+         in common, which no pod logs",
     ),
     cause(
         Mends::Host,
@@ -106,6 +120,24 @@ const CAUSES: &[Cause] = &[
             "/apis/… dial tcp",
         ],
         "check kube-proxy and the routes of the node: its network plugin does not reach the service address of the API server",
+    )
+    .and(Also::ShowPodsOfNode),
+    cause(
+        Mends::Cluster,
+        &["https://…x509: … doesn't contain any ip sans", "https://…x509: certificate is valid for", "https://…x509: certificate is not valid for"],
+        "issue the certificate of the API server anew, with the address that the message names: the network plugin does not accept it \
+         without",
+    ),
+    cause(
+        Mends::Cluster,
+        &["https://…x509: … has expired or is not yet valid"],
+        "check the clock of the node, and renew the certificate of the API server if it has expired",
+    ),
+    cause(
+        Mends::Node,
+        &["https://…x509:"],
+        "restart the pod of the network plugin on the node: the CA in the configuration that it has written there is not that of the API \
+         server",
     )
     .and(Also::ShowPodsOfNode),
     cause(

@@ -94,7 +94,15 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Cluster,
-        &["access denied by server", "permission denied by server", "nt_status", "mount error(13)"],
+        &[
+            "access denied by server",
+            "permission denied by server",
+            "nt_status",
+            "mount error(13)",
+            "mount error(1)",
+            "mount.nfs… operation not permitted",
+            "mount.nfs… permission denied",
+        ],
         "allow the node on the file server: it refuses the mount",
     ),
     cause(Mends::Node, &["/var/lib/kubelet… read-only file system"], READ_ONLY_DISK),

@@ -15,7 +15,7 @@ pub(super) fn list() -> Command {
 }
 
 /// What a call of a webhook failed with, and what to do then. A connection that fails says less than an answer.
-const CALLS: [(&[&str], &str); 11] = [
+const CALLS: [(&[&str], &str); 15] = [
     (&["no endpoints available for service"], "no pod behind it is ready: see why"),
     (
         &["service \"", "not found"],
@@ -24,6 +24,14 @@ const CALLS: [(&[&str], &str); 11] = [
     (
         &["has expired or is not yet valid"],
         "its certificate has expired, or is not valid yet: renew it, and find out why what renews it (such as cert-manager) has not",
+    ),
+    (&["certificate is valid for "], OTHER_NAME),
+    (&["certificate is not valid for "], OTHER_NAME),
+    (&["doesn't contain any "], OTHER_NAME),
+    (
+        &["Address is not allowed"],
+        "the control plane calls only addresses of its own network, and the pod of the service has another one: give it hostNetwork, or \
+         exempt these pods in the configuration",
     ),
     (&["x509:"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
     (&["certificate"], "its certificate is not the one that the configuration trusts: renew it, or correct caBundle"),
@@ -43,6 +51,9 @@ const CALLS: [(&[&str], &str); 11] = [
     ),
     (&["currently unable to handle the request"], "it is not available (status 503): see whether its pods are ready"),
 ];
+
+const OTHER_NAME: &str = "its certificate is not made for the name that it is called by: issue one with the DNS name of its service, which \
+                          the message ends with, or correct the service in the configuration";
 
 /// What is said of an answer that is wrong: `callAttrMutatingHook` of k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/dispatcher.go,
 /// and `VerifyAdmissionResponse`, …/request/admissionreview.go, release 1.37.2.

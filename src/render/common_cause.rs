@@ -113,7 +113,7 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
             if suspect.failing == 1 { "node".to_owned() } else { count(suspect.failing, "node") }
         ),
         SuspectKind::EveryRevision => format!(
-            "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}.",
+            "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}, or did so before its rollout.",
             count(suspect.old_failing, "node")
         ),
     })

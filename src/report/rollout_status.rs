@@ -441,7 +441,7 @@ pub struct Suspect {
     pub works_since_before: bool,
     /// Nodes where a pod of an older revision is available.
     pub old_available: usize,
-    /// Nodes where a pod of an older revision fails for the same reasons.
+    /// Nodes where a pod of an older revision fails for the same reasons, or failed until the rollout began.
     pub old_failing: usize,
     /// What pods of the current revision request of resources that nodes lack, and older pods do not.
     pub raised_requests: Vec<RaisedRequest>,

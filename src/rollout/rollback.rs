@@ -50,6 +50,9 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
     if situation.has_lasted() {
         return Err(NoRollback::HasLasted);
     }
+    if suspect(situation).is_some_and(|suspect| suspect.what == SuspectKind::EveryRevision) {
+        return Err(NoRollback::NotTheRevision);
+    }
     match situation.revisions.doubt(target) {
         Some(Doubt::Failing(_)) => return Err(NoRollback::NeverWorked),
         // Where the current one has no room at all, nothing can be lost.

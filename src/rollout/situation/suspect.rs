@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::fault::{failing_since, was_broken};
 use super::{RolloutNode, Situation};
 use crate::coverage::Origin;
+use crate::model::event::Event;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
@@ -25,6 +26,8 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
         .filter(|node| node.code().is_some_and(|code| codes.contains(&code)))
         .count();
+    let replaced_failing = failing_before(situation, &codes);
+    let old_failing = if replaced_failing * 2 >= failing { old_failing.max(replaced_failing) } else { old_failing };
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
     let working = situation.eligible().filter(|node| situation.works_on(node)).count();
@@ -60,6 +63,42 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         old_failing,
         raised_requests,
     })
+}
+
+/// For how many seconds a pod has to fail so that it does not only start, and how long before a rollout at most it was last seen to.
+const LASTS: i64 = 300;
+
+/// Returns how many pods that are gone failed like the present ones until the rollout of the current revision began, which may have been
+/// to mend that, as events tell.
+fn failing_before(situation: &Situation<'_>, codes: &BTreeSet<ReasonCode>) -> usize {
+    let Some(began) = situation.rolled_out_at() else { return 0 };
+    let metadata = &situation.daemon_set.metadata;
+    let present: BTreeSet<&str> = situation.pods().map(|pod| pod.metadata.name.as_str()).collect();
+    let is_alike = |event: &Event| {
+        codes.iter().any(|code| match code {
+            ReasonCode::CrashLooping => {
+                event.reason == "BackOff" && event.message.contains("restarting failed container")
+            }
+            ReasonCode::ReadinessFailing => {
+                event.reason == "Unhealthy" && event.message.starts_with("Readiness probe ")
+            }
+            ReasonCode::LivenessFailing => event.reason == "Unhealthy" && event.message.starts_with("Liveness probe "),
+            _ => false,
+        })
+    };
+    let lasted = |event: &Event| {
+        let (first, last) = event.first_timestamp.get().zip(event.last_seen())?;
+        let until = seconds_between(last, began);
+        Some(seconds_between(first, last) >= LASTS && (0..LASTS).contains(&until))
+    };
+    let former = situation.index.snapshot.events.iter().filter_map(|event| {
+        let about = &event.involved_object;
+        let is_pod = about.kind == "Pod" && about.namespace == metadata.namespace;
+        let suffix = about.name.strip_prefix(metadata.name.as_str())?.strip_prefix('-')?;
+        let is_own = is_pod && !suffix.contains('-') && !present.contains(about.name.as_str());
+        (is_own && is_alike(event) && lasted(event) == Some(true)).then_some(about.name.as_str())
+    });
+    former.collect::<BTreeSet<&str>>().len()
 }
 
 /// For how many seconds before the first pod fails another one must have started at most to show that it might run, too.

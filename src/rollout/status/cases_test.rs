@@ -1,8 +1,9 @@
 //! Situations of which real clusters have shown that they are easily told wrong, and those that each rule tells apart.
 
-use serde_json::{Value, json};
+use serde_json::{Value, from_value, json};
 
 use super::coverage::add_blame;
+use super::fault_test::began;
 use super::{Question, answer, rollout_status};
 use crate::coverage::options::Options;
 use crate::coverage::test_support::{World, at, world};
@@ -955,6 +956,41 @@ fn coverage_blames_whom_status_blames_and_offers_the_same_rollback() {
         let offered = status.way_out.iter().find(|fix| fix.command.as_ref().is_some_and(|it| it.is_rollback()));
         assert_eq!(coverage.rollback.is_some(), rolls_back, "{nodes:?}");
         assert_eq!(json!(coverage.rollback), json!(offered), "{nodes:?}");
+    }
+}
+
+/// Somebody has changed the image to mend what failed before, and it fails still.
+#[test]
+fn a_rollout_that_was_to_mend_what_failed_before_is_not_to_blame() {
+    let unready = |mut world: World, events: &[(&str, &str, &str, &str)]| {
+        for (pod, reason, first, last) in events {
+            let message = match *reason {
+                "BackOff" => "Back-off restarting failed container agent in pod x",
+                _ => "Readiness probe failed: HTTP probe failed with statuscode: 500",
+            };
+            world = world.event("Pod", pod, reason, message, last);
+            world.snapshot.events.last_mut().unwrap().first_timestamp = from_value(json!(at(first))).unwrap();
+        }
+        let status = status(began(with_states(world, &["new crashing", "new crashing", "old", "old"]), "11:40:00"));
+        let undo = status.way_out.iter().any(|fix| fix.command.as_ref().is_some_and(|it| it.is_rollback()));
+        (status.suspect.unwrap().what, undo)
+    };
+    let images = || with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
+    let [one, other] = ["agent-aaaaa", "agent-bbbbb"];
+    for (events, blamed) in [
+        (&[][..], true),
+        (&[(one, "BackOff", "11:00:00", "11:38:00"), (other, "BackOff", "11:00:00", "11:38:00")], false),
+        (&[(one, "BackOff", "11:00:00", "11:38:00")], false),
+        // It failed otherwise, only as it started, long before, or of another DaemonSet.
+        (&[(one, "Unhealthy", "11:00:00", "11:38:00")], true),
+        (&[(one, "BackOff", "11:37:00", "11:38:00")], true),
+        (&[(one, "BackOff", "11:00:00", "11:10:00")], true),
+        (&[("agent-gpu-aaaaa", "BackOff", "11:00:00", "11:38:00")], true),
+        // That is one of its own.
+        (&[("n0-new", "BackOff", "11:00:00", "11:38:00")], true),
+    ] {
+        let expected = if blamed { (SuspectKind::Revision, true) } else { (SuspectKind::EveryRevision, false) };
+        assert_eq!(unready(images(), events), expected, "{events:?}");
     }
 }
 

@@ -56,7 +56,7 @@ fn two_revisions() -> World {
 }
 
 /// Says when the rollout of the current revision began.
-fn began(mut world: World, time: &str) -> World {
+pub(super) fn began(mut world: World, time: &str) -> World {
     let current = world.snapshot.controller_revisions.last_mut().unwrap();
     current.metadata.creation_timestamp = serde_json::from_value(json!(at(time))).unwrap();
     world

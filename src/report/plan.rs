@@ -276,6 +276,9 @@ pub enum WarningCode {
     NoHistory,
     /// The rolling update comes to a standstill, because of nodes that use up its limit.
     Blocks,
+    /// The rolling update may come to a standstill: if new pods fail as the present ones do, or because the controller may miss that pods
+    /// have become available.
+    MayBlock,
     /// A rolling update may replace the pods of all nodes at once.
     AllAtOnce,
     /// A rolling update takes an hour or more, because of `minReadySeconds`.

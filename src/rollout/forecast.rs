@@ -16,6 +16,7 @@ use crate::model::pod::Pod;
 use crate::plan::SpecFields;
 use crate::report::count;
 use crate::report::fix::Fix;
+use crate::report::history::Subcommand;
 use crate::report::plan::{Standstill, Warning, WarningCode};
 use crate::report::rollout_status::SuspectKind;
 use crate::scheduling::daemon_pods::{self, NodePods};
@@ -107,11 +108,26 @@ pub(crate) fn warning(
     hash: &str,
     is_same_template: bool,
 ) -> Option<Warning> {
-    let may_come = || standstill_if_pods_fail_again(before, after, hash).filter(|_| is_same_template);
+    let may_come = || {
+        let standstill = standstill_if_pods_fail_again(before, after, hash).filter(|_| is_same_template)?;
+        let warning = describe(&standstill, after, "if the new pods fail as the present ones do, ");
+        Some(Warning { code: WarningCode::MayBlock, ..warning })
+    };
     match standstill {
         Some(standstill) => Some(describe(standstill, after, "")),
-        None => may_come().map(|it| describe(&it, after, "if the new pods fail as the present ones do, ")),
+        None => may_come().or_else(|| may_stall(before, after, hash)),
     }
+}
+
+/// Warns of what [`Situation::stalled_since`] explains: it happens to one rollout in several.
+fn may_stall(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
+    let is_old = |pod: &&Pod| !daemon_pods::is_updated(after, Some(if hash.is_empty() { NEW } else { hash }), pod);
+    let waits = allows_surge(after) && after.spec.min_ready_seconds > 0 && after.flavor() == Flavor::Apps;
+    let message = "with maxSurge and minReadySeconds, the controller may miss that new pods have become available, and stand still until \
+                   something else changes";
+    let fix = Fix::new("to see whether it does, and how it goes on", name_of(after).command(Subcommand::Status));
+    (waits && before.is_known && before.pods().filter(is_old).count() > 1)
+        .then(|| Warning { fix: Some(fix), ..Warning::new(WarningCode::MayBlock, message) })
 }
 
 fn describe(standstill: &Standstill, after: &DaemonSet, condition: &str) -> Warning {
@@ -385,7 +401,7 @@ mod tests {
     use super::{describe, named, standstill, surge_without_room, warning};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
-    use crate::report::plan::Standstill;
+    use crate::report::plan::{Standstill, WarningCode};
     use crate::rollout::situation::Situation;
 
     /// A cluster with nodes `n0`, `n1` and so on, each in a state: an `old` or a `new` pod that is available, or one that is
@@ -615,10 +631,32 @@ mod tests {
             let after = snapshot.daemon_sets[0].with_template(&before.revisions.live);
             let certain = standstill(&before, &after, "", true);
             let found = warning(certain.as_ref(), &before, &after, "", true);
-            let is_certain = found.as_ref().is_some_and(|found| found.fix.is_some());
+            let is_certain = found.as_ref().is_some_and(|found| found.code == WarningCode::Blocks);
             assert_eq!(is_certain, certain.is_some(), "{nodes:?}");
+            assert_eq!(found.as_ref().is_some_and(|found| found.fix.is_some()), is_certain, "{nodes:?}");
             assert_eq!(found.map(|found| found.message), expected, "{nodes:?}");
             assert_eq!(warning(certain.as_ref(), &before, &after, "", false).is_some(), certain.is_some());
+        }
+    }
+
+    #[test]
+    fn a_surge_that_waits_for_time_may_stall() {
+        let surge = || json!({"maxUnavailable": 0, "maxSurge": 1});
+        for (rolling, seconds, nodes, expected) in [
+            (surge(), 5, &["old", "old", "new"][..], true),
+            (surge(), 0, &["old", "old", "new"], false),
+            (unavailable(1), 5, &["old", "old", "new"], false),
+            (surge(), 5, &["new", "new"], false),
+        ] {
+            let snapshot = cluster(&rolling, nodes).daemon_set(json!({"spec": {"minReadySeconds": seconds}})).finish();
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let found = warning(None, &before, &snapshot.daemon_sets[0], CURRENT, true);
+            assert_eq!(
+                found.map(|found| found.code),
+                expected.then_some(WarningCode::MayBlock),
+                "{rolling} {seconds} {nodes:?}"
+            );
         }
     }
 

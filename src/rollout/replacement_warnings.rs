@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_restart_of_a_failing_revision_is_warned_of() {
         let plan = restarted(bad_revision());
-        assert_eq!(codes(&plan), [WarningCode::RevisionFails, WarningCode::Blocks]);
+        assert_eq!(codes(&plan), [WarningCode::RevisionFails, WarningCode::MayBlock]);
         let message = &plan.warnings[0].message;
         assert!(message.contains("fails on 2 nodes") && message.contains("available on 4 nodes"), "{message}");
         let plan = restarted(world().node("n", json!({})).pod("a", "n", json!({})));

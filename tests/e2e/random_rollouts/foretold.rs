@@ -78,6 +78,11 @@ impl Rollout {
         let on_template_before = self.on_template();
         self.change(&change);
         self.stand_still();
+        if foretold.is_none() {
+            let may_block =
+                plan["warnings"].as_array().is_some_and(|all| all.iter().any(|one| one["code"] == "MayBlock"));
+            self.go_on_where_stalled(may_block);
+        }
         let now = self.on_template();
         let is_old = |(_, is_updated): &(&String, &bool)| !**is_updated;
         let left = now.iter().filter(is_old).count();
@@ -88,6 +93,8 @@ impl Rollout {
         let needed = plan["needed"] == true && (left > 0 || replaced > 0);
         self.tell(format!("{command} foretold {foretold:?}, left {left}, replaced {replaced}"));
         match &foretold {
+            // Nothing is said of a rollout that a change without effect has no part in.
+            None if plan["needed"] == false => {}
             None => assert_eq!(left, 0, "{command} was foretold to get to the end: {plan}"),
             // Which pods of the target an undo finds already is not asked here.
             Some(foretold) if command == "undo" => assert_eq!(foretold.left, left, "{plan}"),
@@ -106,6 +113,19 @@ impl Rollout {
             self.tell(format!("finished: with --max-unavailable {enough}"));
         }
         self.end()
+    }
+
+    /// Does what `status` suggests as long as the controller has missed that new pods are available, which must have been warned of.
+    fn go_on_where_stalled(&mut self, is_warned_of: bool) {
+        while let Some((status, _)) = self.look().filter(|(status, _)| status.stalled_since.is_some()) {
+            assert!(is_warned_of, "a rollout stalls that was not said to: {status:?}");
+            let command = status.way_out[0].command.as_ref().unwrap().to_string();
+            assert!(command.starts_with("kubectl delete pod "), "{command}");
+            let pod = command.rsplit(' ').next().unwrap();
+            self.bed.cluster.api.delete(&format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace));
+            self.tell("stalls: as warned of".to_owned());
+            self.stand_still();
+        }
     }
 
     /// Makes a change for real.

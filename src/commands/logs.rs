@@ -186,6 +186,10 @@ impl RunCommand for LogsArgs {
                 Some(gap) => {
                     (format!("which pods of {of} to choose is not known: {}", gap.message), "to see what is known")
                 }
+                None if chooses_none && lacks_pods(&snapshot) => (
+                    format!("{of}: what is not available has no log: no container of it was started on a node"),
+                    "to see why",
+                ),
                 None if chooses_none => (
                     format!("no pod of {of} on a node is unavailable"),
                     "choose pods with --node, --node-selector or --revision; to see how they are",
@@ -233,6 +237,13 @@ fn hash_of(snapshot: &Snapshot, revision: Option<i64>) -> Result<Option<String>,
         Some(revision) => Ok(Some(revision.object.hash().to_owned())),
         None => Err(CommandError::new(format!("revision {number} not found")).hint(existing(&revisions))),
     }
+}
+
+/// Returns whether an eligible node has no available pod.
+fn lacks_pods(snapshot: &Snapshot) -> bool {
+    let index = Index::new(snapshot);
+    let counts = |daemon_set| daemon_set_coverage(&Facts::new(&index, daemon_set), &Options::default()).counts;
+    index.daemon_sets().into_iter().any(|daemon_set| counts(daemon_set).all_available() == Some(false))
 }
 
 /// Which logs are read.

@@ -564,9 +564,11 @@ impl Session {
         let errors = snapshot.unknown_names.iter().map(|unknown| {
             let is_node = snapshot.nodes.iter().any(|node| node.metadata.name == unknown.name);
             let error = CommandError::from(self.source.unknown_daemon_set(self.namespace.as_deref(), unknown.clone()));
-            match is_node {
-                true => error.hint(format!("{} is a node; to choose it, add --node", sanitize(&unknown.name))),
-                false => error,
+            let name = sanitize(&unknown.name);
+            match super::command().find_subcommand(&unknown.name) {
+                _ if is_node => error.hint(format!("{name} is a node; to choose it, add --node")),
+                Some(_) => error.hint(format!("the command {name} comes before the name of a DaemonSet")),
+                None => error,
             }
         });
         errors.reduce(CommandError::and).map_or(Ok(()), Err)

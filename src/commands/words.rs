@@ -44,7 +44,11 @@ pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
 
 /// What people type who know kubectl or another tool, and what does it; `{}` stands for this program.
 const OF_OTHERS: &[(&[&str], &str)] = &[
-    (&["ls", "get"], "did you mean `{} list`?"),
+    (&["ls"], "did you mean `{} list`?"),
+    (
+        &["get"],
+        "did you mean `{} list`? `{} history NAME --revision live -o yaml` has the template of a DaemonSet, `kubectl get ds` the object",
+    ),
     (&["describe", "why"], "did you mean `{} coverage`?"),
     (&["watch"], "did you mean `{} status -w`? `{} list` and `{} coverage` take -w, too"),
     (&["wait"], "did you mean `{} status -w`?"),
@@ -77,6 +81,7 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
 /// Flags that people give to a command which has another one for it, or needs none.
 const FLAGS_OF_OTHERS: &[(&str, &[&str], &str)] = &[
     ("undo", &["--revision", "--to", "-r"], "did you mean `--to-revision`?"),
+    ("status", &["--revision"], "did you mean `--to-revision`?"),
     ("status", &["--wait"], "did you mean `--watch`?"),
     ("logs", &["--previous", "-p"], "of a container that crashes, the log of its previous run is shown anyway"),
 ];
@@ -137,6 +142,8 @@ pub(super) fn extra_word(error: &clap::Error, arguments: &[OsString], program: &
     let name = subcommand(arguments)?;
     let second = places(arguments).get(1).and_then(|place| arguments[*place].to_str());
     let hint = match (name.as_str(), second) {
+        ("undo" | "status", _) if given.parse::<u32>().is_ok() => format!("did you mean `--to-revision {given}`?"),
+        ("history", _) if given.parse::<u32>().is_ok() => format!("did you mean `--diff FROM..{given}`?"),
         ("set", Some(kind @ ("image" | "env" | "resources"))) => format!(
             "`{program} set` changes the update strategy; use `kubectl set {kind}`, and before `{program} preview NAME --if` to see \
              what it would do"

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
-use jiff::SignedDuration;
+use jiff::{Span, SpanRelativeTo};
 
 use crate::report::fix::Command;
 
@@ -155,16 +155,20 @@ pub(super) fn given(flag: &Option<String>) -> Option<&str> {
     flag.as_deref().filter(|value| !value.is_empty())
 }
 
-/// Parses a duration: whole seconds, as in kubectl, or numbers with units such as `1.5s`, `2m` or `1h30m`.
+/// Parses a duration: whole seconds, as in kubectl, or numbers with units such as `1.5s`, `2m`, `1h30m` or `2d`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
         Err(_) if text.contains(char::is_whitespace) => None,
-        Err(_) => text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok()),
+        Err(_) => {
+            let span: Option<Span> = text.parse().ok();
+            let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+            duration.and_then(|duration| duration.try_into().ok())
+        }
     };
     // As long as a duration can be in Go: 292 years.
     let duration = duration.filter(|duration: &Duration| i64::try_from(duration.as_nanos()).is_ok());
-    duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h".to_owned())
+    duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h, 4d".to_owned())
 }
 
 /// Returns an address; one with a name and a password as what stands before them, and from the `@` on.

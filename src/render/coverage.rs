@@ -127,7 +127,8 @@ fn headline(daemon_set: &DaemonSetCoverage) -> String {
     if let (true, Some(not_eligible @ 1..), Some(1..)) =
         (daemon_set.groups.is_empty(), counts.not_eligible, counts.eligible)
     {
-        line.push_str(&format!(" ({not_eligible} not eligible)"));
+        let why = why_none(daemon_set).replacen('(', ": ", 1).replace([')'], "");
+        line.push_str(&format!(" ({not_eligible} not eligible{})", why.trim_end()));
     }
     line
 }

@@ -23,14 +23,13 @@ pub(in crate::rollout) fn severity(
     };
     let (attention, is_unexplained, is_not_critical, unavailable): Urgency = coverage.urgency(troubles);
     let is_settled = matches!(status, Status::NotObserved | Status::Deleting | Status::Unknown);
-    // A stopped rollout is no worse than pods that are missing, whatever else is under way.
+    // Pods may be missing whatever else is under way.
     let rank = match (status, attention) {
-        (Status::Blocked, _) => status,
+        (Status::Blocked | Status::NodesDown, _) => status,
         _ if is_settled => status,
+        (_, Attention::Fails) => Status::Degraded,
         // It must not hide what fails because of itself.
-        (Status::NodesDown, _) => Status::Degraded,
-        (_, Attention::Fails) => Status::Blocked,
-        (_, Attention::NodesFail) => Status::Degraded,
+        (_, Attention::NodesFail) => Status::NodesDown,
         (_, Attention::Passes) => status,
     };
     (status, (rank, is_unexplained, is_not_critical, unavailable))

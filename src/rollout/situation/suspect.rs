@@ -17,7 +17,14 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     // What fails on such a node says nothing about the revision, unless nothing else does.
     let (broken, others): (Vec<_>, Vec<_>) = failing_nodes(situation).partition(|node| was_broken(situation, node));
     let is_only_broken = others.is_empty() && !broken.is_empty();
-    let of_current = if is_only_broken { broken } else { others };
+    let working = situation.eligible().filter(|node| situation.works_on(node)).count();
+    // What another revision has, too, is the node's where the same pod works on more others.
+    let in_common = || may_fail(situation).filter(|node| is_in_common(situation, node)).collect::<Vec<_>>();
+    let of_current = match is_only_broken {
+        true => broken,
+        false if others.is_empty() => Some(in_common()).filter(|nodes| working > nodes.len()).unwrap_or_default(),
+        false => others,
+    };
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.code()).collect();
     let failing = of_current.len();
@@ -30,7 +37,6 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let old_failing = if replaced_failing * 2 >= failing { old_failing.max(replaced_failing) } else { old_failing };
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
-    let working = situation.eligible().filter(|node| situation.works_on(node)).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let raised: BTreeSet<&RaisedRequest> =
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
@@ -132,9 +138,16 @@ pub(in crate::rollout) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> 
 }
 
 fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
-    let fails = |node: &&RolloutNode<'_>| {
-        let is_in_common = || matches!(node.origin(), Some(Origin::Template(part)) if situation.has_in_common(part));
-        node.may_be_the_revisions() && !situation.passes(node) && !is_in_common()
-    };
+    may_fail(situation).filter(|node| !is_in_common(situation, node))
+}
+
+/// Returns the nodes on which pods of the current revision fail for a reason that may be theirs.
+fn may_fail<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
+    let fails = |node: &&RolloutNode<'_>| node.may_be_the_revisions() && !situation.passes(node);
     situation.eligible().filter(|node| node.is_on_current()).filter(fails)
+}
+
+/// Returns whether a pod fails for a part of the template that the revision to return to has, too.
+fn is_in_common(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    matches!(node.origin(), Some(Origin::Template(part)) if situation.has_in_common(part))
 }

@@ -241,6 +241,22 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
         assert_eq!(rolls_back(&status), is_revision, "{images:?} {message}: {:?}", commands(&status));
         assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{images:?} {message}: {:?}", status.faults);
     }
+    // Where the same pod works on more nodes, it is those on which it does not.
+    let of = |image: &str| json!({"containers": [{"name": "agent", "image": image}], "volumes": [{"name": "v", "nfs": {"server": "s", "path": "/"}}]});
+    for (working, expected) in [(0, None), (1, None), (2, Some(SuspectKind::Nodes))] {
+        let state = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let pod = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"phase": "Pending"}});
+        let refused =
+            "MountVolume.SetUp failed for volume \"v\" : mount.nfs: access denied by server while mounting s:/";
+        let world =
+            revisions(of("agent:1"), of("agent:2")).node("b", json!({})).unready_pod("agent-b", "b", state, pod);
+        let mut world = world.event("Pod", "agent-b", "FailedMount", refused, "11:59:00");
+        for number in 0..working {
+            let name = format!("w{number}");
+            world = world.node(&name, json!({})).pod(&format!("agent-{name}"), &name, young());
+        }
+        assert_eq!(status_of(world, &[]).suspect.map(|suspect| suspect.what), expected, "{working}");
+    }
 }
 
 /// Whoever writes the DaemonSet takes a rollback back.

@@ -274,6 +274,8 @@ pub enum WarningCode {
     OriginalStrategyLost,
     /// No old revisions are retained.
     NoHistory,
+    /// Pods fail because of their nodes, so that another revision does not mend it.
+    NotByRevision,
     /// The rolling update comes to a standstill, because of nodes that use up its limit.
     Blocks,
     /// The rolling update may come to a standstill: if new pods fail as the present ones do, or because the controller may miss that pods

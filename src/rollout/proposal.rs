@@ -9,6 +9,7 @@ use super::forecast;
 use super::pace_warnings::{pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::situation::Situation;
+use super::situation::suspect::suspect;
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
 use crate::difference::{difference, object};
 use crate::facts::Facts;
@@ -21,6 +22,7 @@ use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Effect, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::scheduling::daemon_pods;
 
 /// A plan, and the report of it.
@@ -172,6 +174,7 @@ pub(super) fn propose_template(
     }
     let (after, hash) = (daemon_set.with_template(&template), to.map_or("", |to| to.object.hash()));
     warnings.extend(replacement_warnings(before, &Replacement::of_template(&after, hash, to.is_none())));
+    warnings.extend(to.and_then(|_| not_by_revision(before)));
     let effect = template_effect(before, &after, hash, to.is_none());
     let standstill = forecast::standstill(before, &after, hash, to.is_none());
     let stops = forecast::warning(standstill.as_ref(), before, &after, hash, to.is_none());
@@ -183,6 +186,18 @@ pub(super) fn propose_template(
     warnings.extend(effect.as_ref().and_then(template_at_once));
     report.effect = effect.map(|effect| Effect { standstill, ..effect });
     proposal.planned(report)
+}
+
+/// Warns that another revision does not mend what fails on a few nodes.
+fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
+    let Suspect { failing, available, .. } =
+        suspect(before).filter(|it| it.what == SuspectKind::Nodes && it.available > 0)?;
+    let message = format!(
+        "the present revision works on {available} of {} nodes that run it: what fails on {} is likely not mended by another one",
+        available + failing,
+        if failing == 1 { "the other one".to_owned() } else { format!("the other {failing}") }
+    );
+    Some(Warning::new(WarningCode::NotByRevision, message))
 }
 
 /// Returns what could not be read and matters for a new template: under OnDelete which pods keep theirs, else which are

@@ -353,6 +353,8 @@ pub(crate) fn plan(
             return Err(StageRefusal::Worse(worse));
         }
         warnings.extend(found);
+        let restarts = matches!(request.template, NewTemplate::Restart(_));
+        warnings.extend(may_stop(before, &nodes).filter(|_| restarts && worse.is_empty()));
     }
     let original = if is_on_delete { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
     let gates = &request.gates;
@@ -513,6 +515,22 @@ fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timesta
     let own = hold.flags.as_ref().filter(|flags| flags.replaced_revision.is_some() || flags.restarted_at.is_some());
     let at_most = if own.is_some() { 120 } else { 5 };
     before.rolled_out_at().is_some_and(|at| seconds_between(began, at) > at_most)
+}
+
+/// Warns that a stage stops at pods that fail already, if the new ones fare no better; the rules have put them first.
+fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
+    let fails = |node: &&RolloutNode<'_>| {
+        node.eligible && !node.updated_is_available && !node.old_is_available && !before.passes(node)
+    };
+    let failing = nodes.iter().filter_map(|name| before.node(name).filter(fails));
+    let failing: Vec<&str> = failing.map(|node| node.name).collect();
+    let pods = match failing.len() {
+        0 => return None,
+        1 => "1 of these pods fails".to_owned(),
+        pods => format!("{pods} of these pods fail"),
+    };
+    let message = format!("{pods} now: if the new ones fail as the present ones do, the stage stops at {}", failing[0]);
+    Some(Warning::new(WarningCode::MayBlock, message))
 }
 
 /// Returns what may revert the stage, and what it may break.

@@ -145,9 +145,8 @@ impl RunCommand for CoverageArgs {
         }
         let session = target.open(namespace, names, io).await?;
         let Answer { mut report, exit } = question.answer(&session, io).await?;
-        output::print(output, &mut report, &session.view_for(output), out, |report, page| match output {
-            Some(Output::Name) => render::coverage::names(report, node, page),
-            _ => question.write(report, page),
+        output::print(output, &mut report, &session.view_for(output), out, |report, page| {
+            question.write(report, page)
         })?;
         Ok(exit?)
     }

@@ -175,9 +175,8 @@ async fn answer(
     let (sides, unified) = match question {
         Question::Revisions => {
             let mut report = history(&only_one(&snapshot, "history NAME")?, &snapshot);
-            output::print(output.as_ref(), &mut report, &view, out, |report, page| match output {
-                Some(Output::Name) => render::history::names(report, page),
-                _ => render::history::one(report, output == Some(Output::Wide), page),
+            output::print(output.as_ref(), &mut report, &view, out, |report, page| {
+                render::history::one(report, output == Some(Output::Wide), page);
             })?;
             return Ok(Exit::Success);
         }

@@ -145,9 +145,8 @@ impl RunCommand for ListNamedArgs {
             return follow(&choice, display, &view, &session, io, out).await;
         }
         let Answer { mut report, exit } = choice.answer(&session, io).await?;
-        output::print(choice.output.as_ref(), &mut report, &view, out, |report, page| match choice.output {
-            Some(Output::Name) => render::list::names(report, page),
-            _ => render::list::table(report, choice.shown, page),
+        output::print(choice.output.as_ref(), &mut report, &view, out, |report, page| {
+            render::list::table(report, choice.shown, page);
         })?;
         Ok(exit?)
     }
@@ -208,7 +207,7 @@ impl Choice {
 
     fn apply(&self, report: &mut ListReport) {
         let CoverageFilter { reasons, problems, .. } = &self.filter;
-        let has_reason = |row: &ListRow| row.troubles.iter().any(|trouble| reasons.contains(&trouble.code));
+        let has_reason = |row: &ListRow| row.problems.iter().any(|problem| reasons.contains(&problem.code));
         report.daemon_sets.retain(|row| !problems || row.needs_attention());
         report.daemon_sets.retain(|row| reasons.is_empty() || has_reason(row));
         report.incidents.retain(|_| reasons.is_empty());

@@ -292,7 +292,7 @@ impl Which {
                     };
                     let (daemon_set, node) = (daemon_set.metadata.name.clone(), row.name.clone());
                     let termination_message = termination_message.to_owned();
-                    let group = coverage.groups.iter().position(|group| group.nodes.binary_search(&row.name).is_ok());
+                    let group = coverage.problems.iter().position(|group| group.nodes.binary_search(&row.name).is_ok());
                     let turn = turns.entry(group).or_default();
                     *turn += 1;
                     chosen.push((*turn, chosen.len(), Chosen { daemon_set, node, of, termination_message }));

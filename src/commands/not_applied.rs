@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Failure;
 use crate::error::{CommandError, Exit};
 use crate::facts::controller::Controller;
+use crate::model::daemon_set::DaemonSet;
 use crate::report::change::Change;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::ChangeStage;
@@ -58,6 +59,8 @@ pub(super) struct NotApplied {
     pub(super) stage: ChangeStage,
     /// What others have changed.
     pub(super) changes: Vec<Change>,
+    /// What something has kept as it was, and the DaemonSet with that.
+    pub(super) kept: Option<(Kept, DaemonSet)>,
     pub(super) error: CommandError,
 }
 
@@ -67,12 +70,16 @@ pub(super) fn applied_or_not(
     title: &str,
     repeat: Fix,
 ) -> Result<Value, Box<NotApplied>> {
-    let refused = |error| NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), error };
+    let refused = |error| NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), kept: None, error };
     let unknown = |error: CommandError, hint: Fix| {
         let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
         NotApplied { stage: ChangeStage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
     };
-    Err(Box::new(match application {
+    let kept = match &application {
+        Application::Kept(kept, object) => DaemonSet::from_object(object.clone()).ok().map(|now| (*kept, now)),
+        _ => None,
+    };
+    let not_applied = match application {
         Application::Applied(object) => return Ok(object),
         Application::Refused(StepRefusal::Changed { by, changes }) => {
             let by = match by.is_empty() {
@@ -121,5 +128,6 @@ pub(super) fn applied_or_not(
             let found = "it is not known whether the change was applied; it was not when the DaemonSet was read again";
             unknown(error, repeat.after(found))
         }
-    }))
+    };
+    Err(Box::new(NotApplied { kept, ..not_applied }))
 }

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use super::Failure;
+use crate::encode::sanitize::sanitize;
 use crate::encode::{json, yaml};
 use crate::render::page::Page;
 use crate::render::view::View;
@@ -38,7 +39,7 @@ pub(super) fn formats(offered: &[Output]) -> impl TypedValueParser<Value = Outpu
         .try_map(|name| Output::from_str(&name, false))
 }
 
-/// Prints a report as data if that is requested, and else as the text that is written on a page.
+/// Prints a report as data or names if that is requested, and else as the text that is written on a page.
 pub(super) fn print<R: Report>(
     output: Option<&Output>,
     report: &mut R,
@@ -46,7 +47,9 @@ pub(super) fn print<R: Report>(
     out: &mut dyn Write,
     write: impl FnOnce(&R, &mut Page<'_>),
 ) -> Result<(), Failure> {
-    if !print_data(output, report, view, out)? {
+    if output == Some(&Output::Name) {
+        report.names().iter().try_for_each(|name| writeln!(out, "{}", sanitize(name)))?;
+    } else if !print_data(output, report, view, out)? {
         out.write_all(view.text(|page| write(report, page)).as_bytes())?;
     }
     Ok(())

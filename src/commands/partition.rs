@@ -14,7 +14,7 @@ use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
 use super::output;
 use super::parse::Named;
-use super::partition_args::{PartitionArgs, Settings};
+use super::partition_args::{PartitionArgs, PartitionDryRun};
 use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::{older, unanswered};
 use super::partition_run::{Run, RunClock, repeat};
@@ -68,15 +68,17 @@ struct Order<'a> {
 
 impl RunCommand for PartitionArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
-        let Settings { named, request, dry_run, yes, progress, output, manifest } = self.resolve(io)?;
+        let (named, request) = self.resolve(io)?;
+        let PartitionArgs { filename, yes, progress, output, .. } = self;
+        let dry_run = self.dry_run == PartitionDryRun::Client;
         if !dry_run {
             check_writable(io)?;
         }
-        if manifest.as_deref() == Some("-") && target.reads_input() {
+        if filename.as_deref() == Some("-") && target.reads_input() {
             return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
         }
         let session = change::open(&target, &named, dry_run, io).await?;
-        let manifest = match &manifest {
+        let manifest = match &filename {
             Some(path) => {
                 io.await_input(path, "a manifest")?;
                 let (namespace, default) = (session.requested_namespace.as_deref(), &session.default_namespace);

@@ -62,7 +62,7 @@ pub struct PartitionArgs {
     ///
     /// A manifest of this DaemonSet, `-` for standard input.
     #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["image", "to_revision"])]
-    filename: Option<String>,
+    pub(super) filename: Option<String>,
     /// Update only these nodes, in this order
     #[arg(long, help_heading = "Nodes", value_name = "NODE,...", value_delimiter = ',')]
     nodes: Vec<String>,
@@ -84,66 +84,37 @@ pub struct PartitionArgs {
     /// Show the plan without sending it
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
-    dry_run: PartitionDryRun,
+    pub(super) dry_run: PartitionDryRun,
     /// Do not ask before a stage that may do harm.
     ///
     /// Only a terminal is asked.
     #[arg(short, long)]
-    yes: bool,
+    pub(super) yes: bool,
     /// How to show it: auto, tty, plain or none.
     ///
     /// tty redraws a screen in place, plain prints a line per change, none only the end; auto is tty on a terminal, and plain
     /// elsewhere.
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true)]
-    progress: watch::ProgressStyle,
+    pub(super) progress: watch::ProgressStyle,
     /// Output format. One of: (json)
     #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json]), hide_possible_values = true)]
-    output: Option<Output>,
+    pub(super) output: Option<Output>,
 }
 
 /// What `--dry-run` takes: a stage cannot be tried out on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum PartitionDryRun {
+pub(super) enum PartitionDryRun {
     #[default]
     #[value(name = "none")]
     Off,
     Client,
 }
 
-/// What the flags mean.
-pub(super) struct Settings {
-    pub(super) named: Named,
-    pub(super) request: StageRequest,
-    pub(super) dry_run: bool,
-    pub(super) yes: bool,
-    pub(super) progress: watch::ProgressStyle,
-    pub(super) output: Option<Output>,
-    /// The manifest whose template is rolled out.
-    pub(super) manifest: Option<String>,
-}
-
 impl PartitionArgs {
-    /// Resolves the flags.
-    pub(super) fn resolve(self, io: &Io<'_>) -> Result<Settings, CommandError> {
-        let PartitionArgs {
-            name,
-            partition,
-            update,
-            image,
-            to_revision,
-            filename: manifest,
-            nodes,
-            node_selector,
-            spread_by,
-            gates,
-            force,
-            dry_run,
-            yes,
-            progress,
-            output,
-        } = self;
-        let named = parse_name(&name)?;
-        let Some(amount) = partition.map(Amount::Keep).or(update.map(Amount::Update)) else {
+    /// Returns which DaemonSet is named, and the stage that the flags ask for. Fails if they make no sense.
+    pub(super) fn resolve(&self, io: &Io<'_>) -> Result<(Named, StageRequest), CommandError> {
+        let named = parse_name(&self.name)?;
+        let Some(amount) = self.partition.map(Amount::Keep).or(self.update.map(Amount::Update)) else {
             return Err(CommandError::usage("no number of pods given").hint(
                 "give how many pods stay on older revisions, such as 90% or 5, or how many to update with --update",
             ));
@@ -152,9 +123,9 @@ impl PartitionArgs {
         if number.value() < 0 || matches!(number, IntOrPercent::Percent(percent) if percent > 100) {
             return Err(CommandError::usage(format!("invalid number of pods \"{number}\"")));
         }
-        gates.check()?;
+        self.gates.check()?;
         let mut images = Vec::new();
-        for text in image {
+        for text in &self.image {
             match text.split_once('=') {
                 Some((container, image)) if !container.is_empty() && !image.is_empty() => {
                     images.push((container.to_owned(), image.to_owned()));
@@ -162,19 +133,18 @@ impl PartitionArgs {
                 _ => return Err(CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"))),
             }
         }
-        let template = match to_revision {
+        let template = match self.to_revision {
             Some(number) => NewTemplate::Revision(number),
             None if images.is_empty() => NewTemplate::Live,
             None => NewTemplate::Images(images),
         };
         let request = StageRequest {
-            nodes,
-            node_selector: parse_selector("--node-selector", node_selector.as_deref())?,
-            spread_by,
-            force,
+            nodes: self.nodes.clone(),
+            node_selector: parse_selector("--node-selector", self.node_selector.as_deref())?,
+            spread_by: self.spread_by.clone(),
+            force: self.force,
             ..StageRequest::new(amount, template, name_of_run(io))
         };
-        let request = gates.put_into(request);
-        Ok(Settings { named, request, dry_run: dry_run == PartitionDryRun::Client, yes, progress, output, manifest })
+        Ok((named, self.gates.put_into(request)))
     }
 }

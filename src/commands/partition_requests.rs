@@ -62,15 +62,9 @@ impl<'a> Run<'a> {
         let application = self.tell_long_wait(server.apply(step, before, interrupt.requested()), io).await;
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        let kept = match &application {
-            Application::Kept(kept @ (Kept::Strategy | Kept::Template), object) => {
-                DaemonSet::from_object(object.clone()).ok().map(|object| (*kept, object))
-            }
-            _ => None,
-        };
         applied_or_not(application, &title, self.repeat()).or_else(|not_applied| {
-            let NotApplied { stage, changes, mut error } = *not_applied;
-            if let Some((kept, now)) = kept {
+            let NotApplied { stage, changes, kept, mut error } = *not_applied;
+            if let Some((kept @ (Kept::Strategy | Kept::Template), now)) = kept {
                 error = match self.report.outcome.stage {
                     PartitionStage::Planned => self.not_begun(error, kept, before, &now),
                     _ => refusal::not_restored(error, step, before, &now),

@@ -116,35 +116,29 @@ impl PendingChange<'_> {
         let application = application.unwrap_or_else(|_| Application::Unknown(not_answered(patience)));
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
-        let kept = match &application {
-            Application::Kept(Kept::Strategy, object) => DaemonSet::from_object(object.clone()).ok(),
-            _ => None,
-        };
-        let noted = match &application {
-            Application::Kept(Kept::All, object) => self.noted_pace(object),
-            _ => None,
-        };
-        let is_kept = kept.is_some();
-        let NotApplied { stage, changes, mut error } = match applied_or_not(application, &title, self.repeat()) {
+        let NotApplied { mut stage, changes, kept, error } = match applied_or_not(application, &title, self.repeat()) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
-        if let (Some(noted), false) = (noted, is_dry_run) {
-            error = error.hint(noted);
-        }
-        if is_kept && is_dry_run {
-            error = error.hint("nothing was changed: this was a dry run");
-        } else if is_kept && self.plan.action == Action::Pause {
-            error = refusal::not_held(error, &self.report.daemon_set, None);
-        } else if let Some(kept) = kept.filter(|_| self.plan.action == Action::Resume) {
-            error = refusal::not_restored(error, step, self.before.daemon_set, &kept);
-        }
+        let error = match (kept, self.plan.action) {
+            (Some((Kept::All, now)), _) if !is_dry_run => {
+                self.noted_pace(&now.object).into_iter().fold(error, CommandError::hint)
+            }
+            (Some((Kept::Strategy, _)), _) if is_dry_run => {
+                stage = ChangeStage::Refused;
+                error.hint("nothing was changed: this was a dry run")
+            }
+            (Some((Kept::Strategy, _)), Action::Pause) => refusal::not_held(error, &self.report.daemon_set, None),
+            (Some((Kept::Strategy, now)), Action::Resume) => {
+                refusal::not_restored(error, step, self.before.daemon_set, &now)
+            }
+            _ => error,
+        };
         if !changes.is_empty() {
             let text = self.session.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
             write!(io.err, "{text}")?;
         }
         self.report.outcome.changed_by_others = changes;
-        let stage = if is_kept && is_dry_run { ChangeStage::Refused } else { stage };
         Err(self.not_applied(stage, error, out))
     }
 

@@ -9,7 +9,6 @@ use super::parse::parse_names;
 use super::place::{Place, PlaceArgs, pod_on};
 use super::session::GlobalArgs;
 use super::{Failure, RunCommand};
-use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 
@@ -46,9 +45,8 @@ impl RunCommand for PodArgs {
         let place = place.ok_or_else(|| CommandError::usage("give --node or --beside"))?;
         let (snapshot, node) = Place::read(place, &session, names, io).await?;
         let (mut report, _) = pod_on(&snapshot, &node, &session)?;
-        if !output::print_data(output.as_ref(), &mut report, &session.view, out)? {
-            writeln!(out, "pod/{}", sanitize(&report.pod.name))?;
-        }
+        let output = output.or(Some(Output::Name));
+        output::print(output.as_ref(), &mut report, &session.view, out, |_, _| {})?;
         Ok(Exit::Success)
     }
 }

@@ -112,22 +112,21 @@ impl RunCommand for StatusArgs {
         }
         let by = grouping_label(by, io)?;
         let map = Map { is_shown: map, label: by.unwrap_or_else(|| ZONE.to_owned()) };
+        let query = Rollouts::query(names, flavors);
+        let mut rollouts = Rollouts { query, to_revision, map, accept, templates: None };
         if target.are_several() {
-            let query = Rollouts::query(names, flavors);
-            let rollouts = Rollouts { query, to_revision, map, accept, templates: None };
             let ask = async |session: &Session, io: &mut Io<'_>| rollouts.answer(session, io).await;
             let named = (namespace.as_deref(), rollouts.query.names.as_slice());
             return several::run(&target, named, output.as_ref(), io, out, ask, render::status::clusters).await;
         }
-        let (session, names, templates) = if filename.is_empty() {
-            (target.open(namespace, &names, io).await?, names, None)
+        let session = if filename.is_empty() {
+            target.open(namespace, &rollouts.query.names, io).await?
         } else {
             let (session, names, templates) = read_templates(&filename, &target, io).await?;
-            (session, names, Some(templates))
+            (rollouts.query, rollouts.templates) = (Rollouts::query(names, flavors), Some(templates));
+            session
         };
-        let is_named = names.len() == 1;
-        let query = Rollouts::query(names, flavors);
-        let rollouts = Rollouts { query, to_revision, map, accept, templates };
+        let is_named = rollouts.query.names.len() == 1;
         if watch.watch {
             return status_watch::run(watch, rollouts, output, &session, io, out).await;
         }

@@ -335,7 +335,7 @@ pub(super) async fn run(
         } else {
             standstills.clear();
         }
-        let contradicts = report.daemon_sets.iter().any(|rollout| !rollout.status_differences.is_empty());
+        let contradicts = report.daemon_sets.iter().any(|rollout| !rollout.counters.differences.is_empty());
         contradicted = (contradicts && is_current).then(|| contradicted.unwrap_or(looked));
         let default = if settings.fail_fast { BLOCKED_FOR } else { BLOCKED_FOR_WITH_ACCEPT };
         let blocked_for = settings.blocked_for.unwrap_or(default);

@@ -527,7 +527,7 @@ mod tests {
                 world = world.node(&name, node).unready_pod(&format!("agent-{name}"), &name, status, made);
             }
             let coverage = world.coverage();
-            let groups: Vec<_> = coverage.groups.iter().map(|group| (group.code, group.count)).collect();
+            let groups: Vec<_> = coverage.problems.iter().map(|group| (group.code, group.count)).collect();
             assert_eq!((groups, coverage.common_causes.len()), (vec![(code, 6)], causes));
         }
     }

@@ -19,7 +19,7 @@ impl CoverageFilter {
     /// Removes from a report what was not asked for.
     pub(crate) fn apply(&self, report: &mut CoverageReport) {
         report.daemon_sets.retain_mut(|daemon_set| self.keeps_daemon_set(daemon_set));
-        report.reasons = summarize(&report.daemon_sets);
+        report.problems = summarize(&report.daemon_sets);
         if !self.reasons.is_empty() || !self.states.is_empty() {
             report.incidents.clear();
         }
@@ -44,17 +44,17 @@ impl CoverageFilter {
             return true;
         }
         let (needs_attention, is_nowhere) = (daemon_set.needs_attention(), daemon_set.has_no_eligible_node());
-        let DaemonSetCoverage { groups, not_eligible_groups, concerns, nodes, .. } = daemon_set;
+        let DaemonSetCoverage { problems, not_eligible, concerns, nodes, .. } = daemon_set;
         let keeps_group = |group: &ReasonGroup| self.keeps_reason(group.code);
-        groups.retain(keeps_group);
+        problems.retain(keeps_group);
         // That no node is eligible is a problem, and these are its causes.
-        not_eligible_groups.retain(|group| (!self.problems || is_nowhere) && keeps_group(group));
+        not_eligible.retain(|group| (!self.problems || is_nowhere) && keeps_group(group));
         concerns.retain(|concern| self.keeps_reason(concern.code));
         nodes.retain(|node| self.keeps_node(node));
         if !self.states.is_empty() {
             return !nodes.is_empty();
         }
-        let is_found = !groups.is_empty() || !concerns.is_empty() || !not_eligible_groups.is_empty();
+        let is_found = !problems.is_empty() || !concerns.is_empty() || !not_eligible.is_empty();
         if self.problems { needs_attention && (is_found || self.reasons.is_empty()) } else { is_found }
     }
 
@@ -168,12 +168,12 @@ mod tests {
         for (name, world, filter, expected) in rows {
             let report = filtered(world, &filter);
             let codes = report.daemon_sets.first().map(|daemon_set| {
-                let groups = daemon_set.groups.iter().chain(&daemon_set.not_eligible_groups).map(|group| group.code);
+                let groups = daemon_set.problems.iter().chain(&daemon_set.not_eligible).map(|group| group.code);
                 groups.chain(daemon_set.concerns.iter().map(|concern| concern.code)).collect::<Vec<_>>()
             });
             assert_eq!(codes.as_deref(), expected, "{name}");
         }
-        let summary = filtered(mixed(), &filter(&[CrashLooping], &[], false)).reasons;
+        let summary = filtered(mixed(), &filter(&[CrashLooping], &[], false)).problems;
         assert_eq!(summary.iter().map(|reason| reason.code).collect::<Vec<_>>(), [CrashLooping]);
     }
 

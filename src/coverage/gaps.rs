@@ -212,9 +212,9 @@ mod tests {
         let numbers = (counts.eligible, counts.current, counts.available, counts.missing);
         assert_eq!(numbers, (Some(3), Some(2), Some(2), Some(1)));
         assert_eq!((counts.nodes_total, counts.not_eligible), (None, None));
-        assert_eq!(daemon_set.status.agrees, None);
+        assert_eq!(daemon_set.counters.agrees, None);
         let groups: Vec<_> =
-            daemon_set.groups.iter().map(|group| (group.code, group.count, group.nodes.len())).collect();
+            daemon_set.problems.iter().map(|group| (group.code, group.count, group.nodes.len())).collect();
         assert_eq!(groups, [(ReasonCode::QuotaExceeded, 1, 0), (ReasonCode::ImagePullFailed, 1, 1)]);
         assert!(daemon_set.nodes.iter().all(|node| node.eligibility_unknown));
     }
@@ -236,10 +236,10 @@ mod tests {
         let daemon_set = &report.daemon_sets[0];
         assert!(daemon_set.nodes.iter().all(|node| node.state == NodeState::Unknown));
         let counts = &daemon_set.counts;
-        assert!(counts.from_status && daemon_set.groups.is_empty());
+        assert!(counts.from_status && daemon_set.problems.is_empty());
         let numbers = (counts.eligible, counts.current, counts.available, counts.missing);
         assert_eq!(numbers, (Some(3), Some(2), Some(2), Some(1)));
-        assert_eq!(daemon_set.status.agrees, None);
+        assert_eq!(daemon_set.counters.agrees, None);
     }
 
     #[test]
@@ -413,6 +413,6 @@ mod tests {
             json!({"status": {"desiredNumberScheduled": 2, "currentNumberScheduled": 2, "numberAvailable": 2}});
         let report = without(world().daemon_set(status), Kind::Nodes);
         assert_eq!(report.daemon_sets[0].counts.missing, Some(0));
-        assert!(report.daemon_sets[0].groups.is_empty());
+        assert!(report.daemon_sets[0].problems.is_empty());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::verdict::finding::Finding;
-use crate::report::coverage::{Counts, DaemonSetCoverage, ReasonGroup, ReasonSummary, Urgency};
+use crate::report::coverage::{Affected, Counts, DaemonSetCoverage, ReasonGroup, Urgency};
 use crate::report::reason::{Reason, ReasonCode};
 
 /// Collects findings of nodes, and merges those with the same cause.
@@ -68,18 +68,8 @@ impl FindingGroups {
 
     /// Returns the groups, most nodes first.
     pub fn into_report(self) -> Vec<ReasonGroup> {
-        let mut groups: Vec<ReasonGroup> = self
-            .groups
-            .into_iter()
-            .map(|FindingGroup { finding, nodes, unnamed }| ReasonGroup {
-                code: finding.code,
-                count: nodes.len() + unnamed,
-                message: finding.message.to_string(),
-                fix: finding.fix().for_reason(finding.code.name()),
-                refused_by: finding.refused_by,
-                nodes,
-            })
-            .collect();
+        let group = |FindingGroup { finding, nodes, unnamed }| finding.group(nodes, unnamed);
+        let mut groups: Vec<ReasonGroup> = self.groups.into_iter().map(group).collect();
         groups.sort_by(|a, b| {
             b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)).then_with(|| a.message.cmp(&b.message))
         });
@@ -87,33 +77,36 @@ impl FindingGroups {
     }
 }
 
-/// Returns the reasons of several DaemonSets' groups: most nodes first, with progressing ones last. The DaemonSets of each begin with
+/// Returns the reasons of several DaemonSets' problems: most nodes first, with progressing ones last. The DaemonSets of each begin with
 /// the most urgent one.
-pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<ReasonSummary> {
-    type Found<'d> = (BTreeSet<(Urgency, String)>, BTreeSet<&'d String>);
+pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<Affected> {
+    // Nodes whose names are not known may be the same of several DaemonSets: the most of one are counted.
+    type Found<'d> = (BTreeSet<(Urgency, String)>, BTreeSet<&'d String>, usize);
     let mut found: BTreeMap<ReasonCode, Found<'_>> = BTreeMap::new();
     for daemon_set in daemon_sets {
-        let urgency = daemon_set.urgency(&daemon_set.troubles());
+        let urgency = daemon_set.urgency(&daemon_set.problems_by_code());
         let name = || (urgency, format!("{}/{}", daemon_set.namespace, daemon_set.name));
-        for group in &daemon_set.groups {
-            let (names, nodes) = found.entry(group.code).or_default();
+        for group in &daemon_set.problems {
+            let (names, nodes, unnamed) = found.entry(group.code).or_default();
             names.insert(name());
             nodes.extend(&group.nodes);
+            *unnamed = (*unnamed).max(group.count - group.nodes.len());
         }
         for concern in &daemon_set.concerns {
             found.entry(concern.code).or_default().0.insert(name());
         }
     }
-    let mut reasons: Vec<ReasonSummary> = found
+    let mut problems: Vec<Affected> = found
         .into_iter()
-        .map(|(code, (daemon_sets, nodes))| ReasonSummary {
+        .map(|(code, (daemon_sets, nodes, unnamed))| Affected {
             code,
-            daemon_sets: daemon_sets.into_iter().map(|(_, name)| name).collect(),
+            count: nodes.len() + unnamed,
             nodes: nodes.into_iter().cloned().collect(),
+            daemon_sets: daemon_sets.into_iter().map(|(_, name)| name).collect(),
         })
         .collect();
-    reasons.sort_by_key(ReasonSummary::rank);
-    reasons
+    problems.sort_by_key(Affected::rank);
+    problems
 }
 
 /// A likely mistake in the DaemonSet, and the first node that it excludes.
@@ -169,12 +162,12 @@ mod tests {
     #[test]
     fn the_numbers_of_a_code_are_added_up() {
         let codes = [(ReasonCode::CrashLooping, 1), (ReasonCode::NeverFits, 2), (ReasonCode::CrashLooping, 3)];
-        let troubles: Vec<_> = Affected::count(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
-        assert_eq!(troubles, [(ReasonCode::CrashLooping, 4), (ReasonCode::NeverFits, 2)]);
+        let problems: Vec<_> = Affected::count(codes).iter().map(|problem| (problem.code, problem.count)).collect();
+        assert_eq!(problems, [(ReasonCode::CrashLooping, 4), (ReasonCode::NeverFits, 2)]);
         // What hurts comes before what does not, however many nodes there are of it.
         let codes = [(ReasonCode::Misscheduled, 9), (ReasonCode::ContainersStarting, 8), (ReasonCode::CrashLooping, 1)];
-        let troubles: Vec<_> = Affected::count(codes).iter().map(|trouble| (trouble.code, trouble.count)).collect();
-        assert_eq!(troubles, [codes[2], codes[0], codes[1]]);
+        let problems: Vec<_> = Affected::count(codes).iter().map(|problem| (problem.code, problem.count)).collect();
+        assert_eq!(problems, [codes[2], codes[0], codes[1]]);
     }
 
     #[test]

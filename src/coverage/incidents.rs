@@ -70,7 +70,7 @@ impl Incidents {
         if let Some(since) = facts.controller_silent_since() {
             add(IncidentCause::ControllerSilent, Some(since), &[], &facts.controller.check());
         }
-        for group in &coverage.groups {
+        for group in &coverage.problems {
             let Some(cause) = cause(facts.daemon_set, group) else { continue };
             let mut since = None;
             if group.code == ReasonCode::SchedulerSilent {
@@ -91,7 +91,7 @@ impl Incidents {
                 add(IncidentCause::NodeRemovalStuck, None, slice::from_ref(&node.metadata.name), &finding.fix());
             }
         }
-        let failing = coverage.groups.iter().filter(|group| group.code.class() == Class::Revision);
+        let failing = coverage.problems.iter().filter(|group| group.code.class() == Class::Revision);
         for name in failing.flat_map(|group| &group.nodes) {
             let Some(node) = facts.index.node(name).filter(|node| node.is_ready() && nothing_is_ready(facts, name))
             else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::verdict::daemon_set_context::Subject;
 use crate::model::daemon_set::DaemonSetStatus;
 use crate::model::int_or_percent::int;
-use crate::report::coverage::{Affected, Counts, CountsByRow, StatusCheck, StatusDifference};
+use crate::report::coverage::{Affected, CounterDifference, Counters, Counts, CountsByRow};
 use crate::report::node_map::by_value;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
@@ -28,7 +28,7 @@ pub(crate) struct Tally {
     pub(crate) updated_to_controller: usize,
     pub(crate) misscheduled: usize,
     pub(crate) revision_unknown: usize,
-    pub(crate) troubles: BTreeMap<ReasonCode, usize>,
+    pub(crate) problems: BTreeMap<ReasonCode, usize>,
 }
 
 impl Tally {
@@ -41,11 +41,11 @@ impl Tally {
         subject: &Subject,
         node: &NodePods<'_>,
         is_available: bool,
-        trouble: Option<ReasonCode>,
+        problem: Option<ReasonCode>,
     ) {
         self.nodes += 1;
-        if let Some(code) = trouble {
-            *self.troubles.entry(code).or_default() += 1;
+        if let Some(code) = problem {
+            *self.problems.entry(code).or_default() += 1;
         }
         if !node.should_run() {
             self.misscheduled += usize::from(!node.pods.is_empty());
@@ -118,7 +118,7 @@ pub(crate) fn counts_of_status(status: &DaemonSetStatus) -> Counts {
 }
 
 /// Compares the counters of a status with a tally of all nodes; `updated_known` is whether the current revision is known.
-pub(crate) fn check_status(status: &DaemonSetStatus, tally: &Tally, updated_known: bool) -> StatusCheck {
+pub(crate) fn check_status(status: &DaemonSetStatus, tally: &Tally, updated_known: bool) -> Counters {
     let (eligible, available) = (int(tally.eligible), int(tally.available_to_controller));
     let counters = [
         ("desiredNumberScheduled", status.desired_number_scheduled, eligible),
@@ -129,19 +129,19 @@ pub(crate) fn check_status(status: &DaemonSetStatus, tally: &Tally, updated_know
         ("numberUnavailable", status.number_unavailable, eligible - available),
         ("updatedNumberScheduled", status.updated_number_scheduled, int(tally.updated_to_controller)),
     ];
-    let differences: Vec<StatusDifference> = counters
+    let differences: Vec<CounterDifference> = counters
         .into_iter()
         .filter(|(field, status, recomputed)| {
             status != recomputed && (updated_known || *field != "updatedNumberScheduled")
         })
-        .map(|(field, status, recomputed)| StatusDifference { field: field.to_owned(), status, recomputed })
+        .map(|(field, status, recomputed)| CounterDifference { field: field.to_owned(), status, recomputed })
         .collect();
-    StatusCheck { agrees: Some(differences.is_empty()), desired: status.desired_number_scheduled, differences }
+    Counters { agrees: Some(differences.is_empty()), desired: status.desired_number_scheduled, differences }
 }
 
 /// Returns the check of a status that cannot be compared with anything.
-pub(crate) fn unchecked_status(status: &DaemonSetStatus) -> StatusCheck {
-    StatusCheck { agrees: None, desired: status.desired_number_scheduled, differences: Vec::new() }
+pub(crate) fn unchecked_status(status: &DaemonSetStatus) -> Counters {
+    Counters { agrees: None, desired: status.desired_number_scheduled, differences: Vec::new() }
 }
 
 /// Returns a row per value; nodes without the label come last.
@@ -149,7 +149,7 @@ pub(crate) fn rows_by_value(by: BTreeMap<Option<&str>, Tally>, pods_known: bool)
     let row = |(value, tally): (Option<String>, Tally)| CountsByRow {
         value,
         counts: if pods_known { tally.counts() } else { tally.counts_without_pods() },
-        troubles: Affected::count(tally.troubles),
+        problems: Affected::count(tally.problems),
     };
     by_value(by).map(row).collect()
 }

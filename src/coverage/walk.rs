@@ -59,7 +59,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         node: options.node.as_deref().map(|name| node_overview(&index, name, &daemon_sets)),
         // Those of one node are its own troubles.
         incidents: if options.node.is_some() { Vec::new() } else { incidents.finish() },
-        reasons: summarize(&daemon_sets),
+        problems: summarize(&daemon_sets),
         daemon_sets,
     }
 }
@@ -116,7 +116,7 @@ struct Walk<'s, 'a> {
     tally: Tally,
     by: BTreeMap<Option<&'s str>, Tally>,
     groups: FindingGroups,
-    not_eligible_groups: FindingGroups,
+    not_eligible: FindingGroups,
     nodes: Vec<NodeCoverage>,
     mistakes: Vec<Mistake>,
     /// The eligible nodes that are available or failing.
@@ -147,7 +147,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             tally: Tally::default(),
             by: BTreeMap::new(),
             groups: FindingGroups::default(),
-            not_eligible_groups: FindingGroups::default(),
+            not_eligible: FindingGroups::default(),
             nodes: Vec::new(),
             mistakes: Vec::new(),
             observations: Vec::new(),
@@ -197,7 +197,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         let alike = self.alike(node, decision, pods.is_empty());
         if let Some((alike, (number, diagnosis))) = alike.as_ref().and_then(|it| Some((it, self.judged.get(it)?))) {
             let (groups, state) = match alike {
-                Alike::NotEligible(_) => (&mut self.not_eligible_groups, NodeState::NotEligible),
+                Alike::NotEligible(_) => (&mut self.not_eligible, NodeState::NotEligible),
                 Alike::Missing => (&mut self.groups, NodeState::Missing),
             };
             groups.add_alike(name, *number);
@@ -257,7 +257,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         let primary = verdict.findings.first()?;
         match verdict.state {
             NodeState::Unknown => None,
-            NodeState::NotEligible => Some(self.not_eligible_groups.add(name, primary)),
+            NodeState::NotEligible => Some(self.not_eligible.add(name, primary)),
             _ => Some(self.groups.add(name, primary)),
         }
     }
@@ -320,19 +320,19 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn into_report(mut self) -> DaemonSetCoverage {
         let counts = self.counts();
         self.add_unnamed_missing(&counts);
-        let Walk { subject, options, tally, by, groups, not_eligible_groups, nodes, mistakes, observations, .. } = self;
+        let Walk { subject, options, tally, by, groups, not_eligible, nodes, mistakes, observations, .. } = self;
         let daemon_set = subject.daemon_set;
         // Some nodes may be known while others are not.
         let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
-        let status = if every {
+        let counters = if every {
             check_status(&daemon_set.status, &tally, subject.current.known().is_some())
         } else {
             unchecked_status(&daemon_set.status)
         };
-        let mut not_eligible_groups = not_eligible_groups.into_report();
+        let mut not_eligible = not_eligible.into_report();
         for mistake in mistakes.iter().filter(|_| counts.eligible == Some(0)) {
             // To change the nodes is no advice if the template has a typo.
-            not_eligible_groups.iter_mut().for_each(|group| mistake.correct(group));
+            not_eligible.iter_mut().for_each(|group| mistake.correct(group));
         }
         let warnings = if options.is_every_node() && subject.nodes_known {
             mistake_warnings(&counts, mistakes)
@@ -353,7 +353,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             every_node: options.is_every_node(),
             current_revision: subject.current_hash().map(str::to_owned),
             strategy: strategy(&daemon_set.spec.update_strategy),
-            status,
+            counters,
             concerns: subject
                 .concerns
                 .iter()
@@ -368,8 +368,8 @@ impl<'s, 'a> Walk<'s, 'a> {
             // Up to the rollout.
             suspect: None,
             rollback: None,
-            groups: groups.into_report(),
-            not_eligible_groups,
+            problems: groups.into_report(),
+            not_eligible,
             by,
             nodes,
             is_critical: subject.is_critical(),

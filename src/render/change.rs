@@ -157,23 +157,18 @@ pub fn outcome(plan: &ChangePlan, is_watched: bool, page: &mut Page<'_>) {
     let name = plan.daemon_set.short();
     let on = |arguments: &[&str]| Command::kubectl(arguments).namespace(&plan.daemon_set.namespace);
     if plan.kind == PlanKind::UndoPlan {
-        match plan.from_revision {
-            // A command that brings back what was just rolled back would be pasted by mistake.
-            Some(from) if outcome.can_return && !outcome.is_target => {
-                // Nothing shows that a template that was never there before is one that was rolled back to.
-                let text = format!("revision {from} is retained, and the next `undo` may return to it");
-                writeln!(page, "{}", style::moving(text));
+        let text = plan.from_revision.map(|from| match outcome.can_return {
+            // A command that brings back what was just rolled back would be pasted by mistake. Nothing shows that a template that was
+            // never there before is one that was rolled back to.
+            true if !outcome.is_target => {
+                style::moving(format!("revision {from} is retained, and the next `undo` may return to it"))
             }
-            Some(from) if outcome.can_return => {
-                let text = format!("revision {from} is retained; `undo` returns to it only with --to-revision {from}");
-                writeln!(page, "{}", style::context(text));
-            }
-            Some(from) => {
-                let text = format!("revision {from} is no longer retained (spec.revisionHistoryLimit)");
-                writeln!(page, "{}", style::moving(text));
-            }
-            None => {}
-        }
+            true => style::context(format!(
+                "revision {from} is retained; `undo` returns to it only with --to-revision {from}"
+            )),
+            false => style::moving(format!("revision {from} is no longer retained (spec.revisionHistoryLimit)")),
+        });
+        text.iter().for_each(|text| writeln!(page, "{text}"));
     }
     if let Some(pod) = plan.pods_left.first() {
         page.hint(&Fix::new("to restart one", on(&["delete", "pod"]).name(&pod.pod)));

@@ -10,7 +10,7 @@ use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap};
 use crate::report::coverage::{
-    Affected, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup, StatusDifference,
+    Affected, Counters, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup,
 };
 
 /// The columns that a group's reason code and number of nodes take up, with the space after them.
@@ -43,20 +43,6 @@ pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     incomplete(&report.incomplete, page)
 }
 
-/// Writes the names of the DaemonSets, as `-o name` does; with one node, of those that have to do with it.
-pub fn names(report: &CoverageReport, node: Option<&str>, page: &mut Page<'_>) {
-    let concerns = |daemon_set: &&DaemonSetCoverage| {
-        node.is_none_or(|node| {
-            daemon_set.nodes.iter().any(|row| row.name == node && (row.should_run || !row.pods.is_empty()))
-        })
-    };
-    report
-        .daemon_sets
-        .iter()
-        .filter(concerns)
-        .for_each(|daemon_set| writeln!(page, "daemonset.apps/{}", crate::encode::sanitize::sanitize(&daemon_set.name)))
-}
-
 /// Writes what could not be read, and what is therefore unknown.
 pub fn incomplete(incomplete: &[Incomplete], page: &mut Page<'_>) {
     if incomplete.is_empty() {
@@ -70,14 +56,14 @@ pub fn incomplete(incomplete: &[Incomplete], page: &mut Page<'_>) {
 
 /// Returns whether one line is enough.
 fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
-    let is_question = is_alone && daemon_set.counts.eligible == Some(0) && !daemon_set.not_eligible_groups.is_empty();
+    let is_question = is_alone && daemon_set.counts.eligible == Some(0) && !daemon_set.not_eligible.is_empty();
     !is_question
-        && daemon_set.groups.is_empty()
+        && daemon_set.problems.is_empty()
         && daemon_set.concerns.is_empty()
         && daemon_set.removed_nodes.is_none()
         && daemon_set.lost_pods.is_none()
         && daemon_set.by.is_none()
-        && daemon_set.status.agrees != Some(false)
+        && daemon_set.counters.agrees != Some(false)
 }
 
 /// Writes the summary, wrapped at the terminal width.
@@ -101,7 +87,7 @@ fn headline(daemon_set: &DaemonSetCoverage) -> String {
             (counts.available, "available"),
         ];
         let numbers = numbers.map(|(number, word)| format!("{} {word}", number.unwrap_or_default()));
-        let desired = daemon_set.status.desired;
+        let desired = daemon_set.counters.desired;
         return format!("{name}: status reports {desired} desired, {}", numbers.join(", "));
     }
     let mut line = match (counts.eligible, counts.available) {
@@ -125,7 +111,7 @@ fn headline(daemon_set: &DaemonSetCoverage) -> String {
         line.push_str(&format!("; {} but should not", count_with_pods(misscheduled)));
     }
     if let (true, Some(not_eligible @ 1..), Some(1..)) =
-        (daemon_set.groups.is_empty(), counts.not_eligible, counts.eligible)
+        (daemon_set.problems.is_empty(), counts.not_eligible, counts.eligible)
     {
         let why = why_none(daemon_set).replacen('(', ": ", 1).replace([')'], "");
         line.push_str(&format!(" ({not_eligible} not eligible{})", why.trim_end()));
@@ -135,13 +121,8 @@ fn headline(daemon_set: &DaemonSetCoverage) -> String {
 
 /// Returns in parentheses the codes of why no node is eligible.
 fn why_none(daemon_set: &DaemonSetCoverage) -> String {
-    let codes = codes(&daemon_set.not_eligible_groups);
-    if codes.is_empty() { String::new() } else { format!(" ({})", troubles(&codes, usize::MAX)) }
-}
-
-/// Counts the nodes of each code.
-fn codes(groups: &[ReasonGroup]) -> Vec<Affected> {
-    Affected::count(groups.iter().map(|group| (group.code, group.count)))
+    let codes = Affected::of(&daemon_set.not_eligible);
+    if codes.is_empty() { String::new() } else { format!(" ({})", some_codes(&codes, usize::MAX)) }
 }
 
 fn count_with_pods(nodes: usize) -> String {
@@ -163,10 +144,10 @@ fn daemon_set_groups(
     for concern in &daemon_set.concerns {
         page.advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "");
     }
-    if !daemon_set.groups.is_empty() {
+    if !daemon_set.problems.is_empty() {
         writeln!(page);
-        writeln!(page, "{:<CODE_WIDTH$}{:>5}    WHICH", "REASON", "NODES");
-        for group in &daemon_set.groups {
+        writeln!(page, "{:<CODE_WIDTH$}{:>5}    WHERE", "REASON", "NODES");
+        for group in &daemon_set.problems {
             // What is wrong with the whole DaemonSet was explained above.
             let is_explained =
                 daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
@@ -181,12 +162,8 @@ fn daemon_set_groups(
         writeln!(page);
         counts_by(by, page);
     }
-    if wide || daemon_set.counts.eligible == Some(0) {
-        not_eligible(daemon_set, is_alone, page);
-    } else {
-        not_eligible_summary(daemon_set, page);
-    }
-    status(daemon_set, page)
+    not_eligible(daemon_set, (is_alone, wide || daemon_set.counts.eligible == Some(0)), page);
+    stale_status(&daemon_set.counters, page)
 }
 
 /// Writes groups of nodes, each with its message and optionally its fix.
@@ -210,57 +187,40 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, page: &mut Page<'
     writeln!(page, "{code}{:>5}    {}", group.count, view.show(&which))
 }
 
-/// Writes how many other nodes are not eligible, and the codes.
-fn not_eligible_summary(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
-    let number = daemon_set.counts.not_eligible.unwrap_or_default();
-    if number == 0 || daemon_set.not_eligible_groups.is_empty() {
-        return;
-    }
-    let without_pod: usize = daemon_set.not_eligible_groups.iter().map(|group| group.count).sum();
-    let with_pod = match number.saturating_sub(without_pod) {
-        0 => String::new(),
-        others => format!(", {others} with a pod, see above"),
-    };
-    let codes = troubles(&codes(&daemon_set.not_eligible_groups), usize::MAX);
-    let verb = if number == 1 { "is" } else { "are" };
-    let text = format!("{} {verb} not eligible: {codes}{with_pod} (-o wide shows why)", count(number, "node"));
-    writeln!(page);
-    page.paragraph(&text, style::context)
-}
-
-/// Writes why the other nodes are not eligible, with fixes only for a DaemonSet that is alone.
-fn not_eligible(daemon_set: &DaemonSetCoverage, is_alone: bool, page: &mut Page<'_>) {
-    let groups = &daemon_set.not_eligible_groups;
-    if groups.is_empty() {
-        return;
-    }
+/// Writes how many other nodes are not eligible and the codes, or with `lists` why, with fixes only for a DaemonSet that is alone.
+fn not_eligible(daemon_set: &DaemonSetCoverage, (is_alone, lists): (bool, bool), page: &mut Page<'_>) {
+    let groups = &daemon_set.not_eligible;
     let without_pod: usize = groups.iter().map(|group| group.count).sum();
     let number = daemon_set.counts.not_eligible.unwrap_or(without_pod);
-    let verb = if number == 1 { "is" } else { "are" };
-    let with_pod = match number.saturating_sub(without_pod) {
-        0 => String::new(),
-        others => format!("; {without_pod} without a pod and {others} with one, see above"),
-    };
-    writeln!(page, "\n{} {verb} not eligible{with_pod}:", count(number, "node"));
+    if groups.is_empty() || number == 0 {
+        return;
+    }
+    let (others, verb) = (number.saturating_sub(without_pod), if number == 1 { "is" } else { "are" });
+    let nodes = format!("{} {verb} not eligible", count(number, "node"));
+    writeln!(page);
+    if !lists {
+        let codes = some_codes(&Affected::of(groups), usize::MAX);
+        let with_pod = if others == 0 { String::new() } else { format!(", {others} with a pod, see above") };
+        return page.paragraph(&format!("{nodes}: {codes}{with_pod} (-o wide shows why)"), style::context);
+    }
+    match others {
+        0 => writeln!(page, "{nodes}:"),
+        others => writeln!(page, "{nodes}; {without_pod} without a pod and {others} with one, see above:"),
+    }
     // To change the nodes is no advice if the template has excluded them.
     rows_of(groups, is_alone && daemon_set.removed_nodes.is_none(), style::context, page)
 }
 
-fn status(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
-    if daemon_set.status.agrees != Some(false) {
+/// Writes which counters of a status differ from what was counted, if any do.
+pub fn stale_status(counters: &Counters, page: &mut Page<'_>) {
+    if counters.differences.is_empty() {
         return;
     }
+    let differences = counters.differences.iter();
+    let differences = differences.map(|it| format!("{} {}, actually {}", it.field, it.status, it.recomputed));
+    let differences: Vec<String> = differences.collect();
     writeln!(page);
-    page.paragraph(&stale_status(&daemon_set.status.differences), style::moving)
-}
-
-/// Lists the counters of a status that differ from what was counted.
-pub fn stale_status(differences: &[StatusDifference]) -> String {
-    let differences: Vec<String> = differences
-        .iter()
-        .map(|difference| format!("{} {}, actually {}", difference.field, difference.status, difference.recomputed))
-        .collect();
-    format!("outdated numbers in kubectl: {}", differences.join("; "))
+    page.paragraph(&format!("outdated numbers in kubectl: {}", differences.join("; ")), style::moving)
 }
 
 fn counts_by(by: &CountsBy, page: &mut Page<'_>) {
@@ -272,18 +232,18 @@ fn counts_by(by: &CountsBy, page: &mut Page<'_>) {
         Column::number("ELIGIBLE", |row: &CountsByRow| row.counts.eligible),
         Column::number("AVAILABLE", |row: &CountsByRow| row.counts.available),
         Column::number("NOT-ELIGIBLE", |row: &CountsByRow| row.counts.not_eligible),
-        Column::fitted("PROBLEM", |row: &CountsByRow, width| troubles(&row.troubles, width)),
+        Column::fitted("PROBLEM", |row: &CountsByRow, width| some_codes(&row.problems, width)),
     ];
     table::write(&columns, &by.rows, page)
 }
 
 /// Writes as many reason codes as fit into `width` columns, at least one, each with its number of nodes.
-pub fn troubles(troubles: &[Affected], width: usize) -> String {
-    let words: Vec<String> = troubles
+pub fn some_codes(problems: &[Affected], width: usize) -> String {
+    let words: Vec<String> = problems
         .iter()
-        .map(|trouble| match trouble.count {
-            0 => trouble.code.name().to_owned(),
-            number => format!("{number} {}", trouble.code),
+        .map(|problem| match problem.count {
+            0 => problem.code.name().to_owned(),
+            number => format!("{number} {}", problem.code),
         })
         .collect();
     some_of(&words, width)

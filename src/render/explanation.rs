@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::coverage::incomplete;
 use super::page::Page;
 use super::style;
-use super::text::{columns, count, time_since, wrap};
+use super::text::{columns, count, time_since};
 use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
 use crate::report::reason::Reason;
 
@@ -99,16 +99,11 @@ impl Story<'_, '_> {
             };
             let rule = self.page.view.show(&check.rule);
             let padding = " ".repeat((RULE_WIDTH - 6).saturating_sub(columns(&rule)).max(1));
-            let mut detail = self.page.view.show(&check.detail);
-            if check.code.is_some() && check.passed == Some(false) {
-                detail = format!("{detail} {}", self.page.view.back_arrow());
-            }
-            let mut lines = wrap(&detail, self.page.view.wrap_width().saturating_sub(RULE_WIDTH)).into_iter();
-            let first = lines.next().unwrap_or_default();
-            writeln!(self.page, "  {}{rule}{padding}{first}", styled(format!("{mark:<4}")));
-            for line in lines {
-                writeln!(self.page, "{:RULE_WIDTH$}{line}", "");
-            }
+            let is_cause = check.code.is_some() && check.passed == Some(false);
+            let arrow = if is_cause { format!(" {}", self.page.view.back_arrow()) } else { String::new() };
+            let lead = format!("  {}{rule}{padding}", styled(format!("{mark:<4}")));
+            let detail = format!("{}{arrow}", check.detail);
+            self.page.hanging([&lead, &" ".repeat(RULE_WIDTH)], &detail, style::plain);
         }
     }
 
@@ -170,11 +165,8 @@ impl Story<'_, '_> {
 
     /// Writes a heading with text after it.
     fn lines(&mut self, heading: &str, text: &str) {
-        let mut lead = heading;
-        for line in wrap(&self.page.view.show(text), self.page.view.wrap_width().saturating_sub(HEADING_WIDTH)) {
-            writeln!(self.page, "{lead:<HEADING_WIDTH$}{line}");
-            lead = "";
-        }
+        let lead = format!("{heading:<HEADING_WIDTH$}");
+        self.page.hanging([&lead, &" ".repeat(HEADING_WIDTH)], text, style::plain);
     }
 
     fn indented(&mut self, text: &str) {

@@ -8,7 +8,6 @@ use super::style;
 use super::table::{self, Column, TIED};
 use super::text::{count, cut};
 use super::view::View;
-use crate::encode::sanitize::sanitize;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
 
 /// The maximum width of a change-cause, so that the changes fit.
@@ -116,11 +115,6 @@ fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
         (None, None) if is_oldest => "(oldest retained)".to_owned(),
         (None, None) => "(nothing to compare with)".to_owned(),
     }
-}
-
-/// Writes the names of the revisions, as `kubectl get controllerrevisions -o name` does.
-pub fn names(report: &HistoryReport, page: &mut Page<'_>) {
-    report.revisions.iter().for_each(|row| writeln!(page, "controllerrevision.apps/{}", sanitize(&row.name)))
 }
 
 /// Writes the differences between two templates.

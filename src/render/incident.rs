@@ -21,10 +21,7 @@ pub(super) fn incidents(incidents: &[(String, &Fix)], page: &mut Page<'_>) {
         page.paragraph(sentence, style::trouble);
         page.what_to_do(fix, "");
     }
-    let hidden = incidents.len().saturating_sub(most);
-    if hidden > 0 {
-        writeln!(page, "{}", style::context(format!("+{} (-o json)", count(hidden, "more cause"))));
-    }
+    page.more(incidents.len().saturating_sub(most), "cause", "-o json");
 }
 
 /// Returns what an incident is about.

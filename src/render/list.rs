@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::clusters::{InCluster, Reports, in_namespace, name_in, only_namespace};
-use super::coverage::troubles;
+use super::coverage::some_codes;
 use super::overview::named;
 use super::page::Page;
 use super::removed_nodes::{in_short, lost_in_short};
@@ -15,7 +15,6 @@ use super::style;
 use super::table::{Column, Heading};
 use super::text::{count, or_merged, or_unknown, time_since};
 use super::view::View;
-use crate::encode::sanitize::sanitize;
 use crate::report::list::{ListReport, ListRow, Status};
 
 /// The maximum number of rows on a terminal before others are left out.
@@ -61,7 +60,7 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
         reports.incidents(|report| (&report.incidents, report.now), page);
         writeln!(page);
     }
-    let stale = all.iter().filter(|(_, (row, _))| row.status_agrees == Some(false));
+    let stale = all.iter().filter(|(_, (row, _))| row.counters.agrees == Some(false));
     let stale = stale.map(|(context, (row, _))| name_in(context, format!("{}/{}", row.namespace, row.name)));
     let stale: Vec<String> = stale.collect();
     let found = all.len();
@@ -78,10 +77,7 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
         |_, _| String::new(),
         page,
     );
-    if hidden > 0 {
-        let text = format!("{} not shown (--all)", count(hidden, "healthy DaemonSet"));
-        writeln!(page, "{}", style::context(text));
-    }
+    page.more(hidden, "healthy DaemonSet", "--all");
     if shown.heading == Heading::Shown {
         named("have outdated numbers in kubectl", &stale, page);
     }
@@ -97,19 +93,21 @@ fn summary(reports: &Reports<'_, ListReport>, rows: &[InCluster<'_, Row<'_>>], p
         None | Some(0) => String::new(),
         Some(number) => format!(" ({number} NotReady)"),
     };
-    let mut by_status: BTreeMap<Status, usize> = BTreeMap::new();
-    for (_, (row, _)) in rows {
-        *by_status.entry(row.status).or_default() += 1;
-    }
-    let healthy = by_status.remove_entry(&Status::Healthy);
-    let words = healthy.into_iter().chain(by_status).map(|(status, number)| format!("{number} {}", phrase(status)));
-    let words: Vec<String> = words.collect();
+    let words = by_status(rows.iter().map(|(_, (row, _))| row.status));
     let statuses = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
     format!("{}{nodes}{not_ready}{place}{statuses}", count(rows.len(), "DaemonSet"))
 }
 
+/// Counts DaemonSets by status, in words: the healthy ones first, then by severity.
+pub(super) fn by_status(statuses: impl Iterator<Item = Status>) -> Vec<String> {
+    let mut by_status: BTreeMap<Status, usize> = BTreeMap::new();
+    statuses.for_each(|status| *by_status.entry(status).or_default() += 1);
+    let healthy = by_status.remove_entry(&Status::Healthy);
+    healthy.into_iter().chain(by_status).map(|(status, number)| format!("{number} {}", phrase(status))).collect()
+}
+
 /// Returns a status as the rest of a sentence that begins with how many DaemonSets have it.
-pub(super) fn phrase(status: Status) -> &'static str {
+fn phrase(status: Status) -> &'static str {
     match status {
         Status::Blocked => "blocked",
         Status::NodesDown => "with nodes at fault",
@@ -192,9 +190,9 @@ pub(super) fn problem(row: &ListRow, now: Option<Timestamp>, width: usize) -> St
 fn trouble(row: &ListRow, width: usize) -> String {
     match row.status {
         Status::Paused if row.hold.is_some() && row.counts.outdated == Some(0) => String::new(),
-        _ if !row.troubles.is_empty() => troubles(&row.troubles, width),
+        _ if !row.problems.is_empty() => some_codes(&row.problems, width),
         _ if row.removed_nodes.is_some() => String::new(),
-        Status::NoNodes => Some(troubles(&row.not_eligible_reasons, width))
+        Status::NoNodes => Some(some_codes(&row.not_eligible, width))
             .filter(|text| !text.is_empty() && text.len() <= width)
             .unwrap_or_else(|| "no eligible node".to_owned()),
         Status::Progressing | Status::Paused | Status::Blocked => {
@@ -208,11 +206,6 @@ fn trouble(row: &ListRow, width: usize) -> String {
 /// Writes an empty cell as kubectl does.
 fn or_none(text: String) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text }
-}
-
-/// Writes the names, as `kubectl get ds -o name` does.
-pub fn names(report: &ListReport, page: &mut Page<'_>) {
-    report.daemon_sets.iter().for_each(|row| writeln!(page, "daemonset.apps/{}", sanitize(&row.name)))
 }
 
 /// Formats an age as kubectl does.

@@ -53,15 +53,7 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
         writeln!(page);
         decisions(&rows, page);
     }
-    if !all && others > 0 {
-        let rest = if others == 1 {
-            "that is not eligible here (-o wide shows it)"
-        } else {
-            "that are not eligible here (-o wide shows them)"
-        };
-        let others = format!("+{others} more {rest}");
-        writeln!(page, "{}", style::context(others));
-    }
+    page.more(if all { 0 } else { others }, "ineligible DaemonSet", "-o wide");
     if let Some((first, _)) = rows.first() {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&first.namespace).flag("--node", node);
         writeln!(page);

@@ -8,7 +8,7 @@ use super::style;
 use super::table::{Column, Heading};
 use super::text::{columns, count, some_of};
 use super::view::View;
-use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonSummary};
+use crate::report::coverage::{Affected, CoverageReport, DaemonSetCoverage};
 use crate::report::fix::{Command, Fix};
 
 /// The most reasons that a terminal shows.
@@ -31,7 +31,7 @@ pub(crate) fn overview<'a>(reports: impl Into<Reports<'a, CoverageReport>>, page
     head(reports, page);
     removed(reports, page);
     likely_causes(reports, page);
-    let mut reasons = reports.rows(|report| &report.reasons);
+    let mut reasons = reports.rows(|report| &report.problems);
     reasons.sort_by_key(|(_, reason)| reason.rank());
     if reports.are_several() || !reasons.is_empty() {
         writeln!(page);
@@ -40,16 +40,14 @@ pub(crate) fn overview<'a>(reports: impl Into<Reports<'a, CoverageReport>>, page
     reasons.truncate(if view.limit.is_some() { MOST_REASONS } else { usize::MAX });
     let hidden = found - reasons.len();
     reports.table(Heading::Shown, layout(view), reasons, |_, _| String::new(), page);
-    if hidden > 0 {
-        writeln!(page, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more reason"))));
-    }
+    page.more(hidden, "reason", "-o wide");
     named("have no eligible node", &names(&daemon_sets, DaemonSetCoverage::has_no_eligible_node), page);
     let without_selected = names(&daemon_sets, DaemonSetCoverage::has_none_selected);
     named("have no eligible node among the selected ones", &without_selected, page);
-    let stale = names(&daemon_sets, |daemon_set| daemon_set.status.agrees == Some(false));
+    let stale = names(&daemon_sets, |daemon_set| daemon_set.counters.agrees == Some(false));
     named("have outdated numbers in kubectl", &stale, page);
     let in_trouble = daemon_sets.iter().filter(|(_, daemon_set)| daemon_set.needs_attention());
-    if let Some((context, worst)) = in_trouble.min_by_key(|(_, one)| one.urgency(&one.troubles())) {
+    if let Some((context, worst)) = in_trouble.min_by_key(|(_, one)| one.urgency(&one.problems_by_code())) {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);
         let wide = if reports.are_several() { "" } else { " (-o wide shows all)" };
         let details = Fix::new(format!("For details, start with the worst{wide}"), coverage);
@@ -86,10 +84,7 @@ fn likely_causes(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     for cause in causes.iter().take(most) {
         page.paragraph(cause, style::plain);
     }
-    let hidden = causes.len().saturating_sub(most);
-    if hidden > 0 {
-        writeln!(page, "{}", style::context(format!("+{} (-o wide)", count(hidden, "more likely cause"))));
-    }
+    page.more(causes.len().saturating_sub(most), "likely cause", "-o wide");
 }
 
 fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> String {
@@ -117,12 +112,12 @@ fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> St
     }
 }
 
-fn layout(view: &View) -> Vec<Column<'_, &ReasonSummary>> {
+fn layout(view: &View) -> Vec<Column<'_, &Affected>> {
     vec![
-        Column::text("REASON", |reason: &&ReasonSummary| style::trouble(reason.code.name())),
-        Column::number("DAEMONSETS", |reason: &&ReasonSummary| Some(reason.daemon_sets.len())).droppable(1),
-        Column::number("NODES", |reason: &&ReasonSummary| Some(reason.nodes.len())),
-        Column::fitted("WHERE", |reason: &&ReasonSummary, width| {
+        Column::text("REASON", |reason: &&Affected| style::trouble(reason.code.name())),
+        Column::number("DAEMONSETS", |reason: &&Affected| Some(reason.daemon_sets.len())).droppable(1),
+        Column::number("NODES", |reason: &&Affected| Some(reason.count)),
+        Column::fitted("WHERE", |reason: &&Affected, width| {
             let place = match reason.daemon_sets.as_slice() {
                 [name] if !reason.nodes.is_empty() => {
                     let lead = format!("{name} on ");

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use anstream::adapter::strip_str;
 
 use super::style;
-use super::text::{columns, wrap, wrap_fix};
+use super::text::{columns, count, wrap, wrap_fix};
 use super::view::View;
 use crate::report::fix::Fix;
 
@@ -70,6 +70,13 @@ impl Page<'_> {
     pub(super) fn remark(&mut self, fix: &Fix, style: fn(String) -> String) {
         for line in wrap_fix(fix, self.view, self.view.wrap_width()) {
             writeln!(self, "{}", style(line));
+        }
+    }
+
+    /// Writes how many more things there are than are shown, if any, and the flag that shows them.
+    pub(super) fn more(&mut self, hidden: usize, thing: &str, flag: &str) {
+        if hidden > 0 {
+            writeln!(self, "{}", style::context(format!("+{} ({flag})", count(hidden, &format!("more {thing}")))));
         }
     }
 

@@ -196,10 +196,7 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
         let code = failure.reason.map(|code| format!("{code}: ")).unwrap_or_default();
         page.paragraph(&format!("{place}{code}{}", failure.message), style::plain);
     }
-    let others = outcome.failures.len().saturating_sub(5);
-    if others > 0 {
-        writeln!(page, "and {} more", count(others, "node"));
-    }
+    page.more(outcome.failures.len().saturating_sub(5), "node", "-o json");
     let failure = outcome.failures.first().filter(|failure| failure.reason.is_none_or(has_log));
     if let Some((failure, pod)) = failure.and_then(|it| Some((it, it.pod.as_ref()?))) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);

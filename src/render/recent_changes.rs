@@ -69,9 +69,7 @@ pub(crate) fn recent_changes<'a>(
         columns.push(Column::fitted("CHANGED", changed));
         reports.table(Heading::Shown, columns, rows, |_, _| String::new(), page);
     }
-    if hidden > 0 {
-        writeln!(page, "{}", style::context(format!("+{hidden} more (--all)")));
-    }
+    page.more(hidden, "change", "--all");
     for cluster in &reports.of {
         if let Some(latest) = &cluster.report.elsewhere {
             let (age, object) = (time_since(latest.at, cluster.report.now), object(latest));

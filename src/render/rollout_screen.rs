@@ -7,16 +7,17 @@ use super::list::styled;
 use super::node_map;
 use super::region::Line;
 use super::removed_nodes::sentence;
-use super::status::{at_once, change, headline, overview};
+use super::status::{at_once, change, headline, table};
 use super::style;
 use super::text::{columns, count, some_of, time_since, wrap};
 use super::view::View;
 use crate::report::age::format_age;
+use crate::report::coverage::ReasonGroup;
 use crate::report::fix::Fix;
 use crate::report::node_event::{NodeEvent, NodeEventKind};
 use crate::report::node_map::MapState;
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{Cause, RolloutStatus, RolloutStatusReport, Verdict};
+use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 
 /// The widest progress bar, in columns.
 const MAX_BAR: usize = 40;
@@ -43,7 +44,7 @@ pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
         [one] => one_rollout(one, moment, view, rows),
         _ => {
             let mut lines: Vec<String> = moment.notices.iter().flat_map(|text| notice(text, view)).collect();
-            let table = view.text(|page| overview(moment.report, page));
+            let table = view.text(|page| table(&moment.report.into(), page));
             lines.extend(table.lines().map(str::to_owned));
             clip(lines, rows)
         }
@@ -103,8 +104,8 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let first = way_out.first().map_or(0, Vec::len);
     let way_out = room.take(way_out.concat(), first);
     // A pod that was deleted and is about to be created is not explained by anything yet.
-    let is_problem = |cause: &&Cause| !cause.passing && (is_stuck || cause.code != ReasonCode::Unexplained);
-    let problems: Vec<&Cause> = rollout.causes.iter().filter(is_problem).collect();
+    let is_problem = |cause: &&ReasonGroup| !cause.passing && (is_stuck || cause.code != ReasonCode::Unexplained);
+    let problems: Vec<&ReasonGroup> = rollout.problems.iter().filter(is_problem).collect();
     let causes: Vec<String> = problems.iter().take(MAX_CAUSES).flat_map(|it| cause(it, now, view)).collect();
     // Nodes that fail are named, but do not hide a rollout that goes on.
     let for_causes = if is_stuck { causes.len() } else { (room.rows / 2).max(2) };
@@ -170,7 +171,7 @@ fn bar(rollout: &RolloutStatus, view: &View) -> String {
 }
 
 /// Returns the lines of a cause: which nodes, and why.
-fn cause(cause: &Cause, now: Timestamp, view: &View) -> [String; 2] {
+fn cause(cause: &ReasonGroup, now: Timestamp, view: &View) -> [String; 2] {
     let since = cause.since.map(|since| format!(" for {}", time_since(since, now))).unwrap_or_default();
     let lead = format!("{} on {}{since}: ", cause.code, count(cause.nodes.len(), "node"));
     let nodes = some_of(&cause.nodes, view.width.saturating_sub(columns(&lead)));

@@ -5,15 +5,15 @@ use jiff::Timestamp;
 use super::page::Page;
 use super::style;
 use super::text::{count, time_since};
-use crate::report::rollout_status::Cause;
+use crate::report::coverage::ReasonGroup;
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 
 /// Writes what a DaemonSet uses that was changed after its pods had started, if that is not refreshed, or that does not exist, unless
-/// causes say so.
-pub(super) fn section(stale: &StaleConfig, causes: &[Cause], now: Timestamp, page: &mut Page<'_>) {
+/// problems say so.
+pub(super) fn section(stale: &StaleConfig, problems: &[ReasonGroup], now: Timestamp, page: &mut Page<'_>) {
     let StaleConfig { pods, stale_pods, unknown_pods, changed, missing, unknown, fix } = stale;
     let of = pods.map_or("its pods".to_owned(), |pods| count(pods, "pod"));
-    let is_told = |it: &ConfigName| causes.iter().any(|cause| cause.message.contains(&*it.name));
+    let is_told = |it: &ConfigName| problems.iter().any(|problem| problem.message.contains(&*it.name));
     let line = match stale_pods.filter(|pods| *pods > 0) {
         Some(stale) => format!("{stale} of {of} started before a change of what they use:"),
         None if !missing.iter().all(is_told) => "New pods would not start, because the template requires:".to_owned(),

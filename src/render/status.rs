@@ -1,12 +1,10 @@
 //! How far rollouts are: one DaemonSet on a screen of its own, several as a table.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 
 use super::clusters::{Reports, in_namespace, only_namespace};
 use super::common_cause::blame;
-use super::coverage::{incomplete, stale_status, troubles};
+use super::coverage::{incomplete, some_codes, stale_status};
 use super::list;
 use super::page::Page;
 use super::recent_changes;
@@ -18,14 +16,14 @@ use super::text::{columns, count, or_merged, or_unknown, some_of, time_since, wr
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::clusters::ClusterReports;
-use crate::report::coverage::RemovedNodes;
+use crate::report::coverage::{ReasonGroup, RemovedNodes};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
-use crate::report::list::{Severity, Status};
+use crate::report::list::Severity;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
-    Accepted, AcceptedNodes, BlockedBy, Cause, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus,
-    RolloutStatusReport, Verdict,
+    Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport,
+    Verdict,
 };
 use crate::report::strategy::Strategy;
 
@@ -37,13 +35,9 @@ pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>)
     match report.daemon_sets.as_slice() {
         [] => {}
         [one] if is_named => detail(one, report.now, page),
-        _ => overview(report, page),
+        _ => table(&report.into(), page),
     }
     incomplete(&report.incomplete, page)
-}
-
-pub(super) fn overview(report: &RolloutStatusReport, page: &mut Page<'_>) {
-    table(&report.into(), page);
 }
 
 /// Writes a row for each DaemonSet of several clusters.
@@ -71,22 +65,19 @@ fn rank(rollout: &RolloutStatus) -> (bool, bool, Severity) {
     (rollout.matches_manifest != Some(false), is_accepted(rollout), rollout.severity)
 }
 
-fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
+/// Writes a summary, and a row for each DaemonSet.
+pub(super) fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
     let view = page.view;
-    let mut by_status: BTreeMap<Status, usize> = BTreeMap::new();
     let mut rows = reports.rows(|report| report.daemon_sets.iter().map(|row| (row, report.now)));
     rows.sort_by_key(|(_, (rollout, _))| rank(rollout));
     let sorted: Vec<&RolloutStatus> = rows.iter().map(|(_, (rollout, _))| *rollout).collect();
     let is_another = |rollout: &RolloutStatus| rollout.matches_manifest == Some(false);
-    for rollout in sorted.iter().filter(|rollout| !is_another(rollout) && !is_accepted(rollout)) {
-        *by_status.entry(rollout.status).or_default() += 1;
-    }
+    let is_fine = |rollout: &RolloutStatus| !is_another(rollout) && is_accepted(rollout);
     let others = sorted.iter().filter(|rollout| is_another(rollout)).count();
-    let accepted = sorted.iter().filter(|rollout| !is_another(rollout) && is_accepted(rollout)).count();
+    let accepted = sorted.iter().filter(|rollout| is_fine(rollout)).count();
     let mut numbers: Vec<String> = Vec::from_iter((others > 0).then(|| format!("{others} with another template")));
-    let healthy = by_status.remove_entry(&Status::Healthy);
-    let by_status = healthy.into_iter().chain(by_status);
-    numbers.extend(by_status.map(|(status, number)| format!("{number} {}", list::phrase(status))));
+    let rest = sorted.iter().filter(|rollout| !is_another(rollout) && !is_accepted(rollout));
+    numbers.extend(list::by_status(rest.map(|rollout| rollout.status)));
     numbers.extend((accepted > 0).then(|| format!("{accepted} accepted")));
     let numbers = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
     let namespace = only_namespace(sorted.iter().map(|row| row.namespace.as_str()), Heading::Shown, view);
@@ -97,7 +88,7 @@ fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
     writeln!(page);
     let problems = |(row, now): &Row<'_>, width: usize| some_of(&problems(row, *now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
-    let status = |row: &RolloutStatus| match is_accepted(row) && !is_another(row) {
+    let status = |row: &RolloutStatus| match is_fine(row) {
         true => style::well(row.status.name().to_owned()),
         false => list::status(row.status),
     };
@@ -115,7 +106,7 @@ fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<'_>) {
     if namespace.is_none() {
         columns.insert(0, Column::text("NAMESPACE", |(row, _): &Row<'_>| view.show(&row.namespace)));
     }
-    let by_annotation = sorted.iter().any(|row| !is_another(row) && is_accepted(row) && by_annotation(row));
+    let by_annotation = sorted.iter().any(|row| is_fine(row) && by_annotation(row));
     reports.table(Heading::Shown, columns, rows, |_, _| String::new(), page);
     if by_annotation {
         page.paragraph("* by the annotation kubectl-ds/accept", style::plain);
@@ -148,8 +139,8 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     }
     words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
     // While it progresses, what is expected to pass is all there is.
-    let is_shown = |cause: &&Cause| !cause.passing || rollout.verdict == Verdict::Progressing;
-    let causes = rollout.causes.iter().filter(is_shown);
+    let is_shown = |cause: &&ReasonGroup| !cause.passing || rollout.verdict == Verdict::Progressing;
+    let causes = rollout.problems.iter().filter(is_shown);
     words.extend(causes.take(2).map(|cause| format!("{} {}", cause.nodes.len(), cause.code)));
     if rollout.verdict == Verdict::Paused {
         let old = rollout.outdated.iter().map(|outdated| outdated.nodes.len()).sum();
@@ -157,7 +148,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     }
     words.extend(rollout.hold.as_ref().map(held_in_short));
     if matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown) {
-        words.extend(rollout.other_troubles.iter().map(|trouble| format!("{} {}", trouble.count, trouble.code)));
+        words.extend(rollout.other_problems.iter().map(|problem| format!("{} {}", problem.count, problem.code)));
         words.extend(
             (rollout.rollout_complete && rollout.counts.eligible == Some(0)).then(|| "no eligible node".to_owned()),
         );
@@ -168,19 +159,6 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
 /// Returns whether a rollout is not complete, and counts as such.
 fn is_accepted(rollout: &RolloutStatus) -> bool {
     rollout.verdict != Verdict::Complete && rollout.counts_as_complete()
-}
-
-fn phrase(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Blocked => "blocked",
-        Verdict::Degraded => "degraded",
-        Verdict::Deleting => "being deleted",
-        Verdict::NotObserved => "not observed yet",
-        Verdict::Unknown => "unknown",
-        Verdict::Paused => "paused",
-        Verdict::Progressing => "progressing",
-        Verdict::Complete => "complete",
-    }
 }
 
 fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
@@ -246,7 +224,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
     // The headline has them if nothing else is known.
-    remarks.extend(other_troubles(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
+    remarks.extend(other_problems(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
     if !remarks.is_empty() {
         writeln!(page);
         remarks.iter().for_each(|remark| page.remark(remark, style::plain));
@@ -255,7 +233,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         writeln!(page);
     }
     way_out(&rollout.way_out, page);
-    rollout.stale_config.iter().for_each(|stale| stale_config::section(stale, &rollout.causes, now, page));
+    rollout.stale_config.iter().for_each(|stale| stale_config::section(stale, &rollout.problems, now, page));
     if !rollout.recent_changes.is_empty() {
         writeln!(page, "\nWhat changed lately:");
         recent_changes::with_ages(&rollout.recent_changes, now, page);
@@ -263,11 +241,8 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         page.what_to_do(&Fix { advice: "for all changes".to_owned(), command }, "  ");
     }
     // The controller does not update the status in these cases.
-    let is_expected = matches!(rollout.verdict, Verdict::Deleting | Verdict::NotObserved);
-    if !rollout.status_differences.is_empty() && !is_expected {
-        let text = stale_status(&rollout.status_differences);
-        writeln!(page);
-        page.paragraph(&text, style::moving);
+    if !matches!(rollout.verdict, Verdict::Deleting | Verdict::NotObserved) {
+        stale_status(&rollout.counters, page);
     }
 }
 
@@ -370,15 +345,16 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is paused: {updated}{not_available}{why}")
         }
         Verdict::NotObserved | Verdict::Deleting => {
+            let what = if rollout.verdict == Verdict::Deleting { "being deleted" } else { "not observed yet" };
             let why = rollout.concerns.first().map(|concern| format!(": {}", concern.message)).unwrap_or_default();
-            format!("{name} is {}{why}", phrase(rollout.verdict))
+            format!("{name} is {what}{why}")
         }
         Verdict::Unknown => {
-            let troubles = match troubles(&rollout.other_troubles, usize::MAX) {
+            let problems = match some_codes(&rollout.other_problems, usize::MAX) {
                 none if none.is_empty() => none,
-                troubles => format!("{troubles}; "),
+                problems => format!("{problems}; "),
             };
-            format!("{name}: {troubles}whether the rollout is complete is unknown")
+            format!("{name}: {problems}whether the rollout is complete is unknown")
         }
     }
 }
@@ -429,8 +405,8 @@ fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
     let number = rollout.revision.as_ref()?.number;
     let nodes = node.checked_sub(waiting).filter(|nodes| *nodes > 0 && (cluster, revision, unknown) == (0, 0, 0))?;
     rollout.counts.updated_available.filter(|available| *available > 0)?;
-    let down = |cause: &Cause| matches!(cause.code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint);
-    let are_down = rollout.causes.iter().filter(|cause| cause.fault.is_some()).all(down);
+    let down = |cause: &ReasonGroup| matches!(cause.code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint);
+    let are_down = rollout.problems.iter().filter(|cause| cause.fault.is_some()).all(down);
     let what = match (are_down, nodes) {
         (true, 1) => "1 node is down".to_owned(),
         (true, nodes) => format!("{nodes} nodes are down"),
@@ -499,11 +475,11 @@ fn eta(Eta { seconds, at_least, at_most }: Eta) -> String {
 
 fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     let view = page.view;
-    if rollout.causes.is_empty() {
+    if rollout.problems.is_empty() {
         return;
     }
     writeln!(page, "\n{:<24}{:>5}   {:>6}   WHERE", "REASON", "NODES", "FOR");
-    for cause in &rollout.causes {
+    for cause in &rollout.problems {
         let code = format!("{:<24}", cause.code.name());
         let code = if cause.passing { style::moving(code) } else { style::trouble(code) };
         let since = cause.since.map_or_else(|| "?".to_owned(), |since| time_since(since, now));
@@ -518,12 +494,12 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
 }
 
 /// Returns how the failing nodes relate to the rollout.
-fn compared(rollout: &RolloutStatus, cause: &Cause) -> String {
+fn compared(rollout: &RolloutStatus, cause: &ReasonGroup) -> String {
     let Some(revision) = rollout.revision.as_ref().filter(|_| !cause.passing) else { return String::new() };
     if cause.before_rollout == Some(true) {
         return "; since before this rollout".to_owned();
     }
-    match (cause.on_current_revision, cause.nodes.len()) {
+    match (cause.on_current_revision.unwrap_or_default(), cause.nodes.len()) {
         (0, _) | (_, 0) => String::new(),
         (new, all) if new == all && all == 1 => format!("; on revision {}", revision.number),
         (new, all) if new == all => format!("; all on revision {}", revision.number),
@@ -548,13 +524,13 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
 }
 
 /// Returns the problems that do not hold the rollout up, and what shows them.
-fn other_troubles(rollout: &RolloutStatus) -> Option<Fix> {
-    let troubles = troubles(&rollout.other_troubles, usize::MAX);
+fn other_problems(rollout: &RolloutStatus) -> Option<Fix> {
+    let problems = some_codes(&rollout.other_problems, usize::MAX);
     let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
-    (!troubles.is_empty()).then(|| match rollout.api_version == "apps/v1" {
-        true => Fix { advice: format!("Other problems, {troubles}; to see them"), command: Some(coverage) },
+    (!problems.is_empty()).then(|| match rollout.api_version == "apps/v1" {
+        true => Fix { advice: format!("Other problems, {problems}; to see them"), command: Some(coverage) },
         // Coverage takes no Advanced DaemonSets.
-        false => Fix { advice: format!("Other problems: {troubles}"), command: None },
+        false => Fix { advice: format!("Other problems: {problems}"), command: None },
     })
 }
 

@@ -49,7 +49,7 @@ impl StatusLines {
         let is_done = rollout.counts_as_complete();
         let numbers = [eligible, updated, updated_available, available, outdated];
         let state = (rollout.verdict, rollout.blocked_by, is_done, numbers);
-        let causes = rollout.causes.iter().filter(|cause| !cause.passing);
+        let causes = rollout.problems.iter().filter(|cause| !cause.passing);
         let failing: BTreeSet<(ReasonCode, String)> =
             causes.clone().flat_map(|cause| cause.nodes.iter().map(|node| (cause.code, node.clone()))).collect();
         let shown = self.rollouts.get(&key);

@@ -17,4 +17,8 @@ pub struct PodReport {
 
 impl super::Report for PodReport {
     const KINDS: &'static [&'static str] = &["PodReport"];
+
+    fn names(&self) -> Vec<String> {
+        vec![format!("pod/{}", self.pod.name)]
+    }
 }

@@ -9,7 +9,7 @@ use super::fix::Fix;
 use super::incident::{Incident, Refuser};
 use super::node_map::NodeMap;
 use super::reason::{Class, Reason, ReasonCode, named_values};
-use super::rollout_status::Suspect;
+use super::rollout_status::{Fault, Suspect};
 use super::strategy::Strategy;
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
@@ -23,8 +23,8 @@ pub struct CoverageReport {
     pub node: Option<NodeOverview>,
     /// What explains the troubles of several DaemonSets at once; usually empty.
     pub incidents: Vec<Incident>,
-    /// The reasons of all DaemonSets' `groups` and `concerns`: most nodes first, and last what merely takes time.
-    pub reasons: Vec<ReasonSummary>,
+    /// The reasons of all DaemonSets' `problems` and `concerns`: most nodes first, and last what merely takes time.
+    pub problems: Vec<Affected>,
     /// The DaemonSets, by namespace and name.
     pub daemon_sets: Vec<DaemonSetCoverage>,
 }
@@ -42,8 +42,8 @@ impl super::Report for CoverageReport {
                 removed_nodes,
                 lost_pods,
                 nodes,
-                groups,
-                not_eligible_groups,
+                problems,
+                not_eligible,
                 common_causes,
                 rollback,
                 ..
@@ -52,9 +52,18 @@ impl super::Report for CoverageReport {
             lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
             let reasons = concerns.iter_mut().chain(nodes.iter_mut().flat_map(|node| &mut node.reasons));
             reasons.for_each(|reason| visit(&mut reason.fix));
-            groups.iter_mut().chain(not_eligible_groups).for_each(|group| visit(&mut group.fix));
+            problems.iter_mut().chain(not_eligible).for_each(|group| visit(&mut group.fix));
             common_causes.iter_mut().flat_map(|cause| &mut cause.fixes).chain(rollback).for_each(&mut *visit);
         }
+    }
+
+    /// Of one node, those of DaemonSets that have to do with it.
+    fn names(&self) -> Vec<String> {
+        let is_it = |row: &NodeCoverage, node: &str| row.name == node && (row.should_run || !row.pods.is_empty());
+        let concerns = |one: &&DaemonSetCoverage| {
+            self.node.as_ref().is_none_or(|node| one.nodes.iter().any(|row| is_it(row, &node.name)))
+        };
+        self.daemon_sets.iter().filter(concerns).map(|one| format!("daemonset.apps/{}", one.name)).collect()
     }
 }
 
@@ -77,24 +86,6 @@ pub struct NodeOverview {
     pub unschedulable: bool,
     /// Its taints, such as `dedicated=gpu:NoSchedule`.
     pub taints: Vec<String>,
-}
-
-/// A reason, and where it occurs.
-#[apply(answer!)]
-pub struct ReasonSummary {
-    /// The reason code.
-    pub code: ReasonCode,
-    /// The DaemonSets, as `NAMESPACE/NAME`.
-    pub daemon_sets: Vec<String>,
-    /// The nodes, each once, by name.
-    pub nodes: Vec<String>,
-}
-
-impl ReasonSummary {
-    /// Returns where it comes among others: most nodes first, with progressing ones last.
-    pub fn rank(&self) -> (bool, Reverse<(usize, usize)>, ReasonCode) {
-        (self.code.takes_time(), Reverse((self.nodes.len(), self.daemon_sets.len())), self.code)
-    }
 }
 
 /// Something that could not be read.
@@ -120,7 +111,6 @@ pub struct DaemonSetCoverage {
     /// The name.
     pub name: String,
     /// Node counts.
-    #[serde(flatten)]
     pub counts: Counts,
     /// Whether every node of the cluster was examined, and not only those of `--node` or `--node-selector`.
     pub every_node: bool,
@@ -129,8 +119,8 @@ pub struct DaemonSetCoverage {
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub strategy: Strategy,
-    /// Whether the status of the DaemonSet agrees with the recomputed counts.
-    pub status: StatusCheck,
+    /// Whether the counters of its status agree with the recomputed ones.
+    pub counters: Counters,
     /// What concerns the DaemonSet as a whole: that it is being deleted, that the controller has not observed its
     /// spec or refuses its selector, or a likely mistake that makes no node eligible. Usually empty.
     pub concerns: Vec<Reason>,
@@ -148,9 +138,9 @@ pub struct DaemonSetCoverage {
     pub rollback: Option<Fix>,
     /// The primary reasons of nodes that have no available pod, run one they should not, or whose
     /// surge pod cannot start while the old one is available; most nodes first.
-    pub groups: Vec<ReasonGroup>,
+    pub problems: Vec<ReasonGroup>,
     /// The primary reasons of the other nodes: those not eligible and without a pod; most nodes first.
-    pub not_eligible_groups: Vec<ReasonGroup>,
+    pub not_eligible: Vec<ReasonGroup>,
     /// The counts by the value of a label, if requested.
     pub by: Option<CountsBy>,
     /// All nodes by the value of a label, if requested.
@@ -265,20 +255,20 @@ impl Counts {
 impl DaemonSetCoverage {
     /// Returns whether the DaemonSet needs attention.
     pub fn needs_attention(&self) -> bool {
-        let has_reason = !self.groups.is_empty() || !self.concerns.is_empty();
+        let has_reason = !self.problems.is_empty() || !self.concerns.is_empty();
         let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
         self.counts.need_attention(has_reason || is_removed, self.every_node)
     }
 
     /// Counts the nodes by reason. What concerns the whole DaemonSet is a trouble even while every pod is still available.
-    pub fn troubles(&self) -> Vec<Affected> {
+    pub fn problems_by_code(&self) -> Vec<Affected> {
         let concerns = self.concerns.iter().map(|concern| (concern.code, 0));
-        Affected::count(self.groups.iter().map(|group| (group.code, group.count)).chain(concerns))
+        Affected::count(self.problems.iter().map(|group| (group.code, group.count)).chain(concerns))
     }
 
     /// Returns how urgent it is to look at the DaemonSet.
-    pub fn urgency(&self, troubles: &[Affected]) -> Urgency {
-        let has = |is: fn(ReasonCode) -> bool| troubles.iter().any(|trouble| trouble.count > 0 && is(trouble.code));
+    pub fn urgency(&self, problems: &[Affected]) -> Urgency {
+        let has = |is: fn(ReasonCode) -> bool| problems.iter().any(|problem| problem.count > 0 && is(problem.code));
         let has_lost_most = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
         let attention = match () {
             () if has_lost_most || has(|code| !matches!(code.class(), Class::Node | Class::Time)) => Attention::Fails,
@@ -288,7 +278,7 @@ impl DaemonSetCoverage {
         let eligible = self.counts.eligible.unwrap_or_default();
         // What is not known is no reason to come first.
         let unavailable = self.counts.available.map_or(0, |available| eligible.saturating_sub(available));
-        (attention, troubles.is_empty(), !self.is_critical, Reverse(unavailable * 1000 / eligible.max(1)))
+        (attention, problems.is_empty(), !self.is_critical, Reverse(unavailable * 1000 / eligible.max(1)))
     }
 
     /// Returns whether no node is eligible.
@@ -317,10 +307,9 @@ pub struct CountsByRow {
     /// The value; absent for nodes without the label.
     pub value: Option<String>,
     /// Node counts.
-    #[serde(flatten)]
     pub counts: Counts,
     /// The primary reasons of the unhealthy nodes among them; most nodes first.
-    pub troubles: Vec<Affected>,
+    pub problems: Vec<Affected>,
 }
 
 /// What a reason affects.
@@ -330,12 +319,25 @@ pub struct Affected {
     pub code: ReasonCode,
     /// The number of nodes; 0 if it is about the DaemonSet as a whole.
     pub count: usize,
-    /// The nodes; absent if they are only counted.
+    /// The nodes, each once; absent if they are only counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
+    /// The DaemonSets, as `NAMESPACE/NAME`; absent if it is about one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub daemon_sets: Vec<String>,
 }
 
 impl Affected {
+    /// Returns where it comes among those of several DaemonSets: most nodes first, with progressing ones last.
+    pub fn rank(&self) -> (bool, Reverse<(usize, usize)>, ReasonCode) {
+        (self.code.takes_time(), Reverse((self.count, self.daemon_sets.len())), self.code)
+    }
+
+    /// Counts the nodes of groups by code.
+    pub(crate) fn of(groups: &[ReasonGroup]) -> Vec<Affected> {
+        Affected::count(groups.iter().map(|group| (group.code, group.count)))
+    }
+
     /// Adds up nodes by code: what takes time and what is about pods that should not be there comes last, else most nodes
     /// first.
     pub(crate) fn by_code(parts: impl IntoIterator<Item = Affected>) -> Vec<Affected> {
@@ -357,26 +359,27 @@ impl Affected {
 
     /// Counts nodes by code.
     pub(crate) fn count(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Affected> {
-        Affected::by_code(codes.into_iter().map(|(code, count)| Affected { code, count, nodes: Vec::new() }))
+        let one = |(code, count)| Affected { code, count, nodes: Vec::new(), daemon_sets: Vec::new() };
+        Affected::by_code(codes.into_iter().map(one))
     }
 }
 
-/// Whether the status of a DaemonSet agrees with the recomputed counts.
+/// Whether the counters in the status of a DaemonSet agree with the recomputed ones.
 #[apply(answer!)]
 #[derive(Default)]
-pub struct StatusCheck {
+pub struct Counters {
     /// Whether all counters agree; absent if pods or nodes could not be read, or only some
     /// nodes were examined.
     pub agrees: Option<bool>,
     /// `desiredNumberScheduled` of the status.
     pub desired: i64,
     /// The counters that differ.
-    pub differences: Vec<StatusDifference>,
+    pub differences: Vec<CounterDifference>,
 }
 
 /// A counter of the status that differs from the recomputed one.
 #[apply(answer!)]
-pub struct StatusDifference {
+pub struct CounterDifference {
     /// The status field, such as `desiredNumberScheduled`.
     pub field: String,
     /// The value in the status.
@@ -400,6 +403,17 @@ pub struct ReasonGroup {
     pub refused_by: Option<Refuser>,
     /// What to do.
     pub fix: Fix,
+    /// When the first of the nodes became unavailable; absent if unknown. This and what follows is of the rollout, in `status`.
+    pub since: Option<Timestamp>,
+    /// Whether all of them were unavailable before the rollout began; absent if unknown.
+    pub before_rollout: Option<bool>,
+    /// How many of the nodes have a pod of the current revision.
+    pub on_current_revision: Option<usize>,
+    /// Whose fault it is; absent if it is expected to pass by itself.
+    pub fault: Option<Fault>,
+    /// That it is expected to pass by itself; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub passing: bool,
 }
 
 named_values! {

@@ -25,6 +25,10 @@ pub struct HistoryReport {
 
 impl super::Report for HistoryReport {
     const KINDS: &'static [&'static str] = &["HistoryReport"];
+
+    fn names(&self) -> Vec<String> {
+        self.revisions.iter().map(|row| format!("controllerrevision.apps/{}", row.name)).collect()
+    }
 }
 
 /// Names a DaemonSet.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
-use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes};
+use super::coverage::{Affected, Counters, Counts, Incomplete, LostPods, RemovedNodes};
 use super::fix::Fix;
 use super::incident::Incident;
 use super::reason::named_values;
@@ -39,6 +39,10 @@ impl super::Report for ListReport {
         removed.for_each(|removed| visit(&mut removed.fix));
         let lost = self.daemon_sets.iter_mut().filter_map(|row| row.lost_pods.as_mut());
         lost.for_each(|lost| visit(&mut lost.fix));
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.daemon_sets.iter().map(|row| format!("daemonset.apps/{}", row.name)).collect()
     }
 }
 
@@ -78,7 +82,7 @@ impl ListRow {
     /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked.
     pub fn needs_attention(&self) -> bool {
         let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
-        let has_reason = !self.troubles.is_empty() || is_removed;
+        let has_reason = !self.problems.is_empty() || is_removed;
         matches!(self.status, Status::Blocked | Status::NodesDown) || self.counts.need_attention(has_reason, true)
     }
 }
@@ -93,7 +97,6 @@ pub struct ListRow {
     /// The status.
     pub status: Status,
     /// Node counts.
-    #[serde(flatten)]
     pub counts: Counts,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
@@ -106,17 +109,17 @@ pub struct ListRow {
     pub images: Vec<String>,
     /// The node selector as `key=value` pairs.
     pub node_selector: Vec<String>,
-    /// Whether the counters of its status agree with the recomputed ones; absent if that is not known.
-    pub status_agrees: Option<bool>,
+    /// Whether the counters of its status agree with the recomputed ones.
+    pub counters: Counters,
     /// The nodes that a revision has removed within the last day; absent if there are none.
     pub removed_nodes: Option<RemovedNodes>,
     /// The nodes that have lost their pod within the last hour because they are no longer eligible; absent if there are none.
     pub lost_pods: Option<LostPods>,
     /// The primary reasons of its unhealthy nodes: what takes time and what is about other nodes than the eligible ones last,
     /// then most nodes first.
-    pub troubles: Vec<Affected>,
+    pub problems: Vec<Affected>,
     /// The primary reasons of the nodes that are not eligible and have no pod, most nodes first.
-    pub not_eligible_reasons: Vec<Affected>,
+    pub not_eligible: Vec<Affected>,
     /// Where it comes among others.
     #[serde(skip)]
     pub severity: Severity,

@@ -69,6 +69,11 @@ pub trait Report: Serialize {
 
     /// Calls a function with everything that the report suggests.
     fn suggestions(&mut self, _visit: &mut dyn FnMut(&mut Fix)) {}
+
+    /// Returns the names of what it is about, as kubectl prints them with `-o name`.
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A report as it is printed: what it is comes first.

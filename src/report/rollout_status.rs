@@ -5,12 +5,12 @@ use serde::{Serialize, Serializer};
 
 use super::acceptance::Acceptance;
 use super::common_cause::CommonCause;
-use super::coverage::{Affected, Counts, Incomplete, LostPods, RemovedNodes, StatusDifference};
+use super::coverage::{Affected, Counters, Counts, Incomplete, LostPods, ReasonGroup, RemovedNodes};
 use super::fix::Fix;
 use super::incident::Incident;
 use super::list::{Severity, Status};
 use super::node_map::NodeMap;
-use super::reason::{Reason, ReasonCode, named_values};
+use super::reason::{Reason, named_values};
 use super::recent_changes::ClusterChange;
 use super::stale_config::StaleConfig;
 use super::strategy::Strategy;
@@ -36,13 +36,13 @@ impl super::Report for RolloutStatusReport {
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
-        for RolloutStatus { removed_nodes, lost_pods, causes, concerns, way_out, stale_config, .. } in
+        for RolloutStatus { removed_nodes, lost_pods, problems, concerns, way_out, stale_config, .. } in
             &mut self.daemon_sets
         {
             stale_config.iter_mut().filter_map(|stale| stale.fix.as_mut()).for_each(&mut *visit);
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
-            causes.iter_mut().for_each(|cause| visit(&mut cause.fix));
+            problems.iter_mut().for_each(|problem| visit(&mut problem.fix));
             concerns.iter_mut().for_each(|concern| visit(&mut concern.fix));
             way_out.iter_mut().for_each(&mut *visit);
         }
@@ -221,7 +221,7 @@ pub struct RolloutStatus {
     pub budget: Option<Budget>,
     /// Why eligible nodes have no available pod, why others count against the budget, and why surge pods cannot start;
     /// problems first, most nodes first.
-    pub causes: Vec<Cause>,
+    pub problems: Vec<ReasonGroup>,
     /// The nodes that are missing, by fault; absent if it is not known which are: if the status is Unknown, NotObserved or Deleting.
     pub faults: Option<FaultCounts>,
     /// What is accepted of what is missing; absent if nothing is, or if it is not known what is missing.
@@ -255,7 +255,7 @@ pub struct RolloutStatus {
     /// What lets the rollout continue or ends it, the first choice first. Nothing of it is done by itself.
     pub way_out: Vec<Fix>,
     /// If the rollout is blocked: what may explain that and changed since 15 minutes before it began, the latest first and no more than
-    /// five: how the DaemonSet is updated, the nodes of `causes`, and what limits the pods of its namespace as far as it was read.
+    /// five: how the DaemonSet is updated, the nodes of `problems`, and what limits the pods of its namespace as far as it was read.
     /// `kubectl ds changes` lists all. Empty in the objects of --watch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recent_changes: Vec<ClusterChange>,
@@ -267,9 +267,9 @@ pub struct RolloutStatus {
     pub counted_by_generation: Vec<String>,
     /// Why other nodes have no available pod, or one that should not be there, without holding the rollout up; most nodes
     /// first.
-    pub other_troubles: Vec<Affected>,
-    /// The counters of the DaemonSet's status that differ from the recomputed ones.
-    pub status_differences: Vec<StatusDifference>,
+    pub other_problems: Vec<Affected>,
+    /// Whether the counters of the DaemonSet's status agree with the recomputed ones.
+    pub counters: Counters,
     /// The eligible nodes with their states; absent unless requested, or if nodes or pods could not be read.
     pub map: Option<NodeMap>,
     /// Where it comes among others.
@@ -302,8 +302,8 @@ impl RolloutStatus {
     /// complete then. That it has no eligible node is a status of its own.
     pub fn is_degraded(&self) -> bool {
         let lacks_nodes = self.counts.eligible == Some(0);
-        !self.causes.is_empty()
-            || !self.other_troubles.is_empty()
+        !self.problems.is_empty()
+            || !self.other_problems.is_empty()
             || (!self.concerns.is_empty() && !lacks_nodes)
             || self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention)
     }
@@ -399,29 +399,6 @@ impl BudgetField {
             BudgetField::MaxSurge => "maxSurge",
         }
     }
-}
-
-/// Nodes that hold the rollout up for the same reason.
-#[apply(answer!)]
-pub struct Cause {
-    /// The reason code.
-    pub code: ReasonCode,
-    /// The nodes, by name.
-    pub nodes: Vec<String>,
-    /// A sentence with the actual values, or their range if they differ between nodes.
-    pub message: String,
-    /// What to do.
-    pub fix: Fix,
-    /// When the first of the nodes became unavailable; absent if unknown.
-    pub since: Option<Timestamp>,
-    /// Whether all of them were unavailable before the rollout began; absent if unknown.
-    pub before_rollout: Option<bool>,
-    /// How many of the nodes have a pod of the current revision.
-    pub on_current_revision: usize,
-    /// Whose fault it is; absent if it is expected to pass by itself.
-    pub fault: Option<Fault>,
-    /// Whether it is expected to pass by itself.
-    pub passing: bool,
 }
 
 /// What is likely to blame for failing pods of the current revision.

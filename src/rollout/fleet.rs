@@ -72,8 +72,8 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
     let judged = judge_daemon_set(&facts, &Options::default());
     let (daemon_set, coverage) = (facts.daemon_set, &judged.coverage);
     let template = &daemon_set.spec.template.spec;
-    let troubles = coverage.troubles();
-    let is_plain = troubles.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
+    let problems = coverage.problems_by_code();
+    let is_plain = problems.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
     let (coverage, verdict, lacks_nodes, hold) = match is_plain {
         true => {
             incidents.add(&facts, coverage, &Options::default(), Some(false));
@@ -92,7 +92,7 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
             (situation.coverage, verdict, lacks_nodes, hold)
         }
     };
-    let (status, severity) = severity(&coverage, &troubles, verdict, lacks_nodes, hold.as_ref());
+    let (status, severity) = severity(&coverage, &problems, verdict, lacks_nodes, hold.as_ref());
     ListRow {
         namespace: coverage.namespace,
         name: coverage.name,
@@ -103,13 +103,11 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
         created_at: daemon_set.metadata.creation_timestamp.get(),
         images: template.containers.iter().map(|container| container.image.clone()).collect(),
         node_selector: template.node_selector.iter().map(|(key, value)| format!("{key}={value}")).collect(),
-        status_agrees: coverage.status.agrees,
+        counters: coverage.counters,
         removed_nodes: coverage.removed_nodes,
         lost_pods: coverage.lost_pods,
-        troubles,
-        not_eligible_reasons: Affected::count(
-            coverage.not_eligible_groups.iter().map(|group| (group.code, group.count)),
-        ),
+        problems,
+        not_eligible: Affected::of(&coverage.not_eligible),
         severity,
     }
 }
@@ -152,8 +150,8 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
         assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), Status::Progressing));
         assert_eq!(rows[1].status, Status::Healthy);
-        assert_eq!(rows[0].troubles.len(), 1);
-        assert!(rows[1].troubles.is_empty());
+        assert_eq!(rows[0].problems.len(), 1);
+        assert!(rows[1].problems.is_empty());
         assert_eq!(rows[1].images, ["agent:2"]);
     }
 
@@ -189,7 +187,7 @@ mod tests {
             .pod("agent-a", "a", json!({}))
             .finish();
         let row = &fleet(&snapshot).daemon_sets[0];
-        assert_eq!((row.troubles[0].code, row.troubles[0].count), (ReasonCode::ControllerNotObserved, 0));
+        assert_eq!((row.problems[0].code, row.problems[0].count), (ReasonCode::ControllerNotObserved, 0));
         assert_eq!(row.status, Status::NotObserved);
     }
 
@@ -229,7 +227,7 @@ mod tests {
         let labeled = world().node("a", json!({"metadata": {"labels": {"disk": "ssd"}}}));
         let mistaken =
             fleet(&labeled.template(json!({"nodeSelector": {"disk": "SSD"}})).finish()).daemon_sets.remove(0);
-        assert_eq!((mistaken.status, mistaken.troubles.len()), (Status::NoNodes, 1));
+        assert_eq!((mistaken.status, mistaken.problems.len()), (Status::NoNodes, 1));
         let mut unread = one();
         let cause = crate::model::snapshot::GapCause::NotInDump;
         let kind = crate::model::snapshot::Kind::Pods;
@@ -353,7 +351,7 @@ mod tests {
         let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
         let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
         let row = fleet(&world.node("b", tainted).pod("agent-b", "b", json!({})).finish()).daemon_sets.remove(0);
-        assert_eq!((row.status, row.troubles[0].code), (Status::Degraded, ReasonCode::Misscheduled));
+        assert_eq!((row.status, row.problems[0].code), (Status::Degraded, ReasonCode::Misscheduled));
     }
 
     /// Whether a pod of a node that is down is missing depends on what it tolerates, which is no difference to the cluster.

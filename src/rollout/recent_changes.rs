@@ -174,9 +174,9 @@ pub fn add_to_blocked(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
         };
         let Some(daemon_set) = snapshot.daemon_sets_of_any_flavor().find(is_it) else { continue };
         let began = rollout.revision.as_ref().and_then(|revision| revision.rolled_out_at);
-        let nodes = rollout.causes.iter().filter(|cause| !cause.passing).flat_map(|cause| &cause.nodes);
+        let nodes = rollout.problems.iter().filter(|cause| !cause.passing).flat_map(|cause| &cause.nodes);
         let nodes = nodes.map(String::as_str).collect();
-        let failing = rollout.causes.iter().filter(|cause| !cause.passing && cause.code.class() != Class::Node);
+        let failing = rollout.problems.iter().filter(|cause| !cause.passing && cause.code.class() != Class::Node);
         let failing = failing.flat_map(|cause| &cause.nodes).map(String::as_str).collect();
         rollout.recent_changes = around_rollout(&index, daemon_set, began, (&nodes, &failing));
     }

@@ -228,7 +228,7 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
         let is_same = replacement.is_same_template && !is_explained;
         !situation.creation_is_refused() && (is_same || nodes.iter().any(is_cluster))
     });
-    let group = |code| situation.coverage.groups.iter().find(|group| group.code == code);
+    let group = |code| situation.coverage.problems.iter().find(|group| group.code == code);
     let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code)?, nodes)));
     let warnings = found.map(|(group, nodes)| {
         let nodes = count_and(nodes.len(), "node", ["has", "have"]);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::report::coverage::Counts;
+use crate::report::coverage::{Counts, ReasonGroup};
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{Cause, NextActions, RolloutStatus, Verdict};
+use crate::report::rollout_status::{NextActions, RolloutStatus, Verdict};
 
 /// For how long a rollout may be neither blocked nor paused without an end of its standstill, if nothing comes of it: the
 /// controller recreates a pod that has failed, and for a moment the new one may still start.
@@ -29,25 +29,25 @@ struct Unchanged {
     verdict: Verdict,
     counts: Counts,
     next: NextActions,
-    causes: Vec<(ReasonCode, Vec<String>)>,
+    problems: Vec<(ReasonCode, Vec<String>)>,
 }
 
 impl Unchanged {
     fn of(rollout: &RolloutStatus, now: Instant) -> Self {
-        let causes = rollout.causes.iter().map(|cause| (cause.code, cause.nodes.clone())).collect();
+        let problems = rollout.problems.iter().map(|problem| (problem.code, problem.nodes.clone())).collect();
         let (counts, next) = (rollout.counts.clone(), rollout.next.clone());
-        Unchanged { since: now, verdict: rollout.verdict, counts, next, causes }
+        Unchanged { since: now, verdict: rollout.verdict, counts, next, problems }
     }
 
     fn is_still(&self, rollout: &RolloutStatus) -> bool {
         // Both end by themselves, at a time that the DaemonSet sets.
-        let takes_time = |cause: &Cause| {
-            cause.passing && matches!(cause.code, ReasonCode::NotYetAvailable | ReasonCode::Terminating)
+        let takes_time = |problem: &ReasonGroup| {
+            problem.passing && matches!(problem.code, ReasonCode::NotYetAvailable | ReasonCode::Terminating)
         };
-        let causes = rollout.causes.iter().map(|cause| (cause.code, &cause.nodes));
+        let problems = rollout.problems.iter().map(|problem| (problem.code, &problem.nodes));
         (self.verdict, &self.counts, &self.next) == (rollout.verdict, &rollout.counts, &rollout.next)
-            && causes.eq(self.causes.iter().map(|(code, nodes)| (*code, nodes)))
-            && !rollout.causes.iter().any(takes_time)
+            && problems.eq(self.problems.iter().map(|(code, nodes)| (*code, nodes)))
+            && !rollout.problems.iter().any(takes_time)
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
             let world = world().node("a", json!({})).unready_pod("agent-a", "a", crashes, json!({}));
             let mut report = rollout_status(&world.finish(), None);
             report.daemon_sets[0].verdict = Verdict::Progressing;
-            (report.daemon_sets[0].causes[0].code, report.daemon_sets[0].causes[0].passing) = (code, true);
+            (report.daemon_sets[0].problems[0].code, report.daemon_sets[0].problems[0].passing) = (code, true);
             let began = Instant::now();
             let at = |minute: u64| began + Duration::from_secs(60 * minute);
             for minute in 0..=minutes {

@@ -34,7 +34,8 @@ fn with_json_each_change_of_a_list_is_an_object_on_a_line() {
     following.send(PODS, "MODIFIED", &ready_pod());
     running.read_line();
     let (_, lines, _) = running.interrupt();
-    let status = |line: &String| serde_json::from_str::<Value>(line).unwrap()["daemonSets"][0]["available"].clone();
+    let status =
+        |line: &String| serde_json::from_str::<Value>(line).unwrap()["daemonSets"][0]["counts"]["available"].clone();
     assert_eq!(lines.iter().map(status).collect::<Vec<_>>(), [json!(0), json!(1)]);
 }
 

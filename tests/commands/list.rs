@@ -14,7 +14,7 @@ fn data_carries_what_the_table_shows() {
     let json: serde_json::Value = serde_json::from_str(&on_shop(&["list", "-o", "json"])).unwrap();
     let agent = &json["daemonSets"][0];
     assert_eq!(
-        (&json["kind"], &agent["name"], &agent["available"], &agent["missing"], &agent["strategy"]),
+        (&json["kind"], &agent["name"], &agent["counts"]["available"], &agent["counts"]["missing"], &agent["strategy"]),
         (&"ListReport".into(), &"agent".into(), &2.into(), &1.into(), &"RollingUpdate 10%".into())
     );
     let yaml: serde_json::Value = serde_saphyr::from_str(&on_shop(&["list", "-o", "yaml"])).unwrap();
@@ -35,7 +35,7 @@ fn output_to_a_pipe_is_complete() {
         command.env_remove("COLUMNS");
         end(command, None).out
     };
-    assert!(!piped(&["list"]).contains("not shown"));
+    assert!(!piped(&["list"]).contains("(--all)"));
     let wide = piped(&["coverage", "-o", "wide"]);
     let is_cut =
         |line: &str| line.split_once(" more").is_some_and(|(before, _)| before.ends_with(|c: char| c.is_ascii_digit()));

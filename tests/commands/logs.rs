@@ -124,7 +124,7 @@ fn the_advice_under_a_crash_shows_the_termination_messages_that_a_dump_has_inste
     let of_node = "kubectl ds logs -n team --node n1 -c main --from ";
     let expected = "on 2 nodes: n1, n2\n    start on n1\n    Error: n1 has no driver\n";
     for (at, command, shown) in [
-        ("/daemonSets/0/groups/0/fix/command", of_group, expected),
+        ("/daemonSets/0/problems/0/fix/command", of_group, expected),
         ("/daemonSets/0/nodes/0/reasons/0/fix/command", of_node, "start on n1\nError: n1 has no driver\n"),
     ] {
         let suggested = report.pointer(at).unwrap().as_str().unwrap();

@@ -63,8 +63,8 @@ fn helm(daemon_set: &Value) -> &'static str {
 fn ours(status: &Value) -> String {
     let word = status["status"].as_str().unwrap();
     let word = if status["accepted"]["complete"] == true { "accepted" } else { word };
-    let causes = status["causes"].as_array().unwrap().iter().filter(|cause| cause["passing"] != true);
-    let mut reasons: Vec<&str> = causes.map(|cause| cause["code"].as_str().unwrap()).collect();
+    let problems = status["problems"].as_array().unwrap().iter().filter(|problem| problem["passing"] != true);
+    let mut reasons: Vec<&str> = problems.map(|problem| problem["code"].as_str().unwrap()).collect();
     reasons.dedup();
     if reasons.is_empty() { word.to_owned() } else { format!("{word}: {}", reasons.join(", ")) }
 }

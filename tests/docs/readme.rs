@@ -115,7 +115,7 @@ fn the_session_for_agents_is_real() {
     check("docs/agents.md", 4);
 }
 
-/// Looks a path such as `daemonSets[].causes[].code` up in a report.
+/// Looks a path such as `daemonSets[].problems[].code` up in a report.
 fn is_there(report: &Value, path: &str) -> bool {
     let (field, rest) = path.split_once('.').unwrap_or((path, ""));
     let value = &report[field.trim_end_matches("[]")];

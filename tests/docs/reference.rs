@@ -1,5 +1,6 @@
 //! docs/reference.md: every flag, as clap knows them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use clap::{Arg, Command};
@@ -39,7 +40,30 @@ fn reference() -> String {
     text.push_str(every);
     flags(&mut text, command.get_arguments().filter(|arg| arg.is_global_set()));
     text.push_str(ENVIRONMENT);
+    matrix(&mut text, &command);
     text
+}
+
+/// Which command has which flag, of those that several commands have and not every one.
+fn matrix(text: &mut String, root: &Command) {
+    let own = |arg: &&Arg| !arg.is_positional() && !arg.is_hide_set() && !arg.is_global_set() && arg.get_id() != "help";
+    let mut by_flag: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for command in subcommands(root) {
+        for flag in command.get_arguments().filter(own).filter_map(Arg::get_long) {
+            by_flag.entry(flag).or_default().insert(command.get_name());
+        }
+    }
+    by_flag.retain(|_, of| of.len() > 1);
+    let columns = subcommands(root).map(Command::get_name).filter(|name| by_flag.values().any(|of| of.contains(name)));
+    let columns: Vec<&str> = columns.collect();
+    let row = |first: &str, cells: Vec<&str>| format!("| {first} | {} |\n", cells.join(" | "));
+    text.push_str("\n## Which command has which flag\n\nFlags of a single command are left out.\n\n");
+    text.push_str(&row("Flag", columns.clone()));
+    text.push_str(&format!("|---|{}\n", ":-:|".repeat(columns.len())));
+    for (flag, of) in &by_flag {
+        let cell = |name: &&str| if of.contains(name) { "x" } else { "" };
+        text.push_str(&row(&format!("`--{flag}`"), columns.iter().map(cell).collect()));
+    }
 }
 
 /// Returns the subcommands that are documented.

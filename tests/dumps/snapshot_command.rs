@@ -301,12 +301,15 @@ fn daemon_sets_alone_are_reported_by_their_status_without_reasons() {
     let (_, report, _) = run(&["coverage", "--from", "-", "-o", "json"], &dump);
     let report: Value = serde_json::from_str(&report).unwrap();
     let agent = &report["daemonSets"][0];
-    assert_eq!(agent["fromStatus"], true);
-    assert_eq!((&agent["available"], &agent["missing"], &agent["groups"]), (&json!(21), &json!(1), &json!([])));
+    assert_eq!(agent["counts"]["fromStatus"], true);
+    assert_eq!(
+        (&agent["counts"]["available"], &agent["counts"]["missing"], &agent["problems"]),
+        (&json!(21), &json!(1), &json!([]))
+    );
     let (_, report, _) = run(&["list", "--from", "-", "-o", "json"], &dump);
     let report: Value = serde_json::from_str(&report).unwrap();
     let row = &report["daemonSets"][0];
-    assert_eq!((&row["available"], &row["troubles"]), (&json!(21), &json!([])));
+    assert_eq!((&row["counts"]["available"], &row["problems"]), (&json!(21), &json!([])));
 }
 
 #[test]

@@ -39,9 +39,9 @@ fn a_stale_status_is_told_from_the_truth() {
     // Its node lost the label, and the controller does not look at nodes whose pod is not bound.
     let daemon_sets = settled.report["daemonSets"].as_array().unwrap();
     let rack_lights = daemon_sets.iter().find(|one| name(one) == STALE).unwrap();
-    assert_eq!(rack_lights["status"]["agrees"], false, "{rack_lights}");
+    assert_eq!(rack_lights["counters"]["agrees"], false, "{rack_lights}");
     let difference = json!({"field": "desiredNumberScheduled", "status": 1, "recomputed": 0});
-    assert!(rack_lights["status"]["differences"].as_array().unwrap().contains(&difference), "{rack_lights}");
+    assert!(rack_lights["counters"]["differences"].as_array().unwrap().contains(&difference), "{rack_lights}");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn recomputed_counters_are_those_of_a_controller_that_has_just_synced() {
     .concat();
     assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
     for one in report["daemonSets"].as_array().unwrap() {
-        assert_eq!(one["status"]["agrees"], true, "{}: {}", name(one), one["status"]);
+        assert_eq!(one["counters"]["agrees"], true, "{}: {}", name(one), one["counters"]);
     }
 }
 

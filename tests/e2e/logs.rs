@@ -91,7 +91,7 @@ fn one_command_leads_from_a_crash_loop_to_the_line_that_explains_it() {
 
     // What is suggested under the crash shows that line.
     let report: Value = serde_json::from_str(&printed(&["coverage", "agent", "-o", "json"])).unwrap();
-    let suggested = report["daemonSets"][0]["groups"][0]["fix"]["command"].as_str().unwrap();
+    let suggested = report["daemonSets"][0]["problems"][0]["fix"]["command"].as_str().unwrap();
     let words: Vec<&str> = suggested.split(' ').take_while(|word| !word.starts_with("--kubeconfig")).collect();
     assert_eq!(words[1..], ["ds", "logs", "-n", "default", "--reason", "CrashLooping", "-c", "agent"], "{suggested}");
     let both =

@@ -319,11 +319,11 @@ fn a_removal_of_nodes_that_does_not_get_on_is_told_with_what_is_left() {
         named.iter().all(|words| report.contains(words)).then_some(())
     });
     let report = run(&["coverage", "agent", "-o", "json"]).json();
-    let stuck: Vec<&Value> = report["daemonSets"][0]["notEligibleGroups"]
+    let stuck: Vec<&Value> = report["daemonSets"][0]["notEligible"]
         .as_array()
         .unwrap()
         .iter()
-        .chain(report["daemonSets"][0]["groups"].as_array().unwrap())
+        .chain(report["daemonSets"][0]["problems"].as_array().unwrap())
         .filter(|group| group["code"] == "NodeRemovalStuck")
         .flat_map(|group| group["nodes"].as_array().unwrap())
         .collect();

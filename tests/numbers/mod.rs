@@ -80,9 +80,14 @@ fn numbers_agree_between_commands_and_output_forms() {
             numbers_are_those_of_the_nodes(daemon_set, &nodes, &context());
             let row = find(&list);
             for count in COUNTS {
-                assert_eq!(row[count], daemon_set[count], "{}: list and coverage, {count}", context());
+                assert_eq!(
+                    row["counts"][count],
+                    daemon_set["counts"][count],
+                    "{}: list and coverage, {count}",
+                    context()
+                );
             }
-            troubles_are_those_of_the_groups(&row, daemon_set, &context());
+            problems_are_those_of_coverage(&row, daemon_set, &context());
             labels_add_up(&find(&by), &context());
             revisions_are_those_of_the_pods(&data(&dump, &["history", name]), daemon_set, &context());
             text_has_the_numbers(&overview, daemon_set, &context());
@@ -140,9 +145,9 @@ fn numbers_are_those_of_the_nodes(daemon_set: &Value, existing: &BTreeSet<&str>,
         ("notEligible", count(&|node| !eligible(node))),
     ];
     for (name, expected) in expected {
-        assert_eq!(number(&daemon_set[name]), expected, "{context}: {name}\n{daemon_set:#}");
+        assert_eq!(number(&daemon_set["counts"][name]), expected, "{context}: {name}\n{daemon_set:#}");
     }
-    assert!(number(&daemon_set["available"]) <= number(&daemon_set["ready"]), "{context}");
+    assert!(number(&daemon_set["counts"]["available"]) <= number(&daemon_set["counts"]["ready"]), "{context}");
     let by_code = |groups: &Value| {
         let mut codes: BTreeMap<String, usize> = BTreeMap::new();
         for group in items(groups) {
@@ -160,27 +165,27 @@ fn numbers_are_those_of_the_nodes(daemon_set: &Value, existing: &BTreeSet<&str>,
         }
         codes
     };
-    assert_eq!(by_code(&daemon_set["groups"]), of_nodes(false), "{context}: groups");
-    assert_eq!(by_code(&daemon_set["notEligibleGroups"]), of_nodes(true), "{context}: notEligibleGroups");
+    assert_eq!(by_code(&daemon_set["problems"]), of_nodes(false), "{context}: problems");
+    assert_eq!(by_code(&daemon_set["notEligible"]), of_nodes(true), "{context}: notEligible");
 }
 
-fn troubles_are_those_of_the_groups(row: &Value, daemon_set: &Value, context: &str) {
+fn problems_are_those_of_coverage(row: &Value, daemon_set: &Value, context: &str) {
     let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
-    for group in items(&daemon_set["groups"]) {
+    for group in items(&daemon_set["problems"]) {
         *codes.entry(text(&group["code"])).or_default() += number(&group["count"]);
     }
     for concern in items(&daemon_set["concerns"]) {
         codes.entry(text(&concern["code"])).or_default();
     }
-    let troubles: BTreeMap<&str, usize> =
-        items(&row["troubles"]).map(|trouble| (text(&trouble["code"]), number(&trouble["count"]))).collect();
-    assert_eq!(troubles, codes, "{context}: list and coverage");
+    let problems: BTreeMap<&str, usize> =
+        items(&row["problems"]).map(|problem| (text(&problem["code"]), number(&problem["count"]))).collect();
+    assert_eq!(problems, codes, "{context}: list and coverage");
 }
 
 fn labels_add_up(daemon_set: &Value, context: &str) {
     for count in COUNTS {
-        let sum: usize = items(&daemon_set["by"]["rows"]).map(|row| number(&row[count])).sum();
-        assert_eq!(sum, number(&daemon_set[count]), "{context}: --by, {count}");
+        let sum: usize = items(&daemon_set["by"]["rows"]).map(|row| number(&row["counts"][count])).sum();
+        assert_eq!(sum, number(&daemon_set["counts"][count]), "{context}: --by, {count}");
     }
 }
 
@@ -206,7 +211,8 @@ fn text_has_the_numbers(overview: &str, daemon_set: &Value, context: &str) {
     let section = overview.split_once(&name).unwrap_or_else(|| panic!("{context}: no {name} in\n{overview}")).1;
     let section = section.split("\nshop/").next().unwrap();
     let headline = section.lines().next().unwrap();
-    let (eligible, available) = (number(&daemon_set["eligible"]), number(&daemon_set["available"]));
+    let counts = &daemon_set["counts"];
+    let (eligible, available) = (number(&counts["eligible"]), number(&counts["available"]));
     let expected = match (eligible, available) {
         (0, _) => "no node is eligible".to_owned(),
         (1, 1) => "the one eligible node has an available pod".to_owned(),
@@ -216,8 +222,8 @@ fn text_has_the_numbers(overview: &str, daemon_set: &Value, context: &str) {
         _ => format!("{available} of {eligible} eligible nodes have an available pod"),
     };
     assert!(headline.starts_with(&expected), "{context}: {headline}");
-    let not_eligible = number(&daemon_set["notEligible"]);
-    if items(&daemon_set["notEligibleGroups"]).next().is_some() {
+    let not_eligible = number(&counts["notEligible"]);
+    if items(&daemon_set["notEligible"]).next().is_some() {
         let line = section.lines().find(|line| line.contains(" not eligible") && !line.starts_with(headline));
         let line = line.unwrap_or_else(|| panic!("{context}: {section}"));
         assert!(line.starts_with(&format!("{not_eligible} node")), "{context}: {line}");

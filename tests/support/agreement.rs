@@ -262,8 +262,8 @@ fn count_disagreements(coverage: &Value, nodes: &[Value]) -> Vec<String> {
     ];
     counts
         .into_iter()
-        .filter(|(field, count)| coverage[field] != *count)
-        .map(|(field, count)| format!("{field} is {}, and by the nodes it is {count}", coverage[field]))
+        .filter(|(field, count)| coverage["counts"][field] != *count)
+        .map(|(field, count)| format!("{field} is {}, and by the nodes it is {count}", coverage["counts"][field]))
         .collect()
 }
 
@@ -326,7 +326,7 @@ pub fn status_disagreements(report: &Value, world: &World) -> Vec<String> {
         let status = &world.daemon_sets[&name]["status"];
         for (count, field) in FIELDS {
             let said = status[field].as_i64().unwrap_or(0);
-            let mut recomputed = coverage[count].as_i64();
+            let mut recomputed = coverage["counts"][count].as_i64();
             if count == "available" {
                 // The controller also counts ready pods that are stuck terminating.
                 let nodes = coverage["nodes"].as_array().into_iter().flatten();

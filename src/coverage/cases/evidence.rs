@@ -399,8 +399,7 @@ fn a_daemon_set_that_is_written_back_is_not_to_be_edited() {
         (json!({}), None),
     ] {
         let of = |world: World| world.daemon_set(json!({"metadata": metadata}));
-        let excluded =
-            of(world().node("n", taint.clone()).template(near.clone())).coverage().not_eligible_groups.remove(0);
+        let excluded = of(world().node("n", taint.clone()).template(near.clone())).coverage().not_eligible.remove(0);
         let oom = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
             "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at("11:57:40")}}});
         let limited = json!({"spec": {"containers": [{"name": "agent", "image": "agent:2", "resources": {"limits": {"memory": "1Mi"}}}]}});
@@ -529,7 +528,7 @@ fn a_label_that_an_operator_has_paused_is_left_alone() {
         let world = world()
             .node("n", json!({"metadata": {"labels": {key: value}}}))
             .template(json!({"nodeSelector": {key: "true"}}));
-        let group = world.coverage().not_eligible_groups.remove(0);
+        let group = world.coverage().not_eligible.remove(0);
         assert!(group.fix.advice.contains(expected), "{value}: {}", group.fix.advice);
     }
 }

@@ -218,7 +218,7 @@ fn an_image_for_another_platform_is_kept_from_such_nodes() {
             "{}",
             reason.fix.advice
         );
-        assert_eq!(coverage.groups[0].fix, reason.fix);
+        assert_eq!(coverage.problems[0].fix, reason.fix);
     }
 }
 
@@ -1156,7 +1156,7 @@ fn a_probe_that_kills_is_named_with_its_timeout() {
             reason.fix.advice
         );
         assert!(!reason.fix.advice.contains("read the log"), "{}", reason.fix.advice);
-        assert_eq!(coverage.groups[0].message, reason.message);
+        assert_eq!(coverage.problems[0].message, reason.message);
     }
 }
 

@@ -165,7 +165,7 @@ mod tests {
         // This kubelet still reports on its pods.
         assert_eq!(summary("False"), summary("True"));
         let silent = world().node("n", ready("Unknown")).pod("agent-n", "n", json!({})).coverage();
-        assert_eq!((silent.counts.available, silent.groups[0].code), (Some(1), ReasonCode::NodeUnreachable));
+        assert_eq!((silent.counts.available, silent.problems[0].code), (Some(1), ReasonCode::NodeUnreachable));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::sentence::Sentence;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::report::coverage::ReasonGroup;
 use crate::report::fix::{Command, Fix};
 use crate::report::incident::Refuser;
 use crate::report::reason::{Class, Passes, Reason, ReasonCode};
@@ -218,6 +219,23 @@ impl Finding {
     /// Returns the finding as a report gives it for one node.
     pub fn reason(&self) -> Reason {
         Reason { code: self.code, message: self.message.to_string(), fix: self.fix() }
+    }
+
+    /// Returns the finding as a report gives it for several nodes, some of which may have no name.
+    pub fn group(self, nodes: Vec<String>, unnamed: usize) -> ReasonGroup {
+        ReasonGroup {
+            code: self.code,
+            count: nodes.len() + unnamed,
+            nodes,
+            message: self.message.to_string(),
+            fix: self.fix().for_reason(self.code.name()),
+            refused_by: self.refused_by,
+            since: None,
+            before_rollout: None,
+            on_current_revision: None,
+            fault: None,
+            passing: false,
+        }
     }
 }
 

@@ -38,8 +38,8 @@ fn nodes_are_counted_as_the_controller_counts_them() {
     let states: Vec<NodeState> = report.nodes.iter().map(|node| node.state).collect();
     use NodeState::{Available, Misscheduled, Missing, NotEligible};
     assert_eq!(states, [Available, Missing, Misscheduled, NotEligible, Available, NotEligible]);
-    assert_eq!(report.not_eligible_groups[0].code, ReasonCode::UntoleratedNoSchedule);
-    assert_eq!(report.groups.len(), 2);
+    assert_eq!(report.not_eligible[0].code, ReasonCode::UntoleratedNoSchedule);
+    assert_eq!(report.problems.len(), 2);
 }
 
 #[test]
@@ -84,15 +84,15 @@ fn a_pod_whose_node_is_gone_is_a_group_but_no_counted_node() {
     let world = world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({}));
     let report = world.coverage();
     assert_eq!(report.counts.nodes_total, Some(1));
-    assert_eq!(report.groups[0].code, ReasonCode::OrphanedTarget);
-    assert_eq!(report.groups[0].nodes, ["z"]);
+    assert_eq!(report.problems[0].code, ReasonCode::OrphanedTarget);
+    assert_eq!(report.problems[0].nodes, ["z"]);
 }
 
 #[test]
 fn pods_on_nodes_that_were_not_asked_about_are_not_taken_for_orphans() {
     let snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({})).finish();
     let options = Options { node: Some("a".to_owned()), ..Options::default() };
-    assert!(coverage(&snapshot, &options).daemon_sets[0].groups.is_empty());
+    assert!(coverage(&snapshot, &options).daemon_sets[0].problems.is_empty());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn groups_alone_keep_no_rows() {
     let snapshot = world().node("a", json!({})).finish();
     let report = &coverage(&snapshot, &Options::default()).daemon_sets[0];
     assert!(report.nodes.is_empty());
-    assert_eq!(report.groups[0].nodes, ["a"]);
+    assert_eq!(report.problems[0].nodes, ["a"]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn groups_are_the_same_whether_each_node_is_told_or_not() {
     };
     let groups = with(Detail::Groups);
     assert_eq!(groups, with(Detail::Nodes));
-    assert!(groups.groups.len() >= 3 && groups.not_eligible_groups.len() >= 4, "{groups:#?}");
+    assert!(groups.problems.len() >= 3 && groups.not_eligible.len() >= 4, "{groups:#?}");
 }
 
 #[test]
@@ -261,8 +261,7 @@ fn if_no_node_is_eligible_a_likely_mistake_is_told_once_and_is_the_advice_for_ev
         ("c", ReasonCode::NodeSelectorLabelMissing, true),
         ("d", ReasonCode::NodeSelectorValueMismatch, false),
     ] {
-        let group =
-            report.not_eligible_groups.iter().find(|group| group.nodes.iter().any(|name| name == node)).unwrap();
+        let group = report.not_eligible.iter().find(|group| group.nodes.iter().any(|name| name == node)).unwrap();
         assert_eq!((group.code, group.fix == *mistake), (code, has_advice_of_mistake), "{node}");
     }
 }

@@ -8,20 +8,20 @@ use crate::report::rollout_status::{RolloutHold, Verdict};
 /// Returns how a DaemonSet is doing, and where it comes among others, most severe first.
 pub(in crate::rollout) fn severity(
     coverage: &DaemonSetCoverage,
-    troubles: &[Affected],
+    problems: &[Affected],
     verdict: Verdict,
     lacks_nodes: bool,
     hold: Option<&RolloutHold>,
 ) -> (Status, Severity) {
     let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
-    let status = match fleet_status(verdict, &coverage.counts, troubles) {
+    let status = match fleet_status(verdict, &coverage.counts, problems) {
         Status::Healthy | Status::NoNodes if has_lost_most => Status::Degraded,
         Status::Blocked | Status::Degraded if lacks_nodes && !has_lost_most => Status::NodesDown,
         // The next revision will not be rolled out.
         Status::Healthy if hold.is_some_and(|hold| hold.in_force) => Status::Paused,
         status => status,
     };
-    let (attention, is_unexplained, is_not_critical, unavailable): Urgency = coverage.urgency(troubles);
+    let (attention, is_unexplained, is_not_critical, unavailable): Urgency = coverage.urgency(problems);
     let is_settled = matches!(status, Status::NotObserved | Status::Deleting | Status::Unknown);
     // Pods may be missing whatever else is under way.
     let rank = match (status, attention) {
@@ -41,7 +41,7 @@ fn is_down(code: ReasonCode) -> bool {
 }
 
 /// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
-fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> Status {
+fn fleet_status(verdict: Verdict, counts: &Counts, problems: &[Affected]) -> Status {
     match verdict {
         Verdict::Deleting => Status::Deleting,
         Verdict::NotObserved => Status::NotObserved,
@@ -50,12 +50,12 @@ fn fleet_status(verdict: Verdict, counts: &Counts, troubles: &[Affected]) -> Sta
         Verdict::Degraded => Status::Degraded,
         Verdict::Paused => Status::Paused,
         Verdict::Progressing => Status::Progressing,
-        Verdict::Complete if counts.eligible == Some(0) && troubles.iter().all(|trouble| trouble.count == 0) => {
+        Verdict::Complete if counts.eligible == Some(0) && problems.iter().all(|problem| problem.count == 0) => {
             Status::NoNodes
         }
-        Verdict::Complete if troubles.is_empty() => Status::Healthy,
+        Verdict::Complete if problems.is_empty() => Status::Healthy,
         // Most pods do not tolerate the taints that such nodes get, so that none is missing.
-        Verdict::Complete if troubles.iter().all(|trouble| is_down(trouble.code)) => Status::NodesDown,
+        Verdict::Complete if problems.iter().all(|problem| is_down(problem.code)) => Status::NodesDown,
         Verdict::Complete => Status::Degraded,
     }
 }

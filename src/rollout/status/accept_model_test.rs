@@ -219,8 +219,8 @@ proptest! {
         let runs = fleet.count(Fate::Updated) > 0 || faults.keys().all(|fate| *fate == Fate::Waits);
         let may = runs && faults.keys().all(|fate| fleet.may_be_accepted(*fate));
         let must = runs && fleet.is_within_limits() && faults.keys().all(|fate| fleet.must_be_accepted(*fate));
-        prop_assert!(may || !is_complete, "accepted: {:#?}", (&faults, &status.accepted, &status.causes, &status.suspect));
-        prop_assert!(is_complete || !must, "refused: {:#?}", (&faults, &status.accepted, &status.causes, &status.suspect));
+        prop_assert!(may || !is_complete, "accepted: {:#?}", (&faults, &status.accepted, &status.problems, &status.suspect));
+        prop_assert!(is_complete || !must, "refused: {:#?}", (&faults, &status.accepted, &status.problems, &status.suspect));
         prop_assert!(fleet.is_within_limits() || !is_complete, "{:#?}", (&faults, &status.accepted));
     }
 }

@@ -88,7 +88,7 @@ fn what_the_kubelet_ends_is_the_nodes_fault_and_never_the_revisions() {
         assert_eq!(status.faults.unwrap().revision, 0, "{reason} {message}");
         assert!(status.suspect.as_ref().is_none_or(|it| it.what != SuspectKind::Revision), "{reason} {message}");
         assert!(!rolls_back(&status), "{reason} {message}: {:?}", commands(&status));
-        let cause = status.causes.iter().find(|cause| cause.nodes == ["b"]).unwrap();
+        let cause = status.problems.iter().find(|cause| cause.nodes == ["b"]).unwrap();
         assert_eq!(cause.fault, Some(Fault::Node), "{reason} {message}");
         assert!(status_of(begun(), &["node"]).counts_as_complete(), "{reason} {message}");
         assert!(!status_of(begun(), &["cluster"]).counts_as_complete(), "{reason} {message}");
@@ -387,10 +387,10 @@ fn a_surge_that_cannot_be_is_no_fault_of_the_revision() {
         let world = world.node("a", json!({})).pod("agent-a", "a", older).pending_pod("agent-b", "a", says, newer);
         let status = status_of(world, &[]);
         let advises = |status: &RolloutStatus| {
-            status.causes.iter().any(|cause| cause.fix.advice == "use maxUnavailable instead of maxSurge")
+            status.problems.iter().any(|cause| cause.fix.advice == "use maxUnavailable instead of maxSurge")
                 || commands(status).iter().any(|command| command.contains("set --max-unavailable 1"))
         };
-        assert_eq!(advises(&status), is_beside, "{what}: {:?} {:?}", status.causes, commands(&status));
+        assert_eq!(advises(&status), is_beside, "{what}: {:?} {:?}", status.problems, commands(&status));
         let is_more = what.ends_with("more");
         assert!(!is_beside || is_more || !rolls_back(&status), "{what}: {:?}", commands(&status));
         assert!(!is_beside || is_more || status.faults.unwrap().revision == 0, "{what}: {:?}", status.faults);
@@ -422,7 +422,7 @@ fn a_failing_pod_of_a_revision_that_was_rolled_back_is_deleted_and_not_corrected
                 json!({"metadata": {"labels": {"controller-revision-hash": "bad", "pod-template-generation": "1"}}});
             let world = world.node("a", json!({})).pod("agent-a", "a", json!({})).node("b", json!({}));
             let status = status_of(world.unready_pod("agent-b", "b", state.clone(), bad), &[]);
-            let cause = status.causes.iter().find(|cause| cause.nodes == ["b"]).unwrap();
+            let cause = status.problems.iter().find(|cause| cause.nodes == ["b"]).unwrap();
             let command = cause.fix.command.as_ref().map(ToString::to_string).unwrap_or_default();
             let is_by_hand = strategy == "OnDelete";
             assert!(cause.message.contains("still of revision 2, which was rolled back"), "{state}");

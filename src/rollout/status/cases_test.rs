@@ -106,9 +106,9 @@ fn a_rollout_waits_for_pods_that_are_a_little_past_their_grace_period() {
         status(world)
     };
     let cleaning_up = waiting("11:59:20");
-    assert_eq!((cleaning_up.verdict, cleaning_up.causes[0].passing), (Verdict::Progressing, true));
+    assert_eq!((cleaning_up.verdict, cleaning_up.problems[0].passing), (Verdict::Progressing, true));
     let stuck = waiting("11:58:50");
-    assert_eq!((stuck.verdict, stuck.causes[0].passing), (Verdict::Blocked, false));
+    assert_eq!((stuck.verdict, stuck.problems[0].passing), (Verdict::Blocked, false));
 }
 
 /// Three nodes became available on the new revision, a quarter of an hour apart from each other; two may be unavailable.
@@ -511,7 +511,7 @@ fn why_surge_pods_are_refused_is_told_though_every_old_pod_is_available() {
     let status_of = |world: World| status(with_states(with_strategy(refused(world), surge(1)), &["old", "old"]));
     let blocked = status_of(two_revisions());
     assert_eq!((blocked.verdict, blocked.creation_accepted), (Verdict::Blocked, None));
-    let causes: Vec<_> = blocked.causes.iter().map(|cause| (cause.code, cause.nodes.len())).collect();
+    let causes: Vec<_> = blocked.problems.iter().map(|cause| (cause.code, cause.nodes.len())).collect();
     assert_eq!(causes, [(ReasonCode::PodSecurityDenied, 2)]);
     assert_eq!(commands(&blocked), [""; 0]);
     let undo = "kubectl ds undo --to-revision 1 -n default agent";
@@ -519,9 +519,9 @@ fn why_surge_pods_are_refused_is_told_though_every_old_pod_is_available() {
     let mended = status_of(tried(two_revisions(), None, None));
     assert_eq!(mended.creation_accepted, Some(true));
     assert!(
-        mended.causes[0].message.starts_with("the API server accepts such a pod now"),
+        mended.problems[0].message.starts_with("the API server accepts such a pod now"),
         "{}",
-        mended.causes[0].message
+        mended.problems[0].message
     );
 }
 
@@ -620,7 +620,7 @@ fn a_surge_is_stopped_by_the_old_pod_of_a_node_that_is_gone() {
     let stopped = status(surging.pod("agent-gone", "gone", old()));
     assert_eq!(stopped.verdict, Verdict::Blocked);
     let causes: Vec<_> =
-        stopped.causes.iter().map(|cause| (cause.code, cause.nodes.as_slice(), cause.passing)).collect();
+        stopped.problems.iter().map(|cause| (cause.code, cause.nodes.as_slice(), cause.passing)).collect();
     assert_eq!(causes, [(ReasonCode::OrphanedTarget, &["gone".to_owned()][..], false)]);
     // No kubelet would confirm the deletion, so that `kubectl delete pod` would wait for the garbage collector, too.
     assert_eq!(commands(&stopped), [""; 0]);
@@ -685,7 +685,7 @@ fn a_start_that_takes_too_long_is_no_progress() {
         let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(since)}]);
         let patch = json!({"metadata": {"creationTimestamp": at(since)}, "status": {"conditions": conditions}});
         let status = status(world().node("a", json!({})).unready_pod("agent-a", "a", waiting, patch));
-        (status.verdict, status.causes[0].code)
+        (status.verdict, status.problems[0].code)
     };
     assert_eq!(starting("11:50:10"), (Verdict::Progressing, ReasonCode::ContainersStarting));
     assert_eq!(starting("11:50:00"), (Verdict::Blocked, ReasonCode::ContainersStarting));
@@ -844,7 +844,7 @@ fn an_advanced_daemon_set_gets_no_advice_after_which_it_stands_still_all_the_sam
 #[test]
 fn causes_are_those_of_nodes_that_are_not_done_or_use_up_the_budget() {
     let causes = |world: World, nodes: &[&str]| {
-        let causes = status(with_states(world, nodes)).causes;
+        let causes = status(with_states(world, nodes)).problems;
         causes.into_iter().map(|cause| (cause.code, cause.nodes.join(" "))).collect::<Vec<_>>()
     };
     let crashing = |node: &str| (ReasonCode::CrashLooping, node.to_owned());
@@ -864,7 +864,7 @@ fn a_cause_that_was_there_before_the_rollout_is_told() {
             let patch = json!({"status": {"conditions": conditions}});
             world.node(time, json!({})).unready_pod(&format!("agent-{time}"), time, crashes, patch)
         });
-        status(world).causes[0].before_rollout
+        status(world).problems[0].before_rollout
     };
     assert_eq!(before(&["10:50:00"]), Some(true));
     assert_eq!(before(&["11:00:00"]), Some(false));
@@ -877,9 +877,9 @@ fn troubles_that_hold_nothing_up_are_added_up_by_their_code() {
     let other = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
     let world = with_states(world(), &["new crashing", "new", "tainted new", "tainted new"]);
     let beside = status(world.node("a", other("other")).pod("agent-a", "a", json!({})));
-    let troubles: Vec<_> = beside.other_troubles.iter().map(|trouble| (trouble.code, trouble.count)).collect();
-    assert_eq!(troubles, [(ReasonCode::Misscheduled, 3)]);
-    assert_eq!(beside.causes.len(), 1);
+    let others: Vec<_> = beside.other_problems.iter().map(|problem| (problem.code, problem.count)).collect();
+    assert_eq!(others, [(ReasonCode::Misscheduled, 3)]);
+    assert_eq!(beside.problems.len(), 1);
 }
 
 #[test]
@@ -1038,7 +1038,7 @@ fn only_a_rollout_that_is_not_finished_is_blocked() {
     assert_eq!(nodes(&["unreachable new crashing", "new crashing", "new"]), Verdict::Blocked);
     assert_eq!(nodes(&["new crashing", "new crashing"]), Verdict::Blocked);
     let since = status(long_ago(with_states(two_revisions(), &["new crashing", "new"])));
-    assert_eq!((since.verdict, since.causes[0].code), (Verdict::Degraded, ReasonCode::CrashLooping));
+    assert_eq!((since.verdict, since.problems[0].code), (Verdict::Degraded, ReasonCode::CrashLooping));
     assert_eq!(status(long_ago(with_states(two_revisions(), &["new crashing", "old"]))).verdict, Verdict::Blocked);
 }
 
@@ -1107,7 +1107,7 @@ fn a_rollout_that_the_scheduler_holds_up_gets_no_more_budget() {
         status(world.node("c", json!({})).pod("agent-c", "c", old()))
     };
     let silent = waiting("");
-    assert_eq!(silent.causes[0].code, ReasonCode::SchedulerSilent);
+    assert_eq!(silent.problems[0].code, ReasonCode::SchedulerSilent);
     assert_eq!((silent.verdict, commands(&silent)), (Verdict::Blocked, Vec::new()));
 }
 
@@ -1145,8 +1145,8 @@ fn what_pods_say_is_told_even_if_nodes_could_not_be_read() {
     let cause = GapCause::Forbidden("list nodes".to_owned());
     world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
     let status = status(world);
-    let troubles: Vec<_> = status.other_troubles.iter().map(|trouble| (trouble.code, trouble.count)).collect();
-    assert_eq!((status.verdict, troubles), (Verdict::Unknown, vec![(ReasonCode::CrashLooping, 5)]));
+    let others: Vec<_> = status.other_problems.iter().map(|problem| (problem.code, problem.count)).collect();
+    assert_eq!((status.verdict, others), (Verdict::Unknown, vec![(ReasonCode::CrashLooping, 5)]));
 }
 
 /// The revision that brought a bad image is named where the pod is looked at, and how to leave it.
@@ -1161,7 +1161,7 @@ fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
         add_blame(&snapshot, &mut report);
         let mut coverage = report.daemon_sets.remove(0);
         let rollback = coverage.rollback.map(|fix| fix.command.unwrap().to_string());
-        (coverage.groups.remove(0).message.contains("revision 2 changed the image"), rollback)
+        (coverage.problems.remove(0).message.contains("revision 2 changed the image"), rollback)
     };
     let revisions = || with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
     let undo = "kubectl ds undo --to-revision 1 -n default agent";

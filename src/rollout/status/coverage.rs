@@ -17,7 +17,7 @@ use crate::rollout::situation::verdict::verdict;
 /// Adds to a report on coverage what is likely to blame and how to roll back, and takes back what it says of a revision that is not
 /// at fault.
 pub fn add_blame(snapshot: &Snapshot, report: &mut CoverageReport) {
-    let is_asked = |coverage: &&mut DaemonSetCoverage| coverage.every_node && !coverage.groups.is_empty();
+    let is_asked = |coverage: &&mut DaemonSetCoverage| coverage.every_node && !coverage.problems.is_empty();
     let index = OnceCell::new();
     for coverage in report.daemon_sets.iter_mut().filter(is_asked) {
         let is_it =

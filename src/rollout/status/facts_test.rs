@@ -112,7 +112,7 @@ fn what_unread_revisions_would_tell_is_unknown() {
             world = world.pod(&format!("agent-{number}"), "n", pod);
         }
         let snapshot = without_revisions(world);
-        let groups = coverage(&snapshot, &Options::default()).daemon_sets.remove(0).groups;
+        let groups = coverage(&snapshot, &Options::default()).daemon_sets.remove(0).problems;
         let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
         let found = groups.iter().filter(|group| group.code == R::DuplicatePod).count();
         assert_eq!((found, status.verdict), (duplicates, verdict), "{situation}");
@@ -128,7 +128,7 @@ fn concerns(world: World) -> (Vec<R>, Vec<R>, Vec<R>, Verdict, Status) {
     let of_coverage = codes(&coverage(&snapshot, &Options::default()).daemon_sets[0].concerns);
     let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
     let row = fleet(&snapshot).daemon_sets.remove(0);
-    let of_list = row.troubles.iter().filter(|it| it.count == 0).map(|it| it.code).collect();
+    let of_list = row.problems.iter().filter(|it| it.count == 0).map(|it| it.code).collect();
     (of_coverage, codes(&status.concerns), of_list, status.verdict, row.status)
 }
 
@@ -217,7 +217,7 @@ fn only_more_pods_than_a_sync_creates_take_several() {
     let advice = |nodes: usize| {
         let young = || json!({"metadata": {"creationTimestamp": at("11:59:30")}});
         let world = (0..nodes).fold(world(), |world, number| world.node(&format!("n{number:03}"), young()));
-        world.coverage().groups[0].fix.advice.clone()
+        world.coverage().problems[0].fix.advice.clone()
     };
     for (nodes, is_told) in [(1, false), (8, false), (250, false), (251, true), (300, true)] {
         assert_eq!(advice(nodes).contains("250 pods per sync"), is_told, "{nodes}");

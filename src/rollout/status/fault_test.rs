@@ -81,7 +81,7 @@ fn nodes_that_are_down_are_at_fault_themselves() {
     let all = status(world(), &[]);
     assert_eq!((faults(&all), all.accepted.is_none()), ([2, 0, 0, 0, 0], true));
     assert!(!is_complete(&all));
-    assert!(all.causes.iter().all(|cause| cause.fault == Some(Fault::Node)), "{:?}", all.causes);
+    assert!(all.problems.iter().all(|cause| cause.fault == Some(Fault::Node)), "{:?}", all.problems);
     for (accept, is_accepted) in [
         (&["node"][..], true),
         (&["node=2"], true),
@@ -142,7 +142,7 @@ fn a_pod_that_crashes_where_everything_else_crashes_is_the_nodes_fault() {
             another(world, &format!("other-{number}"), "a", since)
         });
         status(began(world, "11:45:00"), &[])
-            .causes
+            .problems
             .iter()
             .find(|cause| cause.code == ReasonCode::CrashLooping)
             .unwrap()
@@ -225,7 +225,7 @@ fn pods_that_crash_again_and_again_have_failed_since_the_first_crash() {
         };
         let world = two_revisions().node("b", json!({})).pod("agent-b", "b", old());
         let world = crashes(crashes(crashing(world, "a"), "one"), "two");
-        status(began(world, "11:45:00"), &[]).causes[0].fault
+        status(began(world, "11:45:00"), &[]).problems[0].fault
     };
     assert_eq!(fault(8), Some(Fault::Node));
     assert_eq!(fault(7), Some(Fault::Revision));
@@ -304,7 +304,7 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
         [(0, "11:00:00", Fault::Unknown), (0, "11:35:00", Fault::Node), (1, "11:00:00", Fault::Unknown)]
     {
         let status = status(began(deleted_since(&pods[pod]), rolled_out_at), &["node"]);
-        let fault = status.causes.iter().find(|cause| cause.nodes == ["b"]).and_then(|cause| cause.fault);
+        let fault = status.problems.iter().find(|cause| cause.nodes == ["b"]).and_then(|cause| cause.fault);
         assert_eq!((fault, is_complete(&status)), (Some(expected), expected == Fault::Node), "{pod} {status:?}");
     }
     // It would only take down more with a larger budget, or if a hold were left.
@@ -464,7 +464,7 @@ fn a_limit_on_faults_is_left_for_nodes_that_no_reason_code_accepts() {
     };
     for accept in [["node=1", "NodeUnreachable=1"], ["NodeUnreachable=1", "node=1"]] {
         let status = status(world(), &accept);
-        assert!(is_complete(&status), "{accept:?} {:?} {:?}", status.accepted, status.causes);
+        assert!(is_complete(&status), "{accept:?} {:?} {:?}", status.accepted, status.problems);
     }
 }
 
@@ -504,7 +504,7 @@ fn a_node_is_at_fault_for_an_eviction_if_it_was_short_before_it_got_the_pod() {
             "containerStatuses": null, "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
         let world = rolled_out(&["b", "c"]).node("a", json!({"status": {"conditions": conditions}}));
         let status = status(began(world.pod("agent-a", "a", evicted), "11:45:00"), &[]);
-        status.causes.iter().find(|cause| cause.code == ReasonCode::Evicted).unwrap().fault
+        status.problems.iter().find(|cause| cause.code == ReasonCode::Evicted).unwrap().fault
     };
     assert_eq!(fault(Some("11:40:00")), Some(Fault::Node));
     assert_eq!(fault(Some("11:52:00")), Some(Fault::Unknown));
@@ -735,8 +735,8 @@ fn a_host_port_that_is_new_is_the_revisions_fault() {
             world.snapshot.pods_complete = PodsComplete::On(BTreeSet::new());
         }
         let status = status(world, &["cluster"]);
-        assert_eq!(status.causes[0].code, ReasonCode::HostPortConflict);
-        (status.causes[0].fault, is_complete(&status))
+        assert_eq!(status.problems[0].code, ReasonCode::HostPortConflict);
+        (status.problems[0].fault, is_complete(&status))
     };
     for knows_pods in [true, false] {
         assert_eq!(fault(9100, knows_pods), (Some(Fault::Cluster), true));
@@ -757,8 +757,8 @@ fn a_host_port_on_more_addresses_is_the_revisions_fault() {
         let waits = "0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
         let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": port("10.0.0.5")}));
         let status = status(world.pending_pod("agent-c", "c", waits, json!({"spec": port("")})), &[]);
-        assert_eq!(status.causes[0].code, ReasonCode::HostPortConflict);
-        status.causes[0].fault
+        assert_eq!(status.problems[0].code, ReasonCode::HostPortConflict);
+        status.problems[0].fault
     };
     assert_eq!(fault("127.0.0.1"), Some(Fault::Revision));
     assert_eq!(fault("0.0.0.0"), Some(Fault::Cluster));
@@ -798,7 +798,7 @@ fn what_refuses_surge_pods_is_at_fault_for_nodes_that_keep_their_old_pods() {
     let quota =
         world("pods \"agent-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2");
     assert_eq!(faults(&quota), [0, 2, 0, 0, 2], "{quota:?}");
-    assert_eq!(quota.causes[0].fault, Some(Fault::Cluster));
+    assert_eq!(quota.problems[0].fault, Some(Fault::Cluster));
     let account = world(
         "pods \"agent-\" is forbidden: error looking up service account default/none: serviceaccount \"none\" not found",
     );
@@ -824,7 +824,7 @@ fn a_revision_is_not_at_fault_for_a_resource_that_the_one_before_would_lack_too(
         let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": resources("3800m", "64Mi")}));
         let waits = "0/3 nodes are available: 1 Insufficient cpu.";
         let status = status(world.pending_pod("agent-c", "c", waits, json!({"spec": resources("500m", "128Mi")})), &[]);
-        let cause = status.causes.into_iter().find(|cause| cause.code == ReasonCode::InsufficientResource);
+        let cause = status.problems.into_iter().find(|cause| cause.code == ReasonCode::InsufficientResource);
         cause.and_then(|cause| cause.fault)
     };
     assert_eq!(fault("500m"), Some(Fault::Cluster));
@@ -850,7 +850,7 @@ fn a_revision_is_at_fault_for_surge_pods_that_request_too_much_to_start_beside_t
         });
         let waits = "0/3 nodes are available: 1 Insufficient cpu.";
         let status = status(world.pending_pod("agent-a", "a", waits, json!({"spec": resources("2")})), &["cluster"]);
-        let cause = status.causes.iter().find(|cause| cause.code == ReasonCode::InsufficientResource);
+        let cause = status.problems.iter().find(|cause| cause.code == ReasonCode::InsufficientResource);
         (cause.and_then(|cause| cause.fault), is_complete(&status))
     };
     // 4 are allocatable: of the old pod, a second one would fit.
@@ -876,7 +876,7 @@ fn higher_limits_are_no_fault_of_a_revision_whose_requests_do_not_fit() {
         let world = world.node("c", json!({})).other_pod("other", "c", json!({"spec": resources("3800m", "4")}));
         let waits = "0/1 nodes are available: 1 Insufficient cpu.";
         let status = status(world.pending_pod("agent-c", "c", waits, json!({ "spec": after })), &[]);
-        (status.causes[0].code, status.causes[0].fault)
+        (status.problems[0].code, status.problems[0].fault)
     };
     for (needs, code, otherwise) in
         [("500m", ReasonCode::InsufficientResource, Fault::Cluster), ("100", ReasonCode::NeverFits, Fault::Revision)]
@@ -896,7 +896,7 @@ fn a_scheduler_that_the_revision_names_first_is_the_revisions_fault() {
         let pod = json!({"metadata": {"creationTimestamp": at("11:50:00")}, "spec": {"schedulerName": after}});
         let world = world.node("a", json!({})).pending_pod("agent-a", "a", "", pod);
         let status = status(world, &[]);
-        (status.causes[0].code, status.causes[0].fault)
+        (status.problems[0].code, status.problems[0].fault)
     };
     let silent = ReasonCode::SchedulerSilent;
     assert_eq!(fault("default-scheduler", "default-scheduler"), (silent, Some(Fault::Cluster)));
@@ -915,7 +915,7 @@ fn nodes_with_the_same_reason_and_another_fault_get_no_command_for_another_node(
         world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, json!({}))
     };
     let status = status(lost(lost(rolled_out(&["a"]), "y", "10:50:00"), "z", "11:32:00"), &[]);
-    let causes = status.causes.iter().map(|cause| (cause.nodes.join(" "), cause.fault, cause.fix.command.is_some()));
+    let causes = status.problems.iter().map(|cause| (cause.nodes.join(" "), cause.fault, cause.fix.command.is_some()));
     let expected = [("z".to_owned(), Some(Fault::Unknown), false), ("y".to_owned(), Some(Fault::Node), true)];
     assert_eq!(causes.collect::<Vec<_>>(), expected);
 }
@@ -1049,7 +1049,7 @@ fn pods_that_have_just_come_up_again_after_many_crashes_prove_nothing() {
         let others = |world: World, name: &str| another(world, name, "d", Some("11:48:00"));
         let world = ["other-1", "other-2"].into_iter().fold(crashing(world, "d"), others);
         let status = status(world.node("e", json!({})).pod("agent-e", "e", old()), &["node"]);
-        status.causes.iter().find(|cause| cause.code == ReasonCode::CrashLooping).unwrap().fault
+        status.problems.iter().find(|cause| cause.code == ReasonCode::CrashLooping).unwrap().fault
     };
     assert_eq!(of(4, "11:59:00"), Some(Fault::Revision));
     assert_eq!(of(4, "11:40:00"), Some(Fault::Node));
@@ -1179,7 +1179,7 @@ fn a_revision_that_changes_nothing_about_what_fails_is_not_at_fault() {
         };
         let status = status(world.node("b", json!({})).pod("agent-b", "b", old()), &["node", "cluster"]);
         assert_eq!(status.verdict, Verdict::Blocked, "{status:?}");
-        (status.causes[0].code, status.causes[0].fault, undoes(&status))
+        (status.problems[0].code, status.problems[0].fault, undoes(&status))
     };
     let pull = |after: Value| fails(container(after), "ImagePullBackOff", "Back-off pulling image");
     let (image, revision) = (ReasonCode::ImagePullFailed, Some(Fault::Revision));

@@ -1,6 +1,6 @@
 //! Whether a rollout is done, progressing or stuck, and on what.
 //!
-//! From the [`situation`](super::situation) of a DaemonSet follow the [`causes`], the [`eta`], and the [`way_out`], which a
+//! From the [`situation`](super::situation) of a DaemonSet follow the [`problems`], the [`eta`], and the [`way_out`], which a
 //! [simulation](super::situation::simulation) of the changed DaemonSet checks.
 
 mod accept;
@@ -10,7 +10,6 @@ mod accept_model_test;
 mod blame_test;
 #[cfg(test)]
 mod cases_test;
-mod causes;
 pub(crate) mod coverage;
 mod eta;
 #[cfg(test)]
@@ -23,6 +22,7 @@ mod judgement_test;
 #[cfg(test)]
 mod model_test;
 mod node_map;
+mod problems;
 #[cfg(test)]
 mod updates_test;
 mod way_out;
@@ -39,6 +39,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::report::acceptance::Acceptance;
+use crate::report::coverage::Counters;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Verdict,
@@ -117,7 +118,7 @@ fn status<'a>(
     let replaces = verdict != Verdict::Deleting && is_known;
     let suspect = suspect(&situation).filter(|_| is_known);
     let faults = Faults::new(&situation, &step, judged, suspect.as_ref());
-    let causes = if replaces { causes::causes(&situation, &step, &faults) } else { Vec::new() };
+    let problems = if replaces { problems::problems(&situation, &step, &faults) } else { Vec::new() };
     let acceptances = Acceptances::of(&situation, accept);
     let mut removed_nodes = situation.coverage.removed_nodes.clone();
     if let Some(removed) = &mut removed_nodes {
@@ -125,7 +126,7 @@ fn status<'a>(
     }
     let (hold, coverage) = (held::hold(&situation), &situation.coverage);
     let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
-    let (status, severity) = severity(coverage, &coverage.troubles(), verdict, lacks_nodes, hold.as_ref());
+    let (status, severity) = severity(coverage, &coverage.problems_by_code(), verdict, lacks_nodes, hold.as_ref());
     RolloutStatus {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
@@ -149,7 +150,7 @@ fn status<'a>(
         removed_nodes,
         lost_pods: situation.coverage.lost_pods.clone(),
         counts: situation.coverage.counts.clone(),
-        budget: step.update().filter(|_| replaces).and_then(|update| causes::budget(&situation, update)),
+        budget: step.update().filter(|_| replaces).and_then(|update| problems::budget(&situation, update)),
         faults: verdict.knows_what_is_missing().then(|| faults.counts(&situation)),
         accepted: acceptances.judge(&situation, verdict, &faults),
         concerns: situation.coverage.concerns.clone(),
@@ -157,7 +158,7 @@ fn status<'a>(
         creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),
         controller_silent_since: situation.controller_silent_since(),
         stalled_since: situation.stalled_since(&step).filter(|_| replaces),
-        replaced_at_once: causes::replaced_at_once(&situation, &step).filter(|_| replaces),
+        replaced_at_once: problems::replaced_at_once(&situation, &step).filter(|_| replaces),
         retained: step
             .update()
             .map(|update| update.retained.iter().map(|&node| node.to_owned()).collect())
@@ -168,24 +169,27 @@ fn status<'a>(
         recent_changes: Vec::new(),
         stale_config: None,
         // Counters are not held against nodes and pods that were not read.
-        status_differences: if is_known { situation.coverage.status.differences.clone() } else { Vec::new() },
+        counters: match is_known {
+            true => situation.coverage.counters.clone(),
+            false => Counters { desired: situation.coverage.counters.desired, ..Counters::default() },
+        },
         counted_by_generation: situation.counted_by_generation().into_iter().map(|(node, _)| node.to_owned()).collect(),
-        other_troubles: match verdict {
+        other_problems: match verdict {
             Verdict::Deleting => Vec::new(),
             // What pods say is true, whatever could not be read; that their nodes do not exist is not known then.
             Verdict::Unknown => {
-                let mut troubles = causes::other_troubles(&situation, &[]);
-                troubles.retain(|trouble| trouble.code != ReasonCode::OrphanedTarget);
-                troubles
+                let mut others = problems::other_problems(&situation, &[]);
+                others.retain(|problem| problem.code != ReasonCode::OrphanedTarget);
+                others
             }
-            _ => causes::other_troubles(&situation, &causes),
+            _ => problems::other_problems(&situation, &problems),
         },
         map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),
         common_causes: match is_known {
             true => situation.coverage.common_causes.iter().filter(|cause| cause.revision.is_none()).cloned().collect(),
             false => Vec::new(),
         },
-        causes,
+        problems,
         suspect,
         outdated,
         severity,

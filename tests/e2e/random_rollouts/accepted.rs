@@ -52,7 +52,8 @@ pub fn is_wrongly_accepted(state: &State, status: &RolloutStatus, now: Timestamp
 
 /// Returns the nodes that count as at fault themselves although they are up: what fails there is the revision or the pod.
 pub fn nodes_blamed_in_vain<'a>(state: &State, status: &'a RolloutStatus) -> Vec<&'a str> {
-    let by_cause = status.causes.iter().filter(|cause| cause.fault == Some(Fault::Node)).flat_map(|cause| &cause.nodes);
+    let by_cause =
+        status.problems.iter().filter(|cause| cause.fault == Some(Fault::Node)).flat_map(|cause| &cause.nodes);
     let accepted = status.accepted.iter().flat_map(|accepted| &accepted.by);
     let accepted = accepted.filter(|one| one.what.what == Accept::Fault(Fault::Node)).flat_map(|one| &one.nodes);
     let is_up = |name: &&str| {

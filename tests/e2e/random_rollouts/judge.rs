@@ -355,7 +355,7 @@ impl<'a> Judge<'a> {
         let Object::Pod(pod) = &self.changes[change].object else { return false };
         let node = target_node(pod).unwrap_or_default();
         let is_over = |since: Option<Timestamp>| since.is_some_and(|since| now.duration_since(since) >= GIVEN_TIME);
-        let late = status.causes.iter().filter(|cause| is_given_time(cause.code) && is_over(cause.since));
+        let late = status.problems.iter().filter(|cause| is_given_time(cause.code) && is_over(cause.since));
         late.flat_map(|cause| &cause.nodes).any(|late| late == node)
     }
 
@@ -444,6 +444,6 @@ pub fn brief(status: &RolloutStatus) -> String {
     let RolloutStatus { verdict, counts, next, .. } = status;
     let budget = status.budget.as_ref().map(|budget| (budget.field.name(), budget.allowed, budget.used));
     let causes: Vec<_> =
-        status.causes.iter().map(|cause| (cause.code, &cause.nodes, cause.since, cause.passing)).collect();
+        status.problems.iter().map(|cause| (cause.code, &cause.nodes, cause.since, cause.passing)).collect();
     format!("{verdict:?} {counts:?} {next:?} {budget:?} {causes:?} {:?} {:?}", status.suspect, status.way_out)
 }

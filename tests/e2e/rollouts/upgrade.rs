@@ -64,7 +64,7 @@ fn after_an_upgrade_undo_goes_to_another_template_where_kubectl_stays() {
     assert_eq!((&report["revisions"][0]["revision"], &report["revisions"][0]["current"]), (&json!(3), &json!(true)));
     assert_eq!(report["revisions"][0]["changes"], json!([]), "{report}");
     let outdated = run_on(&control_plane, &["list", "-o", "json"]).expect(0).json();
-    assert!(outdated["daemonSets"].as_array().unwrap().iter().all(|row| row["outdated"] == 0), "{outdated}");
+    assert!(outdated["daemonSets"].as_array().unwrap().iter().all(|row| row["counts"]["outdated"] == 0), "{outdated}");
 
     assert!(control_plane.kubectl(&["rollout", "undo", "daemonset/kubectls"]).contains("rolled back"));
     assert_eq!(image(&control_plane, "kubectls"), "agent:2", "kubectl went somewhere after all");

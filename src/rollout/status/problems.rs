@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use crate::coverage::creation_refusal;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
-use crate::report::coverage::Affected;
+use crate::report::coverage::{Affected, ReasonGroup};
 use crate::report::fix::Fix;
-use crate::report::reason::{Reason, ReasonCode};
-use crate::report::rollout_status::{Budget, BudgetField, Cause, Fault};
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{Budget, BudgetField, Fault};
 use crate::rollout::situation::fault::Faults;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -18,15 +18,15 @@ use crate::scheduling::rolling_update::{UpdateStep, limits};
 /// that count against the budget or stop it.
 ///
 /// Nodes with the same reason are apart if it is not the same fault.
-pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Faults<'_>) -> Vec<Cause> {
+pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Faults<'_>) -> Vec<ReasonGroup> {
     let mut relevant: HashSet<&str> =
         step.update().map(|update| update.used_by.iter().copied().collect()).unwrap_or_default();
     relevant.extend(step.node_not_found());
     let is_relevant = |name: &&String| {
         relevant.contains(name.as_str()) || situation.node(name).is_some_and(|node| node.eligible && !node.is_done)
     };
-    let mut causes: Vec<Cause> = Vec::new();
-    for group in &situation.coverage.groups {
+    let mut problems: Vec<ReasonGroup> = Vec::new();
+    for group in &situation.coverage.problems {
         let mut by_fault: BTreeMap<Option<Fault>, Vec<&RolloutNode<'_>>> = BTreeMap::new();
         for node in group.nodes.iter().filter(is_relevant).filter_map(|name| situation.node(name)) {
             by_fault.entry(faults.of(node.name)).or_default().push(node);
@@ -38,14 +38,16 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Fa
             let command = group.fix.command.clone().filter(|_| !is_split || is_first());
             let rolled_out_at = situation.rolled_out_at();
             let before = nodes.iter().map(|node| Some(node.since? < rolled_out_at?)).collect::<Option<Vec<bool>>>();
-            causes.push(Cause {
+            problems.push(ReasonGroup {
                 code: group.code,
+                count: nodes.len(),
                 nodes: nodes.iter().map(|node| node.name.to_owned()).collect(),
                 message: group.message.clone(),
+                refused_by: group.refused_by.clone(),
                 fix: Fix { advice: group.fix.advice.clone(), command },
                 since: nodes.iter().filter_map(|node| node.since).min(),
                 before_rollout: before.map(|before| before.into_iter().all(|before| before)),
-                on_current_revision: nodes.iter().filter(|node| node.updated.is_some()).count(),
+                on_current_revision: Some(nodes.iter().filter(|node| node.updated.is_some()).count()),
                 fault,
                 passing: nodes
                     .iter()
@@ -53,10 +55,10 @@ pub(super) fn causes(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Fa
             });
         }
     }
-    causes.extend(refusal_of_surge_pods(situation, step, faults, &causes));
+    problems.extend(refusal_of_surge_pods(situation, step, faults, &problems));
     // The sort is stable: coverage has the groups with the most nodes first.
-    causes.sort_by_key(|cause| cause.passing);
-    causes
+    problems.sort_by_key(|problem| problem.passing);
+    problems
 }
 
 /// Returns why the API server refuses the pods that are to run beside old ones: coverage has no reason for a node whose old
@@ -65,24 +67,22 @@ fn refusal_of_surge_pods(
     situation: &Situation<'_>,
     step: &NextStep<'_>,
     faults: &Faults<'_>,
-    known: &[Cause],
-) -> Option<Cause> {
+    known: &[ReasonGroup],
+) -> Option<ReasonGroup> {
     let update = step.update().filter(|update| update.surges && situation.creation_is_refused())?;
-    let Reason { code, message, fix } = creation_refusal(situation)?.reason();
+    let refusal = creation_refusal(situation)?;
     let candidates = update.candidates.iter().map(|candidate| candidate.node);
     let nodes: Vec<String> = update.create.iter().copied().chain(candidates).map(str::to_owned).collect();
-    if nodes.is_empty() || known.iter().any(|cause| cause.code == code) {
+    if nodes.is_empty() || known.iter().any(|problem| problem.code == refusal.code) {
         return None;
     }
-    let fault = faults.of_refusal;
-    let (since, before_rollout, on_current_revision) = (None, None, 0);
-    Some(Cause { code, nodes, message, fix, since, before_rollout, on_current_revision, fault, passing: false })
+    Some(ReasonGroup { on_current_revision: Some(0), fault: faults.of_refusal, ..refusal.group(nodes, 0) })
 }
 
-/// Returns the reasons of coverage on nodes that are not among the causes.
-pub(super) fn other_troubles(situation: &Situation<'_>, causes: &[Cause]) -> Vec<Affected> {
-    let held_up: HashSet<&str> = causes.iter().flat_map(|cause| &cause.nodes).map(String::as_str).collect();
-    let others = situation.coverage.groups.iter().map(|group| {
+/// Returns the reasons of coverage on nodes that are not among the problems of the rollout.
+pub(super) fn other_problems(situation: &Situation<'_>, problems: &[ReasonGroup]) -> Vec<Affected> {
+    let held_up: HashSet<&str> = problems.iter().flat_map(|problem| &problem.nodes).map(String::as_str).collect();
+    let others = situation.coverage.problems.iter().map(|group| {
         let count = group.nodes.iter().filter(|node| !held_up.contains(node.as_str())).count();
         (group.code, count)
     });
@@ -94,7 +94,7 @@ pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Opti
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
     let by = Affected::by_code(update.used_by.iter().map(|&name| {
         let code = situation.node(name).map_or(ReasonCode::Unexplained, code_of);
-        Affected { code, count: 1, nodes: vec![name.to_owned()] }
+        Affected { code, count: 1, nodes: vec![name.to_owned()], daemon_sets: Vec::new() }
     }));
     let (field, value) = match update.surges {
         true => (BudgetField::MaxSurge, rolling.max_surge),

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 
 use futures::future::{join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
+use tokio::time::timeout;
 
 use super::list::{self, Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::request::JSON;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
+use crate::cluster::needs::{Needs, Pods};
 use crate::cluster::{Flavors, Object, Query, Wanted, neighbor, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -29,6 +31,7 @@ pub(super) const AT_ONCE: usize = 6;
 pub(super) struct Reader<'a> {
     pub(super) live: &'a Live,
     pub(super) query: &'a Query,
+    pub(super) needs: Needs,
     gaps: RefCell<Vec<Gap>>,
     pub(super) unknown_names: RefCell<Vec<UnknownName>>,
     pub(super) neighbors: RefCell<Vec<Neighbor>>,
@@ -37,12 +40,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live, query: &'a Query) -> Self {
         let (gaps, unknown_names, neighbors) = Default::default();
-        Reader { live, query, gaps, unknown_names, neighbors }
-    }
-
-    /// Returns whether the query wants every object of every kind, complete.
-    pub(super) fn everything(&self) -> bool {
-        self.query.wanted == Wanted::Everything
+        Reader { live, query, needs: query.needs(), gaps, unknown_names, neighbors }
     }
 
     /// Notes what cannot be read.
@@ -116,7 +114,7 @@ impl<'a> Reader<'a> {
     }
 
     async fn list_daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
-        let flavors = if self.everything() { Flavors::Any } else { self.query.flavors };
+        let flavors = if self.needs.everything { Flavors::Any } else { self.query.flavors };
         let own = async {
             let (namespace, label_selector) = (self.query.namespace.clone(), self.label_selector());
             let list = List { namespace, label_selector, ..List::of(Kind::DaemonSets) };
@@ -173,12 +171,10 @@ impl<'a> Reader<'a> {
         &self,
         daemon_sets: &[&DaemonSet],
         matcher: &DaemonSetMatcher,
-        field_selector: &str,
     ) -> Result<Vec<Pod>, ClusterError> {
         let list = |namespace: &str, label_selector: String| List {
             namespace: Some(namespace.to_owned()),
             label_selector,
-            field_selector: field_selector.to_owned(),
             ..List::of(Kind::Pods)
         };
         let lists: Vec<List> = if daemon_sets.len() <= ONE_BY_ONE {
@@ -189,7 +185,7 @@ impl<'a> Reader<'a> {
         } else {
             matcher.namespaces().map(|namespace| list(namespace, String::new())).collect()
         };
-        let foreign = if self.everything() { ForeignPods::Whole } else { ForeignPods::Drop };
+        let foreign = if self.needs.everything { ForeignPods::Whole } else { ForeignPods::Drop };
         let keep = |pod| matcher.keep_pod(pod, foreign);
         let mut pods = Vec::new();
         let mut found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, keep)).buffered(AT_ONCE);
@@ -207,11 +203,9 @@ impl<'a> Reader<'a> {
         matcher: &DaemonSetMatcher,
     ) -> Result<Vec<ControllerRevision>, ClusterError> {
         let keep = |revision| matcher.keeps_revision(&revision).then_some(revision);
-        let few = match self.query.wanted {
-            Wanted::History(_) | Wanted::Change | Wanted::RecentChanges => daemon_sets.len() <= 1,
-            Wanted::Coverage(_) | Wanted::Everything => {
-                self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE
-            }
+        let few = match self.needs.pods {
+            Pods::None | Pods::Own => daemon_sets.len() <= 1,
+            Pods::All => self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE,
         };
         if !few {
             return self.list_scope(List::of(Kind::ControllerRevisions), matcher, keep).await;
@@ -237,7 +231,7 @@ impl<'a> Reader<'a> {
         keep: impl Fn(T) -> Option<T>,
     ) -> Result<Vec<T>, ClusterError> {
         // Events about nodes are in the namespace `default`.
-        let all_namespaces = self.everything() && list.kind == Kind::Events;
+        let all_namespaces = self.needs.everything && list.kind == Kind::Events;
         let namespace = self.query.namespace.clone().filter(|_| !all_namespaces);
         if namespace.is_some() {
             return self.list_or_gap(List { namespace, ..list }, keep).await;
@@ -254,6 +248,22 @@ impl<'a> Reader<'a> {
             found.extend(part?);
         }
         Ok(found)
+    }
+
+    /// Returns what is read, or notes why nothing was if the query can do without.
+    pub(super) async fn if_possible<T: Default>(
+        &self,
+        kind: Kind,
+        read: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        let Some(patience) = self.needs.patience else { return read.await };
+        let problem = match timeout(patience, read).await {
+            Ok(Ok(read)) => return Ok(read),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", patience.as_secs()),
+        };
+        self.note_gap(kind, None, GapCause::Failed(problem));
+        Ok(T::default())
     }
 
     /// Lists a kind, or notes that it is forbidden, or that a kind is not served that a cluster need not serve.
@@ -275,6 +285,12 @@ impl<'a> Reader<'a> {
 }
 
 impl Live {
+    /// Lists a kind; returns why that was not possible as the cause of a gap.
+    pub(super) async fn list_or_cause<T: Item>(&self, list: List) -> Result<Vec<T>, GapCause> {
+        let kind = list.kind;
+        self.list(list, Some).await.map_err(|error| unread("list", kind, &error))
+    }
+
     /// Reads one object; `None` if it does not exist.
     pub(super) async fn get<T: Item>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
         let request = format!("get {}", list.kind.resource());
@@ -303,26 +319,27 @@ impl Live {
     }
 }
 
+/// Returns why objects of a kind could not be read.
+pub(super) fn unread(verb: &str, kind: Kind, error: &ClusterError) -> GapCause {
+    match is_forbidden(error) {
+        true => GapCause::Forbidden(permission(verb, kind)),
+        false => GapCause::Failed(error.to_string()),
+    }
+}
+
+/// Adds a gap, and returns whether it is new.
+pub(super) fn add_gap(snapshot: &mut Snapshot, gap: Gap) -> bool {
+    let is_new = !snapshot.gaps.contains(&gap);
+    if is_new {
+        snapshot.gaps.push(gap);
+        snapshot.gaps.sort_by_key(|gap| gap.kind);
+    }
+    is_new
+}
+
 /// Returns whether clusters need not serve a kind: a custom resource, or an API group that can be turned off.
 fn is_optional(kind: Kind) -> bool {
-    match kind {
-        Kind::AdvancedDaemonSets
-        | Kind::RuntimeClasses
-        | Kind::PriorityClasses
-        | Kind::Leases
-        | Kind::PodDisruptionBudgets
-        | Kind::DeviceClasses
-        | Kind::ConfigMaps
-        | Kind::Secrets => true,
-        Kind::DaemonSets
-        | Kind::ControllerRevisions
-        | Kind::Nodes
-        | Kind::Pods
-        | Kind::Events
-        | Kind::LimitRanges
-        | Kind::ResourceQuotas
-        | Kind::Namespaces => false,
-    }
+    !matches!(kind.api_names().0, "v1" | "apps/v1")
 }
 
 /// Adds the objects that are not in the list yet.

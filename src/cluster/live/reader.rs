@@ -58,40 +58,35 @@ impl<'a> Reader<'a> {
 
     /// Reads the DaemonSets, Kubernetes' own and OpenKruise's, and notes others of their namespace: by name if few are named.
     pub(super) async fn daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
-        let Query { namespace, names, .. } = self.query;
-        let (mut own, mut advanced) = match namespace {
+        let Query { namespace, names, flavors, .. } = self.query;
+        let mut all = Snapshot::default();
+        match namespace {
             Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
                 let unique: BTreeSet<&String> = names.iter().collect();
-                let is_one = unique.len() == 1;
-                let mut daemon_sets = Vec::new();
                 let named = join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name)));
-                for found in futures::join!(named, self.note_neighbors(namespace)).0 {
-                    match found {
-                        Ok(daemon_set) => daemon_sets.push(daemon_set),
-                        Err(ClusterError::NotFound { name, near, elsewhere, .. }) if !is_one => {
-                            self.unknown_names.borrow_mut().push(UnknownName { name, near, elsewhere });
-                        }
-                        Err(error) => return Err(self.or_a_node(error).await),
-                    }
+                let (named, ()) = futures::join!(named, self.note_neighbors(namespace));
+                let found = named.into_iter().collect::<Result<Vec<_>, _>>()?;
+                if found.contains(&None) {
+                    (all.daemon_sets, all.advanced_daemon_sets) = self.perhaps_meant(namespace).await;
                 }
-                daemon_sets.into_iter().partition(|daemon_set| daemon_set.flavor() == Flavor::Apps)
+                let (own, advanced) = found.into_iter().flatten().partition(|one| one.flavor() == Flavor::Apps);
+                add_missing(&mut all.daemon_sets, own);
+                add_missing(&mut all.advanced_daemon_sets, advanced);
             }
-            _ => {
-                let (daemon_sets, advanced_daemon_sets) = self.list_daemon_sets().await?;
-                let mut listed = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::default() };
-                if let Err(error) = self.query.choose(&mut listed) {
-                    return Err(self.or_a_node(error).await);
-                }
-                self.unknown_names.replace(listed.unknown_names);
-                self.neighbors.replace(listed.neighbors);
-                (listed.daemon_sets, listed.advanced_daemon_sets)
-            }
-        };
-        for daemon_sets in [&mut own, &mut advanced] {
-            daemon_sets.retain(|daemon_set| self.query.wants(&daemon_set.metadata));
+            _ => (all.daemon_sets, all.advanced_daemon_sets) = self.list_daemon_sets().await?,
+        }
+        if let Err(error) = self.query.choose(&mut all) {
+            let has_none = *flavors == Flavors::Advanced && matches!(advanced::kind(self).await, Ok(None));
+            return Err(self.or_a_node(if has_none { suggestions::without_openkruise(error) } else { error }).await);
+        }
+        self.unknown_names.replace(all.unknown_names);
+        if !all.neighbors.is_empty() {
+            self.neighbors.replace(all.neighbors);
+        }
+        for daemon_sets in [&mut all.daemon_sets, &mut all.advanced_daemon_sets] {
             daemon_sets.sort_by(|one, other| one.key().cmp(&other.key()));
         }
-        Ok((own, advanced))
+        Ok((all.daemon_sets, all.advanced_daemon_sets))
     }
 
     /// Notes the other DaemonSets of a namespace, if what is found about one depends on them. That they cannot be listed is no reason
@@ -130,40 +125,35 @@ impl<'a> Reader<'a> {
         if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() }
     }
 
-    async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ClusterError> {
+    /// Reads a DaemonSet of the flavors of the query; `None` if none has the name.
+    async fn daemon_set(&self, namespace: &str, name: &str) -> Result<Option<DaemonSet>, ClusterError> {
         let flavors = self.query.flavors;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
-        let mut found = None;
-        if flavors.include(Flavor::Apps) {
-            found = self.live.get(&list, name).await?;
+        if flavors.include(Flavor::Apps)
+            && let Some(found) = self.live.get(&list, name).await?
+        {
+            return Ok(Some(found));
         }
-        if found.is_none() && flavors.include(Flavor::Advanced) {
-            found = advanced::get(self, namespace, name).await?;
+        match flavors.include(Flavor::Advanced) {
+            true => advanced::get(self, namespace, name).await,
+            false => Ok(None),
         }
-        match found {
-            Some(daemon_set) => Ok(daemon_set),
-            None => {
-                // It may be in another namespace.
-                let all = async {
-                    match self.live.list(List::of(Kind::DaemonSets), Some).await {
-                        Ok(all) => all,
-                        Err(_) => self.live.list(list, Some).await.unwrap_or_default(),
-                    }
-                };
-                let own: Vec<DaemonSet> = all.await;
-                let error = if self.query.suggests_other_flavor() {
-                    let advanced = advanced::list(self).await.unwrap_or_default();
-                    let existing = own.iter().chain(&advanced);
-                    suggestions::unknown_daemon_set_of(flavors, name, Some(namespace), existing)
-                } else {
-                    let existing = own.iter().map(|daemon_set| &daemon_set.metadata);
-                    let unknown = suggestions::unknown_name(name, Some(namespace), existing);
-                    suggestions::unknown_daemon_set(Some(namespace), unknown)
-                };
-                let has_none = flavors == Flavors::Advanced && matches!(advanced::kind(self).await, Ok(None));
-                Err(if has_none { suggestions::without_openkruise(error) } else { error })
+    }
+
+    /// Returns the DaemonSets that may have been meant by a name that none in a namespace has, as far as they may be listed.
+    async fn perhaps_meant(&self, namespace: &str) -> (Vec<DaemonSet>, Vec<DaemonSet>) {
+        let own = match self.live.list(List::of(Kind::DaemonSets), Some).await {
+            Ok(own) => own,
+            Err(_) => {
+                let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
+                self.live.list(list, Some).await.unwrap_or_default()
             }
-        }
+        };
+        let advanced = match self.query.suggests_other_flavor() {
+            true => advanced::list(self).await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        (own, advanced)
     }
 
     /// Reads the DaemonSets' own pods: by selector if the DaemonSets are few, else by namespace.

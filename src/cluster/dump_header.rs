@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::model::kind::with_place;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 
 /// The field `snapshot` of a dump's list.
@@ -67,7 +68,7 @@ impl Header {
                 .into_iter()
                 .filter(|kind| !missing(*kind))
                 .chain(snapshot.budgets_complete.then_some(Kind::PodDisruptionBudgets))
-                .chain(snapshot.device_classes.as_ref().map(|_| Kind::DeviceClasses))
+                .chain(snapshot.device_classes_read.then_some(Kind::DeviceClasses))
                 .chain((!snapshot.namespaces.is_empty()).then_some(Kind::Namespaces))
                 .map(|kind| kind.resource().to_owned())
                 .collect(),
@@ -115,29 +116,8 @@ impl Header {
 
 /// Returns how many objects of each kind a snapshot holds.
 fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
-    Kind::every()
-        .map(|kind| {
-            let count = match kind {
-                Kind::DaemonSets => snapshot.daemon_sets.len(),
-                Kind::AdvancedDaemonSets => snapshot.advanced_daemon_sets.len(),
-                Kind::ControllerRevisions => snapshot.controller_revisions.len(),
-                Kind::Nodes => snapshot.nodes.len(),
-                Kind::Pods => snapshot.pods.len(),
-                Kind::Events => snapshot.events.len(),
-                Kind::LimitRanges => snapshot.limit_ranges.len(),
-                Kind::RuntimeClasses => snapshot.runtime_classes.len(),
-                Kind::PriorityClasses => snapshot.priority_classes.len(),
-                Kind::Leases => snapshot.leases.len(),
-                Kind::PodDisruptionBudgets => snapshot.pod_disruption_budgets.len(),
-                Kind::DeviceClasses => snapshot.device_classes.as_ref().map_or(0, Vec::len),
-                Kind::ConfigMaps => snapshot.config_maps.len(),
-                Kind::Secrets => snapshot.secrets.len(),
-                Kind::Namespaces => snapshot.namespaces.len(),
-                Kind::ResourceQuotas => 0,
-            };
-            (kind, count)
-        })
-        .filter(|(_, count)| *count > 0)
+    let count = |kind| with_place!(kind, place => (place.of)(snapshot).len()).unwrap_or(0);
+    Kind::every().map(move |kind| (kind, count(kind))).filter(|(_, count)| *count > 0)
 }
 
 fn kind_of_resource(name: &str) -> Option<Kind> {

@@ -14,7 +14,7 @@ use super::error::ClusterError;
 use super::json_document::{ItemType, JsonCutter, JsonDocument, is_list};
 use super::log_section;
 use super::objects::{self, Objects, Reach, Type};
-use super::pieces::{MAX_AROUND, Piece, Position, TooLong};
+use super::pieces::{MAX_AROUND, Piece, Position, Stop};
 use super::text::{Format, Text, TextError, utf8_error};
 use super::yaml;
 use crate::encode::documents::documents;
@@ -44,30 +44,11 @@ pub(super) fn read(objects: &mut Objects, text: &mut Text<'_>, folder: Option<&s
     result.map_err(|error| match error {
         Stop::Foreign(problem) => TextError::Foreign(ClusterError::file(&name, problem)),
         Stop::Error(error) => TextError::Unreadable(error),
-        Stop::TooLong(TooLong { line }) => {
+        Stop::TooLong(line) => {
             let problem = format!("line {line}: an object is longer than any object of Kubernetes");
             TextError::Unreadable(ClusterError::file(&name, problem))
         }
     })
-}
-
-/// Why reading stops.
-enum Stop {
-    Foreign(&'static str),
-    Error(ClusterError),
-    TooLong(TooLong),
-}
-
-impl From<TooLong> for Stop {
-    fn from(error: TooLong) -> Self {
-        Stop::TooLong(error)
-    }
-}
-
-impl From<ClusterError> for Stop {
-    fn from(error: ClusterError) -> Self {
-        Stop::Error(error)
-    }
 }
 
 /// What is known of the document that is being read.
@@ -148,7 +129,7 @@ impl DumpReader<'_> {
         let line = place.line();
         self.document.pending_length += item.len();
         if self.document.pending_length > MAX_AROUND {
-            return Err(TooLong { line }.into());
+            return Err(Stop::TooLong(line));
         }
         self.document.pending.push((item.to_owned(), line));
         Ok(())

@@ -12,11 +12,13 @@ use super::dump_reader;
 use super::error::ClusterError;
 #[cfg(feature = "live")]
 use super::log::LogOf;
+use super::needs::Cluster;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
 use super::suggestions;
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
-use super::{CoverageScope, Query, Wanted};
+use super::{CoverageScope, Object, Query, Wanted};
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::kind::with_place;
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use crate::model::startup_taint::{is_node_agent, startup_keys};
@@ -181,25 +183,23 @@ impl Dump {
 
     /// Reads what the query wants, and all pods on some nodes.
     ///
-    /// The objects are decoded while the text arrives, and of those that the query does not want no more is kept than
-    /// free resources are computed from.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the dump cannot be read or is of another namespace, and if a DaemonSet or node of the query is
-    /// missing or cannot be read.
+    /// The objects are decoded while the text arrives, and of those that the query does not want no more is kept than free resources are
+    /// computed from. Fails if the dump cannot be read or is of another namespace, and if a DaemonSet or node of the query is missing or
+    /// cannot be read.
     pub fn read(
         &self,
         query: &Query,
         stdin: &mut dyn Read,
         needs_all_pods_on: impl Fn(&Snapshot) -> BTreeSet<String>,
     ) -> Result<Reading, ClusterError> {
-        let complete = match &query.wanted {
-            Wanted::Everything => Complete::All,
-            Wanted::Coverage(CoverageScope { node: Some(node), .. }) => Complete::Node(node.clone()),
-            Wanted::Coverage(CoverageScope { config: true, .. }) => Complete::Config,
-            Wanted::RecentChanges => Complete::Written,
-            Wanted::Coverage(_) | Wanted::History(_) | Wanted::Change => Complete::None,
+        let needs = query.needs();
+        let CoverageScope { node, node_selector, config, .. } = &needs.scope;
+        let complete = match node {
+            _ if needs.everything => Complete::All,
+            Some(node) => Complete::Node(node.clone()),
+            None if *config => Complete::Config,
+            None if needs.cluster == Cluster::Writes => Complete::Written,
+            None => Complete::None,
         };
         let Contents { mut objects, mut warnings, foreign_files, .. } = self.collect(stdin, complete)?;
         warnings.extend(self.check_namespace(&objects, query)?);
@@ -218,7 +218,7 @@ impl Dump {
         let existing: Vec<ObjectMeta> =
             snapshot.daemon_sets_of_any_flavor().map(|daemon_set| daemon_set.metadata.clone()).collect();
         let has_gap = snapshot.daemon_sets.is_empty() && snapshot.gaps.contains(&NO_DAEMON_SETS);
-        if has_gap && query.wanted != Wanted::Everything && snapshot.advanced_daemon_sets.is_empty() {
+        if has_gap && !needs.everything && snapshot.advanced_daemon_sets.is_empty() {
             return Err(ClusterError::file(self.name(), format!("has no DaemonSet of apps/v1, only {found}")).hint(
                 match has_other_daemon_sets {
                     true => ASK_FOR_CURRENT_VERSION,
@@ -232,7 +232,7 @@ impl Dump {
         let keys = startup_keys(&snapshot.nodes);
         let others = snapshot.daemon_sets.iter().filter(|other| !query.wants(&other.metadata));
         snapshot.node_agents = others.filter(|other| is_node_agent(other, &keys)).cloned().collect();
-        if let (Wanted::RecentChanges, Some(namespace)) = (&query.wanted, query.namespace_beside_others()) {
+        if let (Cluster::Writes, Some(namespace)) = (needs.cluster, query.namespace_beside_others()) {
             let is_meant = |other: &&DaemonSet| {
                 other.metadata.namespace != namespace && query.selector.matches(&other.metadata.labels)
             };
@@ -249,36 +249,34 @@ impl Dump {
         if let Some(warning) = self.mistyped_namespace(query, &snapshot, &existing) {
             warnings.push(warning);
         }
-        if let (Wanted::Everything, Some(namespace)) = (&query.wanted, &query.namespace) {
+        if let (true, Some(namespace)) = (needs.everything, &query.namespace) {
             // As from a live cluster: pods of other namespaces take room on the nodes.
-            snapshot.controller_revisions.retain(|revision| revision.metadata.namespace == *namespace);
-            snapshot.events.retain(|event| event.metadata.namespace == *namespace);
-            snapshot.limit_ranges.retain(|range| range.metadata.namespace == *namespace);
-            snapshot.namespaces.retain(|it| it.metadata.name == *namespace);
-            snapshot.config_maps.retain(|object| object.metadata.namespace == *namespace);
-            snapshot.secrets.retain(|object| object.metadata.namespace == *namespace);
-        }
-        if let Wanted::Coverage(CoverageScope { node, node_selector, .. }) = &query.wanted {
-            if let Some(node) = node {
-                self.check_node(node, &snapshot, &existing)?;
-                snapshot.nodes.retain(|existing| existing.metadata.name == *node);
-                // As from a live cluster: the node's pods, and those that are not bound.
-                let pods = std::mem::take(&mut snapshot.pods).into_iter();
-                (snapshot.pods, snapshot.peers) =
-                    pods.partition(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
+            use Kind::{ConfigMaps, ControllerRevisions, Events, LimitRanges, Secrets};
+            for kind in [ControllerRevisions, Events, LimitRanges, ConfigMaps, Secrets] {
+                with_place!(kind, place => {
+                    (place.of_mut)(&mut snapshot).retain(|object| object.metadata().namespace == *namespace)
+                });
             }
-            snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
+            snapshot.namespaces.retain(|it| it.metadata.name == *namespace);
         }
-        if matches!(query.wanted, Wanted::Coverage(CoverageScope { config: true, .. })) {
-            // What a dump does not have may exist.
-            let kinds = [Kind::ConfigMaps, Kind::Secrets];
-            snapshot.gaps.extend(kinds.map(|kind| Gap { kind, namespace: None, cause: GapCause::NotInDump }));
+        if let Some(node) = node {
+            self.check_node(node, &snapshot, &existing)?;
+            snapshot.nodes.retain(|existing| existing.metadata.name == *node);
+            // As from a live cluster: the node's pods, and those that are not bound.
+            let pods = std::mem::take(&mut snapshot.pods).into_iter();
+            (snapshot.pods, snapshot.peers) =
+                pods.partition(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
         }
-        if query.wanted == Wanted::Change && !has_budgets {
-            let kind = Kind::PodDisruptionBudgets;
-            snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
-        }
-        if query.wanted != Wanted::Everything {
+        snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
+        // What a dump does not have may exist.
+        let lacking = [
+            (*config, Kind::ConfigMaps),
+            (*config, Kind::Secrets),
+            (needs.budgets && !has_budgets, Kind::PodDisruptionBudgets),
+        ];
+        let lacking = lacking.into_iter().filter(|(is_lacking, _)| *is_lacking && !needs.everything);
+        snapshot.gaps.extend(lacking.map(|(_, kind)| Gap { kind, namespace: None, cause: GapCause::NotInDump }));
+        if !needs.everything {
             let dumped = std::mem::replace(&mut snapshot.pods_complete, PodsComplete::On(BTreeSet::new()));
             let mut nodes = needs_all_pods_on(&snapshot);
             if let PodsComplete::On(dumped) = dumped {
@@ -356,7 +354,7 @@ impl Dump {
     /// Makes a snapshot of everything that was read but foreign pods.
     fn snapshot(&self, objects: Objects, warnings: &mut Vec<String>) -> Snapshot {
         let pods_complete = pods_complete(&objects);
-        let has_device_classes = objects.kinds.contains(&Kind::DeviceClasses)
+        let device_classes_read = objects.kinds.contains(&Kind::DeviceClasses)
             || objects.headers.iter().any(|header| header.kinds().any(|kind| kind == Kind::DeviceClasses));
         let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
@@ -370,6 +368,7 @@ impl Dump {
         }
         let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
+            device_classes_read,
             // Without any time there is no age to count either.
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
             pods_complete,
@@ -377,9 +376,6 @@ impl Dump {
             gaps,
             ..objects.snapshot
         };
-        if has_device_classes {
-            snapshot.device_classes.get_or_insert_default();
-        }
         left_out.remove_from(&mut snapshot);
         snapshot
     }
@@ -490,6 +486,7 @@ impl Unreadable {
 }
 
 /// What is left out of a snapshot because of unreadable objects, so that nothing wrong is said about it.
+#[derive(Default)]
 struct LeftOut {
     nodes: BTreeSet<String>,
     /// The nodes on which not all pods are known.
@@ -500,8 +497,7 @@ struct LeftOut {
 
 impl LeftOut {
     fn new(unreadable: &[Unreadable]) -> Self {
-        let mut left_out =
-            LeftOut { nodes: BTreeSet::new(), nodes_of_pods: BTreeSet::new(), revisions: BTreeSet::new() };
+        let mut left_out = LeftOut::default();
         for Unreadable { kind, namespace, name, node, is_foreign, .. } in unreadable {
             match kind {
                 Kind::Nodes => drop(left_out.nodes.insert(name.clone())),

@@ -12,7 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::log_section::{Extent, LogSection};
-use super::pieces::{MAX_AROUND, MAX_ITEM, Piece, Position, TooLong, newlines};
+use super::pieces::{Hand, MAX_AROUND, MAX_ITEM, Piece, Position, Stop, newlines};
 
 /// Cuts the documents of a text.
 #[derive(Debug, Default)]
@@ -44,11 +44,7 @@ pub(super) struct JsonCutter {
 
 impl JsonCutter {
     /// Takes the next bytes, and hands over every piece that they complete. Fails if a piece is too long, or `hand` fails.
-    pub(super) fn push<E: From<TooLong>>(
-        &mut self,
-        bytes: &[u8],
-        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn push(&mut self, bytes: &[u8], hand: &mut Hand<'_>) -> Result<(), Stop> {
         let mut at = 0;
         while at < bytes.len() {
             at = match &mut self.log {
@@ -78,12 +74,7 @@ impl JsonCutter {
     }
 
     /// Takes text outside the items; returns where the items begin, or the bytes end.
-    fn push_around<E: From<TooLong>>(
-        &mut self,
-        bytes: &[u8],
-        start: usize,
-        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
-    ) -> Result<usize, E> {
+    fn push_around(&mut self, bytes: &[u8], start: usize, hand: &mut Hand<'_>) -> Result<usize, Stop> {
         for (at, &byte) in bytes.iter().enumerate().skip(start) {
             if self.depth == 0 {
                 if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
@@ -101,7 +92,7 @@ impl JsonCutter {
             }
             self.around.push(byte);
             if self.around.len() > MAX_AROUND {
-                return Err(TooLong { line: self.document_line }.into());
+                return Err(Stop::TooLong(self.document_line));
             }
             if self.in_string {
                 if self.end_of_string(byte) && self.depth == 1 {
@@ -138,12 +129,7 @@ impl JsonCutter {
     }
 
     /// Takes text of the items; returns where they end, or the bytes end.
-    fn push_items<E: From<TooLong>>(
-        &mut self,
-        bytes: &[u8],
-        mut start: usize,
-        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
-    ) -> Result<usize, E> {
+    fn push_items(&mut self, bytes: &[u8], mut start: usize, hand: &mut Hand<'_>) -> Result<usize, Stop> {
         let mut at = start;
         if std::mem::take(&mut self.escaped) {
             at += 1;
@@ -192,7 +178,7 @@ impl JsonCutter {
         }
         self.item.extend_from_slice(&bytes[start..]);
         if self.item.len() > MAX_ITEM {
-            return Err(TooLong { line: self.item_line }.into());
+            return Err(Stop::TooLong(self.item_line));
         }
         Ok(bytes.len())
     }
@@ -202,13 +188,7 @@ impl JsonCutter {
     }
 
     /// Hands over an item that ends in these bytes: without a copy if it begins in them, too.
-    fn hand_item<E: From<TooLong>>(
-        &mut self,
-        bytes: &[u8],
-        start: usize,
-        end: usize,
-        hand: &mut impl FnMut(Piece<'_>, Position<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn hand_item(&mut self, bytes: &[u8], start: usize, end: usize, hand: &mut Hand<'_>) -> Result<(), Stop> {
         if self.item.is_empty() {
             let start = start + blanks(&bytes[start..end]);
             return hand(Piece::Item(&bytes[start..end]), Position::after(self.lines, &bytes[..start]));
@@ -311,16 +291,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::JsonCutter;
-    use crate::cluster::pieces::{Piece, TooLong};
-
-    #[derive(Debug)]
-    struct Never;
-
-    impl From<TooLong> for Never {
-        fn from(_: TooLong) -> Self {
-            Never
-        }
-    }
+    use crate::cluster::pieces::Piece;
 
     /// Texts with the lines on which they begin.
     type Lines = Vec<(String, usize)>;
@@ -336,7 +307,7 @@ mod tests {
                     Piece::Item(item) => items.push((String::from_utf8_lossy(item).trim().to_owned(), place.line())),
                     Piece::End(text) => documents.push((String::from_utf8_lossy(text).into_owned(), place.line())),
                 }
-                Ok::<_, Never>(())
+                Ok(())
             };
             cutter.push(chunk, hand).unwrap();
         }

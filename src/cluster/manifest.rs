@@ -156,11 +156,8 @@ impl Manifest {
         strategic_merge::three_way_patch(&last_applied, &manifest, &live.object).map_err(cannot)
     }
 
-    /// Returns what is stored if the manifest is applied, without the API server's defaults.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `kubectl apply` cannot merge it either.
+    /// Returns what is stored if the manifest is applied, without the API server's defaults. Fails if `kubectl apply` cannot merge it
+    /// either.
     pub fn merged(&self, live: Option<&DaemonSet>, how: Apply) -> Result<Value, ClusterError> {
         match (live, how) {
             (Some(live), Apply::ClientSide) => strategic_merge::patched(&live.object, self.client_side_patch(live)?)
@@ -179,11 +176,7 @@ impl Manifest {
         object
     }
 
-    /// Returns the DaemonSet that is stored, given what the manifest is merged to, and warnings. A live API server validates
-    /// it in full.
-    ///
-    /// # Errors
-    ///
+    /// Returns the DaemonSet that is stored, given what the manifest is merged to, and warnings. A live API server validates it in full.
     /// Fails if the API server would reject the DaemonSet for what would make a preview wrong.
     pub fn validate(&self, merged: Value, snapshot: &Snapshot) -> Result<(DaemonSet, Vec<String>), ClusterError> {
         let is_advanced = text_at(&merged, "/apiVersion").starts_with(ADVANCED_GROUP);
@@ -245,11 +238,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns the DaemonSet of an object, for example of this one after the API server added its defaults.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a field has a value of the wrong type.
+    /// Returns the DaemonSet of an object, for example of this one after the API server added its defaults. Fails if a field has a value of
+    /// the wrong type.
     pub fn daemon_set(&self, object: Value) -> Result<DaemonSet, ClusterError> {
         DaemonSet::from_object(object).map_err(|error| {
             ClusterError::file(&*self.file, format!("DaemonSet {:?} cannot be read: {error}", self.name()))
@@ -263,15 +253,11 @@ impl Manifest {
     }
 }
 
-/// Reads the DaemonSets of manifests, and what they create beside them: of files, of the JSON and YAML files of
-/// directories, or, for `-`, of standard input.
+/// Reads the DaemonSets of manifests, and what they create beside them: of files, of the JSON and YAML files of directories, or, for `-`,
+/// of standard input.
 ///
-/// A DaemonSet without a namespace gets the requested one, or else the default one.
-///
-/// # Errors
-///
-/// Fails if a file cannot be read, if there is no DaemonSet of `apps/v1`, if one has no name, and if another namespace
-/// is requested.
+/// A DaemonSet without a namespace gets the requested one, or else the default one. Fails if a file cannot be read, if there is no
+/// DaemonSet of `apps/v1`, if one has no name, and if another namespace is requested.
 pub fn read_daemon_sets(
     paths: &[String],
     stdin: &mut dyn Read,
@@ -281,8 +267,8 @@ pub fn read_daemon_sets(
     let (mut manifests, mut others, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
         for file in files(path)? {
-            let (name, text) = read_text(&file, stdin)?;
-            let (daemon_sets, beside) = daemon_sets(objects(name, &text, &mut warnings)?, false);
+            let (name, objects, doubts) = read_objects(&file, stdin)?;
+            let (daemon_sets, beside) = daemon_sets(objects, false);
             manifests.extend(daemon_sets.into_iter().map(|object| Manifest {
                 file: name.to_owned(),
                 object,
@@ -290,6 +276,7 @@ pub fn read_daemon_sets(
                 warnings: Vec::new(),
             }));
             others.extend(beside);
+            warnings.extend(doubts);
         }
     }
     if manifests.is_empty() {
@@ -327,20 +314,16 @@ pub fn read_daemon_sets(
     Ok(Manifests { daemon_sets: manifests, others, warnings })
 }
 
-/// Reads the one DaemonSet or Advanced DaemonSet of a manifest, as [`read_daemon_sets`] does.
-///
-/// # Errors
-///
-/// Fails for the same reasons, and if there are several.
+/// Reads the one DaemonSet or Advanced DaemonSet of a manifest, as [`read_daemon_sets`] does. Fails for the same reasons, and if there are
+/// several.
 pub fn read_daemon_set_of_any_flavor(
     path: &str,
     stdin: &mut dyn Read,
     requested_namespace: Option<&str>,
     default_namespace: &str,
 ) -> Result<Manifest, ClusterError> {
-    let (name, text) = read_text(path, stdin)?;
-    let mut warnings = Vec::new();
-    let object = only_daemon_set(name, objects(name, &text, &mut warnings)?)?;
+    let (name, objects, warnings) = read_objects(path, stdin)?;
+    let object = only_daemon_set(name, objects)?;
     let mut manifest = Manifest { file: name.to_owned(), object, lacks_namespace: false, warnings };
     manifest.set_namespace(requested_namespace, default_namespace)?;
     Ok(manifest)
@@ -365,16 +348,11 @@ fn files(path: &str) -> Result<Vec<String>, ClusterError> {
     Ok(files)
 }
 
-/// Reads the pod template of the one DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from
-/// standard input; returns warnings, too.
-///
-/// # Errors
-///
-/// Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
+/// Reads the pod template of the one DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from standard input; returns
+/// warnings, too. Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
 pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<(Value, Vec<String>), ClusterError> {
-    let (name, text) = read_text(path, stdin)?;
-    let mut warnings = Vec::new();
-    let mut object = only_daemon_set(name, objects(name, &text, &mut warnings)?)?;
+    let (name, objects, warnings) = read_objects(path, stdin)?;
+    let mut object = only_daemon_set(name, objects)?;
     match object.pointer_mut("/spec/template").map(Value::take) {
         Some(template @ Value::Object(_)) => Ok((template, warnings)),
         _ => Err(ClusterError::file(name, "its DaemonSet has no spec.template")),
@@ -382,15 +360,9 @@ pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<(Value, Vec<Str
 }
 
 /// Reads the one Node of a manifest, from a file or, for `-`, from standard input; returns warnings, too. What it does not say to be
-/// allocatable is its capacity.
-///
-/// # Errors
-///
-/// Fails if the manifest cannot be read, or has no Node, several, or one without resources.
+/// allocatable is its capacity. Fails if the manifest cannot be read, or has no Node, several, or one without resources.
 pub fn read_node(path: &str, stdin: &mut dyn Read) -> Result<(Node, Vec<String>), ClusterError> {
-    let (name, text) = read_text(path, stdin)?;
-    let mut warnings = Vec::new();
-    let objects = objects(name, &text, &mut warnings)?;
+    let (name, objects, mut warnings) = read_objects(path, stdin)?;
     let mut nodes: Vec<Value> = objects.into_iter().filter(|object| text_at(object, "/kind") == "Node").collect();
     let (Some(mut object), true) = (nodes.pop(), nodes.is_empty()) else {
         return Err(ClusterError::file(name, "it does not have exactly one Node"));
@@ -408,16 +380,14 @@ pub fn read_node(path: &str, stdin: &mut dyn Read) -> Result<(Node, Vec<String>)
     Ok((node, warnings))
 }
 
-fn read_text<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, String), ClusterError> {
-    if path == "-" {
-        return Ok((STANDARD_INPUT, Text::new(STANDARD_INPUT, stdin)?.into_string()?));
-    }
-    Ok((path, Text::open(Path::new(path))?.into_string()?))
-}
-
-/// Returns every object, those in lists too. Of keys that are given twice the last one counts, as for kubectl; that is a
-/// warning.
-fn objects(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Vec<Value>, ClusterError> {
+/// Returns how errors call a manifest, every object in it, those in lists too, and warnings. Of keys that are given twice the last one
+/// counts, as for kubectl; that is a warning.
+fn read_objects<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, Vec<Value>, Vec<String>), ClusterError> {
+    let (name, text) = match path {
+        "-" => (STANDARD_INPUT, Text::new(STANDARD_INPUT, stdin)?.into_string()?),
+        path => (path, Text::open(Path::new(path))?.into_string()?),
+    };
+    let (text, mut warnings) = (text.as_str(), Vec::new());
     let documents: Vec<Value> = match text::format(name, text)? {
         // YAML includes JSON, and has a separator of documents.
         Format::Json if !text.lines().any(|line| line.trim_end() == "---") => serde_json::Deserializer::from_str(text)
@@ -460,7 +430,7 @@ fn objects(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Vec<Val
             }
         }
     }
-    Ok(objects)
+    Ok((name, objects, warnings))
 }
 
 /// Writes numbers such as 30.0 as integers, as kubectl sends them.

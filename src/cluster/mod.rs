@@ -18,6 +18,7 @@ pub mod live;
 pub(crate) mod log;
 mod log_section;
 pub mod manifest;
+mod needs;
 mod newest_time;
 mod objects;
 mod pieces;
@@ -37,9 +38,11 @@ pub(crate) use suggestions::near as similar_names;
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
 use crate::model::event::Event;
 #[cfg(feature = "live")]
 use crate::model::held_pod::HeldPod;
@@ -239,36 +242,68 @@ trait Object {
     fn key(&self) -> (&str, &str) {
         (&self.metadata().namespace, &self.metadata().name)
     }
+
+    /// Returns the whole object, if it is kept.
+    fn whole(&self) -> Option<&Value> {
+        None
+    }
+
+    /// Notes the type of an object that is kept whole: the items of a list leave it out.
+    fn set_type(&mut self, _api_version: &str, _kind: &str) {}
 }
 
 macro_rules! objects {
-    ($($name:ident)+) => { $(
+    ($($name:ident $($of:ident)?,)+) => { $(
         impl Object for $name {
             fn metadata(&self) -> &ObjectMeta {
-                &self.metadata
+                &self.$($of.)?metadata
             }
         }
     )+ };
 }
 
-objects!(DaemonSet ControllerRevision Node Pod Event Namespace LimitRange RuntimeClass PriorityClass DeviceClass Lease PodDisruptionBudget ConfigObject);
+objects!(
+    Node,
+    Pod,
+    Event,
+    Namespace,
+    LimitRange,
+    RuntimeClass,
+    PriorityClass,
+    DeviceClass,
+    Lease,
+    PodDisruptionBudget,
+    ConfigObject,
+);
 
 #[cfg(feature = "live")]
-objects!(WrittenObject);
+objects!(WrittenObject, HeldPod pod, WrittenNode node,);
 
-#[cfg(feature = "live")]
-impl Object for HeldPod {
-    fn metadata(&self) -> &ObjectMeta {
-        &self.pod.metadata
-    }
+macro_rules! whole_objects {
+    ($($name:ident)+) => { $(
+        impl Object for $name {
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn whole(&self) -> Option<&Value> {
+                Some(&self.object)
+            }
+
+            fn set_type(&mut self, api_version: &str, kind: &str) {
+                let Some(fields) = self.object.as_object_mut() else { return };
+                // OpenKruise serves two versions, and objects are written back in the one they came in.
+                let is_advanced = |version: &Value| version.as_str().is_some_and(|it| it.starts_with(ADVANCED_GROUP));
+                if !fields.get("apiVersion").is_some_and(is_advanced) {
+                    fields.insert("apiVersion".to_owned(), api_version.into());
+                }
+                fields.insert("kind".to_owned(), kind.into());
+            }
+        }
+    )+ };
 }
 
-#[cfg(feature = "live")]
-impl Object for WrittenNode {
-    fn metadata(&self) -> &ObjectMeta {
-        &self.node.metadata
-    }
-}
+whole_objects!(DaemonSet ControllerRevision);
 
 /// Where snapshots come from.
 #[derive(Debug)]

@@ -6,21 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use prost::Message as _;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Object;
 use super::dump_header::Header;
 use super::newest_time::{NewestTime, NewestTimes};
 use super::projection::{SharedKeys, SharedParts, foreign_pod, keep_node, own_pod, takes_room};
 use crate::model::config_object::ConfigObject;
-use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::event::Event;
-use crate::model::metadata::ObjectMeta;
+use crate::model::kind::{Place, with_place};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass, Snapshot};
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::time::Time;
 use crate::model::written::{WrittenNode, WrittenObject};
 
@@ -182,20 +180,12 @@ impl Objects {
     ) -> Result<(), D::Error> {
         let noted = match kind {
             Kind::DaemonSets => {
-                let daemon_set = DaemonSet::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
+                let daemon_set: DaemonSet = typed(kind, deserializer)?;
                 if is_manifest(&daemon_set) {
                     self.manifests += 1;
                     return Ok(());
                 }
                 self.keep(daemon_set, |kept| &mut kept.daemon_sets)
-            }
-            Kind::AdvancedDaemonSets => {
-                let daemon_set = DaemonSet::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
-                self.keep(daemon_set, |kept| &mut kept.advanced_daemon_sets)
-            }
-            Kind::ControllerRevisions => {
-                let revision = ControllerRevision::from_object(whole(kind, deserializer)?).map_err(D::Error::custom)?;
-                self.keep(revision, |kept| &mut kept.controller_revisions)
             }
             Kind::Nodes => {
                 let node = match self.complete {
@@ -229,20 +219,6 @@ impl Objects {
                 }
                 self.keep(event, |kept| &mut kept.events)
             }
-            Kind::LimitRanges => self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.limit_ranges),
-            Kind::RuntimeClasses => {
-                self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.runtime_classes)
-            }
-            Kind::PriorityClasses => {
-                self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.priority_classes)
-            }
-            Kind::DeviceClasses => {
-                self.keep(Deserialize::deserialize(deserializer)?, |kept| kept.device_classes.get_or_insert_default())
-            }
-            Kind::Leases => self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.leases),
-            Kind::PodDisruptionBudgets => {
-                self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.pod_disruption_budgets)
-            }
             Kind::ConfigMaps | Kind::Secrets => {
                 let object = ConfigObject::deserialize(deserializer)?;
                 let (namespace, name) = (object.metadata.namespace.clone(), object.metadata.name.clone());
@@ -260,8 +236,8 @@ impl Objects {
                     self.keep(object, |kept| &mut kept.config_maps)
                 }
             }
-            Kind::Namespaces => self.keep(Deserialize::deserialize(deserializer)?, |kept| &mut kept.namespaces),
-            Kind::ResourceQuotas => Err("is not kept"),
+            _ => with_place!(kind, place => self.keep(typed(kind, deserializer)?, place.of_mut))
+                .unwrap_or(Err("is not kept")),
         };
         self.kinds.insert(kind);
         note(&mut reach.namespaces, &noted.map_err(D::Error::custom)?);
@@ -272,21 +248,12 @@ impl Objects {
     fn keep<T: NewestTime>(
         &mut self,
         object: T,
-        objects: impl Fn(&mut Snapshot) -> &mut Vec<T>,
+        objects: fn(&mut Snapshot) -> &mut Vec<T>,
     ) -> Result<String, &'static str> {
-        let namespace = self.admit(object.metadata())?;
+        let namespace = admit(&mut self.kept, &object)?;
         self.newest_times.note(&object);
         objects(&mut self.snapshot).push(object);
         Ok(namespace)
-    }
-
-    /// Checks and counts an object that is to be kept; returns its namespace.
-    fn admit(&mut self, metadata: &ObjectMeta) -> Result<String, &'static str> {
-        if metadata.name.is_empty() {
-            return Err("metadata.name: is missing");
-        }
-        self.kept += 1;
-        Ok(metadata.namespace.clone())
     }
 
     /// Counts an object of a kind that is kept whole, by the length of its text.
@@ -309,14 +276,14 @@ impl Objects {
             let is_complete = self.complete.includes(&pod.spec.node_name);
             let mut pod = own_pod(pod, is_complete);
             self.shared.share(&mut pod);
-            let namespace = self.admit(&pod.metadata)?;
+            let namespace = admit(&mut self.kept, &pod)?;
             self.snapshot.pods.push(pod);
             return Ok(namespace);
         }
         if !takes_room(&pod) {
             return Ok(pod.metadata.namespace);
         }
-        let namespace = self.admit(&pod.metadata)?;
+        let namespace = admit(&mut self.kept, &pod)?;
         self.foreign_pods.add(pod);
         Ok(namespace)
     }
@@ -379,12 +346,9 @@ impl Objects {
 
     /// Notes who has changed an object that limits or labels pods, if that is wanted.
     pub(super) fn note_written(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<Value>) {
-        let is_of = |kind: &Kind| {
-            let (api_version, name, _) = kind.api_names();
-            (api_version, name) == (type_.api_version, type_.kind)
-        };
-        let kind = Kind::WRITTEN.into_iter().find(is_of).filter(|_| self.complete == Complete::Written);
-        let object = kind.and_then(|kind| Some((kind, WrittenObject::from_object(&read()?).ok()?)));
+        let is_of = |kind: &Kind| self.complete == Complete::Written && kind.is(type_.api_version, type_.kind);
+        let kind = Kind::WRITTEN.into_iter().find(is_of);
+        let object = kind.and_then(|kind| Some((kind, WrittenObject::from_object(read()?).ok()?)));
         if let Some((kind, object)) = object {
             self.kept += 1;
             self.snapshot.written_objects.entry(kind).or_default().push(object);
@@ -408,22 +372,9 @@ impl Objects {
 
     /// Sorts every kind by namespace and name, and keeps the newest version of each object.
     pub(super) fn keep_newest(&mut self) {
-        let snapshot = &mut self.snapshot;
-        newest(&mut snapshot.daemon_sets);
-        newest(&mut snapshot.advanced_daemon_sets);
-        newest(&mut snapshot.controller_revisions);
-        newest(&mut snapshot.nodes);
-        newest(&mut snapshot.pods);
-        newest(&mut snapshot.events);
-        newest(&mut snapshot.namespaces);
-        newest(&mut snapshot.limit_ranges);
-        newest(&mut snapshot.runtime_classes);
-        newest(&mut snapshot.priority_classes);
-        snapshot.device_classes.iter_mut().for_each(newest);
-        newest(&mut snapshot.leases);
-        newest(&mut snapshot.pod_disruption_budgets);
-        newest(&mut snapshot.config_maps);
-        newest(&mut snapshot.secrets);
+        for kind in Kind::every() {
+            with_place!(kind, place => newest((place.of_mut)(&mut self.snapshot)));
+        }
     }
 }
 
@@ -436,44 +387,29 @@ fn is_manifest(daemon_set: &DaemonSet) -> bool {
         && daemon_set.object.get("status").is_none()
 }
 
-/// Reads a complete object. In a typed list it does not say its type itself.
-fn whole<'de, D: Deserializer<'de>>(known: Kind, deserializer: D) -> Result<Value, D::Error> {
-    let (api_version, kind, _) = known.api_names();
-    let mut object = Map::deserialize(deserializer)?;
-    // They are served in two versions, and are written back in the one they came in.
-    if known != Kind::AdvancedDaemonSets || !object.contains_key("apiVersion") {
-        object.insert("apiVersion".to_owned(), api_version.into());
+/// Checks and counts an object that is to be kept; returns its namespace.
+fn admit(kept: &mut usize, object: &impl Object) -> Result<String, &'static str> {
+    if object.metadata().name.is_empty() {
+        return Err("metadata.name: is missing");
     }
-    object.insert("kind".to_owned(), kind.into());
-    Ok(Value::Object(object))
+    *kept += 1;
+    Ok(object.metadata().namespace.clone())
+}
+
+/// Reads an object, which in a typed list does not say its type itself.
+fn typed<'de, T: Object + Deserialize<'de>, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<T, D::Error> {
+    let (api_version, kind, _) = kind.api_names();
+    let mut object = T::deserialize(deserializer)?;
+    object.set_type(api_version, kind);
+    Ok(object)
 }
 
 /// Returns why an object cannot be decoded, with the path of the field.
 pub(super) fn problem(kind: Kind, object: &Value) -> Option<String> {
-    fn problem_of<'de, T: Deserialize<'de>>(object: &'de Value) -> Option<String> {
+    fn problem_of<'de, T: Deserialize<'de>>(_: Place<T>, object: &'de Value) -> Option<String> {
         serde_path_to_error::deserialize::<_, T>(object).err().map(|error| error.to_string())
     }
-    match kind {
-        // Their decoders name the path themselves.
-        Kind::DaemonSets | Kind::AdvancedDaemonSets => {
-            DaemonSet::from_object(object.clone()).err().map(|error| error.to_string())
-        }
-        Kind::ControllerRevisions => {
-            ControllerRevision::from_object(object.clone()).err().map(|error| error.to_string())
-        }
-        Kind::Nodes => problem_of::<Node>(object),
-        Kind::Pods => problem_of::<Pod>(object),
-        Kind::Events => problem_of::<Event>(object),
-        Kind::LimitRanges => problem_of::<LimitRange>(object),
-        Kind::RuntimeClasses => problem_of::<RuntimeClass>(object),
-        Kind::PriorityClasses => problem_of::<PriorityClass>(object),
-        Kind::DeviceClasses => problem_of::<DeviceClass>(object),
-        Kind::Leases => problem_of::<Lease>(object),
-        Kind::PodDisruptionBudgets => problem_of::<PodDisruptionBudget>(object),
-        Kind::ConfigMaps | Kind::Secrets => problem_of::<ConfigObject>(object),
-        Kind::Namespaces => problem_of::<Namespace>(object),
-        Kind::ResourceQuotas => None,
-    }
+    with_place!(kind, place => problem_of(place, object)).flatten()
 }
 
 /// Sorts objects by namespace and name, and keeps the newest version of each.
@@ -518,9 +454,6 @@ impl<'a> Type<'a> {
         if self.kind == "DaemonSet" && self.api_version.starts_with(ADVANCED_GROUP) {
             return Some(Kind::AdvancedDaemonSets);
         }
-        Kind::every().find(|kind| {
-            let (api_version, name, _) = kind.api_names();
-            name == self.kind && api_version == self.api_version
-        })
+        Kind::every().find(|kind| kind.is(self.api_version, self.kind))
     }
 }

@@ -1,5 +1,7 @@
 //! The pieces that a text of Kubernetes objects is cut into: items of lists, and what is around them.
 
+use super::error::ClusterError;
+
 /// The most bytes of an item. etcd accepts 1.5 MB by default.
 pub(super) const MAX_ITEM: usize = 16 << 20;
 
@@ -41,14 +43,25 @@ impl<'a> Position<'a> {
     }
 }
 
-/// A piece that is longer than any object of Kubernetes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TooLong {
-    /// The line on which it begins.
-    pub(super) line: usize,
-}
-
 /// Counts the line ends in a text.
 pub(super) fn newlines(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
+}
+
+/// Takes a piece and where it begins.
+pub(super) type Hand<'h> = dyn FnMut(Piece<'_>, Position<'_>) -> Result<(), Stop> + 'h;
+
+/// Why reading stops.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Foreign(&'static str),
+    Error(ClusterError),
+    /// A piece that begins on this line is longer than any object of Kubernetes.
+    TooLong(usize),
+}
+
+impl From<ClusterError> for Stop {
+    fn from(error: ClusterError) -> Self {
+        Stop::Error(error)
+    }
 }

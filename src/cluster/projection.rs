@@ -158,74 +158,49 @@ pub(super) fn takes_room(pod: &Pod) -> bool {
 /// preempts there, nor to tell whether it is ready, or what holds it if it is being deleted.
 pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
     drop_equal_allocations(&mut pod);
-    let Pod { metadata, spec, status } = pod;
-    let ObjectMeta {
-        name,
-        namespace,
-        uid,
-        labels,
-        owner_references,
-        deletion_timestamp,
-        creation_timestamp,
-        finalizers,
-        ..
-    } = metadata;
+    let Pod { metadata, spec, mut status } = pod;
+    let is_terminating = metadata.deletion_timestamp.get().is_some();
     let metadata = ObjectMeta {
-        name,
-        namespace,
-        uid,
-        labels,
-        creation_timestamp,
-        deletion_timestamp,
-        finalizers: if deletion_timestamp.get().is_some() { finalizers } else { Default::default() },
-        owner_references: owner_references.into_inner().into_iter().filter(|owner| owner.controller).collect(),
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        labels: metadata.labels,
+        creation_timestamp: metadata.creation_timestamp,
+        deletion_timestamp: metadata.deletion_timestamp,
+        finalizers: if is_terminating { metadata.finalizers } else { Default::default() },
+        owner_references: metadata.owner_references.into_inner().into_iter().filter(|owner| owner.controller).collect(),
         ..ObjectMeta::default()
     };
-    let PodStatus {
-        phase,
-        conditions,
-        start_time,
-        mut container_statuses,
-        mut init_container_statuses,
-        nominated_node_name,
-        resize,
-        allocated_resources,
-        resources,
-        ..
-    } = status;
-    for status in container_statuses.iter_mut().chain(&mut init_container_statuses) {
+    for status in status.container_statuses.iter_mut().chain(&mut status.init_container_statuses) {
         status.state = Default::default();
         status.last_state = Default::default();
     }
+    // An in-place resize is reported in conditions. A pod is taken for ready unless its condition says otherwise.
+    status.conditions.retain(|one| {
+        one.type_.starts_with("PodResize")
+            || (one.type_ == "Ready" && one.status != "True")
+            || (one.type_ == "DisruptionTarget" && is_terminating)
+    });
     let status = PodStatus {
-        phase,
-        conditions: conditions
-            .into_iter()
-            // An in-place resize is reported in conditions. A pod is taken for ready unless its condition says otherwise.
-            .filter(|one| {
-                one.type_.starts_with("PodResize")
-                    || (one.type_ == "Ready" && one.status != "True")
-                    || (one.type_ == "DisruptionTarget" && deletion_timestamp.get().is_some())
-            })
-            .collect(),
-        start_time,
-        container_statuses,
-        init_container_statuses,
-        nominated_node_name,
-        resize,
-        allocated_resources,
-        resources,
+        phase: status.phase,
+        conditions: status.conditions,
+        start_time: status.start_time,
+        container_statuses: status.container_statuses,
+        init_container_statuses: status.init_container_statuses,
+        nominated_node_name: status.nominated_node_name,
+        resize: status.resize,
+        allocated_resources: status.allocated_resources,
+        resources: status.resources,
         ..PodStatus::default()
     };
-    let PodSpec { containers, init_containers, node_name, host_network, priority, overhead, resources, .. } = spec;
     let spec = PodSpec {
-        containers: containers.into_inner().into_iter().map(foreign_container).collect(),
-        init_containers: init_containers.into_iter().map(foreign_container).collect(),
-        node_name,
-        host_network,
-        priority,
-        overhead,
-        resources,
+        containers: spec.containers.into_inner().into_iter().map(foreign_container).collect(),
+        init_containers: spec.init_containers.into_iter().map(foreign_container).collect(),
+        node_name: spec.node_name,
+        host_network: spec.host_network,
+        priority: spec.priority,
+        overhead: spec.overhead,
+        resources: spec.resources,
         ..PodSpec::default()
     };
     shrunk(Pod { metadata, spec, status })

@@ -4,7 +4,8 @@
 //! their field, quantities and times by their form, and text by [`super::known_text`]. Every other string gets a number, the same
 //! one wherever it occurs, so that what differs still differs and a history tells the same revisions apart.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::LazyLock;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -14,104 +15,35 @@ use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTA
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
 
+/// Names of fields.
+type Words = LazyLock<HashSet<&'static str>>;
+
+fn words(text: &'static str) -> HashSet<&'static str> {
+    text.split_whitespace().collect()
+}
+
 /// Fields with names of objects and words of the API.
-const NAMES: [&str; 70] = [
-    "$patch",
-    "accessModes",
-    "action",
-    "add",
-    "apiVersion",
-    "architecture",
-    "claimName",
-    "component",
-    "conditionType",
-    "configMapName",
-    "containerName",
-    "containerRuntimeVersion",
-    "dnsPolicy",
-    "driver",
-    "drop",
-    "effect",
-    "fieldPath",
-    "fieldsType",
-    "finalizers",
-    "fsGroupChangePolicy",
-    "generateName",
-    "handler",
-    "holderIdentity",
-    "hostname",
-    "imagePullPolicy",
-    "kernelVersion",
-    "key",
-    "kind",
-    "kubeletVersion",
-    "manager",
-    "mountPropagation",
-    "name",
-    "namespace",
-    "nodeAffinityPolicy",
-    "nodeName",
-    "nodeTaintsPolicy",
-    "nominatedNodeName",
-    "operatingSystem",
-    "operation",
-    "operator",
-    "phase",
-    "preemptionPolicy",
-    "priorityClassName",
-    "procMount",
-    "protocol",
-    "pullPolicy",
-    "qosClass",
-    "reason",
-    "reportingComponent",
-    "resource",
-    "resourceClaimName",
-    "resourceClaimTemplateName",
-    "resourceVersion",
-    "restartPolicy",
-    "rollingUpdateType",
-    "runtimeClassName",
-    "schedulerName",
-    "scheme",
-    "secretName",
-    "serviceAccount",
-    "serviceAccountName",
-    "status",
-    "subresource",
-    "terminationMessagePolicy",
-    "topologyKey",
-    "type",
-    "uid",
-    "unhealthyPodEvictionPolicy",
-    "values",
-    "whenUnsatisfiable",
-];
+static NAMES: Words = LazyLock::new(|| {
+    words(
+        "$patch accessModes action add apiVersion architecture claimName component conditionType configMapName \
+         containerName containerRuntimeVersion dnsPolicy driver drop effect fieldPath fieldsType finalizers \
+         fsGroupChangePolicy generateName handler holderIdentity hostname imagePullPolicy kernelVersion key kind \
+         kubeletVersion manager mountPropagation name namespace nodeAffinityPolicy nodeName nodeTaintsPolicy \
+         nominatedNodeName operatingSystem operation operator phase preemptionPolicy priorityClassName procMount \
+         protocol pullPolicy qosClass reason reportingComponent resource resourceClaimName resourceClaimTemplateName \
+         resourceVersion restartPolicy rollingUpdateType runtimeClassName schedulerName scheme secretName \
+         serviceAccount serviceAccountName status subresource terminationMessagePolicy topologyKey type uid \
+         unhealthyPodEvictionPolicy values whenUnsatisfiable",
+    )
+});
 
 /// Fields with text of which what is known stays.
-const TEXTS: [&str; 21] = [
-    "address",
-    "host",
-    "hostIP",
-    "ip",
-    "maxSurge",
-    "maxUnavailable",
-    "message",
-    "minAvailable",
-    "mountPath",
-    "nodeSelector",
-    "nodes",
-    "partition",
-    "path",
-    "podIP",
-    "port",
-    "priority",
-    "replacedRevision",
-    "reportingInstance",
-    "spreadBy",
-    "terminationMessagePath",
-    "updateRevision",
-];
+static TEXTS: Words = LazyLock::new(|| {
+    words(
+        "address host hostIP ip maxSurge maxUnavailable message minAvailable mountPath nodeSelector nodes partition \
+         path podIP port priority replacedRevision reportingInstance spreadBy terminationMessagePath updateRevision",
+    )
+});
 
 /// Fields with the name of an image.
 const IMAGES: [&str; 3] = ["image", "imageID", "reference"];
@@ -123,22 +55,12 @@ const AMOUNTS: [&str; 2] = ["divisor", "sizeLimit"];
 const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 
 /// Maps of amounts of resources.
-const RESOURCES: [&str; 14] = [
-    "allocatable",
-    "allocatedResources",
-    "capacity",
-    "default",
-    "defaultRequest",
-    "hard",
-    "limits",
-    "max",
-    "maxLimitRequestRatio",
-    "min",
-    "overhead",
-    "podFixed",
-    "requests",
-    "used",
-];
+static RESOURCES: Words = LazyLock::new(|| {
+    words(
+        "allocatable allocatedResources capacity default defaultRequest hard limits max maxLimitRequestRatio min \
+         overhead podFixed requests used",
+    )
+});
 
 /// Hides in objects of one snapshot what is not known to be harmless.
 #[derive(Debug)]
@@ -199,12 +121,12 @@ impl Redactor {
         let is_harmless = match () {
             () if text.is_empty() || is_stand_in(text) => true,
             () if is_name_field(parent, key) => is_name(text),
-            () if RESOURCES.contains(&parent) || AMOUNTS.contains(&key) => Quantity::new(text).nanos().is_some(),
+            () if RESOURCES.contains(parent) || AMOUNTS.contains(&key) => Quantity::new(text).nanos().is_some(),
             () if IMAGES.contains(&key) => match self.known.image(text) {
                 Some(image) => return image,
                 None => false,
             },
-            () if TEXTS.contains(&key) => return self.hide(text),
+            () if TEXTS.contains(key) => return self.hide(text),
             () => is_time_field(key) && text.parse::<jiff::Timestamp>().is_ok(),
         };
         if is_harmless { text.to_owned() } else { self.number(text) }
@@ -293,7 +215,7 @@ impl Found {
                 _ => {}
             }
             // Keys and resources.
-            if LABELS.contains(&key) || RESOURCES.contains(&key) {
+            if LABELS.contains(&key) || RESOURCES.contains(key) {
                 self.names.insert(name.clone());
             }
             self.collect(name, field);
@@ -304,7 +226,7 @@ impl Found {
 /// Returns whether a field has a name, or a label's or a taint's value.
 fn is_name_field(parent: &str, key: &str) -> bool {
     let is_of_taint = key == "value" && ["tolerations", "taints"].contains(&parent);
-    NAMES.contains(&key) || LABELS.contains(&parent) || is_of_taint
+    NAMES.contains(key) || LABELS.contains(&parent) || is_of_taint
 }
 
 /// Returns whether a text has the form of a name or path of the API: no blanks, and nothing that a URL with a password needs.

@@ -108,11 +108,7 @@ pub fn or_a_daemon_set<'a>(
     error
 }
 
-/// Returns the names of a query that no DaemonSet in its namespace has.
-///
-/// # Errors
-///
-/// Fails if the query has one name, and that is unknown.
+/// Returns the names of a query that no DaemonSet in its namespace has. Fails if the query has one name, and that is unknown.
 pub fn unknown_names<'a>(
     query: &Query,
     existing: impl Iterator<Item = &'a DaemonSet> + Clone,

@@ -97,21 +97,13 @@ fn open_file(path: &Path) -> Result<(String, File), TextError> {
 }
 
 impl<'a> Text<'a> {
-    /// Begins to read a file.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the file cannot be read, or is not text.
+    /// Begins to read a file. Fails if the file cannot be read, or is not text.
     pub fn open(path: &Path) -> Result<Text<'static>, TextError> {
         let (name, file) = open_file(path)?;
         Text::new(&name, file)
     }
 
-    /// Begins to read a stream.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the stream cannot be read, or is not text.
+    /// Begins to read a stream. Fails if the stream cannot be read, or is not text.
     pub fn new(name: &str, reader: impl Read + 'a) -> Result<Self, TextError> {
         Text::start(name, reader)?.checked()
     }
@@ -172,20 +164,12 @@ impl<'a> Text<'a> {
         ["apiVersion", "kind"].iter().any(|field| memchr::memmem::find(&self.head, field.as_bytes()).is_some())
     }
 
-    /// Returns how the text is written.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it is empty, or neither JSON nor YAML.
+    /// Returns how the text is written. Fails if it is empty, or neither JSON nor YAML.
     pub fn format(&self) -> Result<Format, ClusterError> {
         format(&self.name, &String::from_utf8_lossy(&self.head))
     }
 
-    /// Returns the next bytes, or `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// Fails if they cannot be read, and if the text is too long.
+    /// Returns the next bytes, or `None` at the end. Fails if they cannot be read, and if the text is too long.
     pub fn next_chunk(&mut self) -> Result<Option<&[u8]>, ClusterError> {
         if self.head.is_empty() {
             return self.read_chunk();
@@ -224,11 +208,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Reads the rest of the text.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it cannot be read, is not UTF-8, or is larger than any manifest.
+    /// Reads the rest of the text. Fails if it cannot be read, is not UTF-8, or is larger than any manifest.
     pub fn into_string(mut self) -> Result<String, ClusterError> {
         let mut bytes = Vec::new();
         while let Some(chunk) = self.next_chunk()? {
@@ -280,11 +260,7 @@ fn foreign_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Returns the format of a text, by its beginning.
-///
-/// # Errors
-///
-/// Fails if it is empty or in neither format.
+/// Returns the format of a text, by its beginning. Fails if it is empty or in neither format.
 pub fn format(name: &str, text: &str) -> Result<Format, ClusterError> {
     let text = text.trim_start();
     let first_line = text.lines().next().unwrap_or_default();

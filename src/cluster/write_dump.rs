@@ -1,12 +1,10 @@
 //! Writes a snapshot as a dump: an ordinary `v1.List`, to be read again by [`super::file`].
 
-use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use flate2::{Compression, GzBuilder, write::GzEncoder};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Object;
 use super::dump_header::Header;
@@ -14,6 +12,7 @@ use super::redact::Redactor;
 use super::replace_file::replace_file;
 use super::text::Format;
 use crate::encode::{json, yaml};
+use crate::model::kind::with_place;
 use crate::model::snapshot::{Kind, Snapshot};
 
 /// How a dump is written.
@@ -29,11 +28,7 @@ pub struct WriteOptions {
 
 /// Writes a dump.
 ///
-/// The order of the objects does not depend on the order in which they were read.
-///
-/// # Errors
-///
-/// Fails if `out` does.
+/// The order of the objects does not depend on the order in which they were read. Fails if `out` does.
 pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Write) -> io::Result<()> {
     write_unless(&|| false, redactor(snapshot, options), snapshot, options, out)
 }
@@ -52,33 +47,13 @@ fn write_unless(
     let mut dump = DumpWriter { out, format: options.format, redactor, has_to_end, is_empty: true };
     dump.begin(Header::of(snapshot, options.namespace.as_deref(), options.redact))?;
     for kind in Kind::every() {
-        match kind {
-            Kind::DaemonSets => dump.whole(kind, &snapshot.daemon_sets, |it| &it.object)?,
-            Kind::AdvancedDaemonSets => dump.whole(kind, &snapshot.advanced_daemon_sets, |it| &it.object)?,
-            Kind::ControllerRevisions => dump.whole(kind, &snapshot.controller_revisions, |it| &it.object)?,
-            Kind::Nodes => dump.slim(kind, &snapshot.nodes)?,
-            Kind::Pods => dump.slim(kind, &snapshot.pods)?,
-            Kind::Events => dump.slim(kind, &snapshot.events)?,
-            Kind::LimitRanges => dump.slim(kind, &snapshot.limit_ranges)?,
-            Kind::RuntimeClasses => dump.slim(kind, &snapshot.runtime_classes)?,
-            Kind::PriorityClasses => dump.slim(kind, &snapshot.priority_classes)?,
-            Kind::Leases => dump.slim(kind, &snapshot.leases)?,
-            Kind::PodDisruptionBudgets => dump.slim(kind, &snapshot.pod_disruption_budgets)?,
-            Kind::DeviceClasses => dump.slim(kind, snapshot.device_classes.as_deref().unwrap_or_default())?,
-            Kind::ConfigMaps => dump.slim(kind, &snapshot.config_maps)?,
-            Kind::Secrets => dump.slim(kind, &snapshot.secrets)?,
-            Kind::Namespaces => dump.slim(kind, &snapshot.namespaces)?,
-            Kind::ResourceQuotas => {}
-        }
+        with_place!(kind, place => dump.objects(kind, (place.of)(snapshot))?);
     }
     dump.end()
 }
 
-/// Writes a dump into a file, gzipped if its name ends in `.gz`.
-///
-/// # Errors
-///
-/// Fails if the directory or the file cannot be written, or the process has to end: then no part of the file is left.
+/// Writes a dump into a file, gzipped if its name ends in `.gz`. Fails if the directory or the file cannot be written, or the process has
+/// to end: then no part of the file is left.
 pub fn write_dump_file(
     snapshot: &Snapshot,
     options: &WriteOptions,
@@ -152,26 +127,20 @@ impl DumpWriter<'_> {
         })
     }
 
-    /// Writes objects that were kept whole.
-    fn whole<T: Object>(&mut self, kind: Kind, objects: &[T], whole: impl Fn(&T) -> &Value) -> io::Result<()> {
+    /// Writes the objects of a kind, each with its type.
+    fn objects<T: Object + Serialize>(&mut self, kind: Kind, objects: &[T]) -> io::Result<()> {
         let (api_version, kind, _) = kind.api_names();
-        for object in sorted(objects) {
-            let mut object = Cow::Borrowed(whole(object));
-            if (object.get("apiVersion").is_none() || object.get("kind").is_none())
-                && let Some(fields) = object.to_mut().as_object_mut()
-            {
-                fields.entry("apiVersion").or_insert_with(|| api_version.into());
-                fields.entry("kind").or_insert_with(|| kind.into());
+        let mut sorted: Vec<&T> = objects.iter().collect();
+        sorted.sort_by_key(|object| object.key());
+        for object in sorted {
+            match object.whole() {
+                Some(whole) if whole.get("apiVersion").is_some() && whole.get("kind").is_some() => {
+                    self.object(whole)?
+                }
+                _ => self.object(&Typed { api_version, kind, object })?,
             }
-            self.object(&object)?;
         }
         Ok(())
-    }
-
-    /// Writes objects of which the fields that matter were kept.
-    fn slim<T: Object + Serialize>(&mut self, kind: Kind, objects: &[T]) -> io::Result<()> {
-        let (api_version, kind, _) = kind.api_names();
-        sorted(objects).into_iter().try_for_each(|object| self.object(&Typed { api_version, kind, object }))
     }
 
     fn object(&mut self, object: &impl Serialize) -> io::Result<()> {
@@ -198,10 +167,4 @@ impl DumpWriter<'_> {
             }
         }
     }
-}
-
-fn sorted<T: Object>(objects: &[T]) -> Vec<&T> {
-    let mut sorted: Vec<_> = objects.iter().collect();
-    sorted.sort_by_key(|object| object.key());
-    sorted
 }

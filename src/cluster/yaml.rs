@@ -56,11 +56,7 @@ fn is_bomb(error: &Error) -> bool {
     }
 }
 
-/// Reads one document as a value.
-///
-/// # Errors
-///
-/// Fails with a fragment that names the line, where the text is no YAML or unfolds without end.
+/// Reads one document as a value. Fails with a fragment that names the line, where the text is no YAML or unfolds without end.
 pub fn value(document: Document<'_>) -> Result<Value, String> {
     read(document, DuplicateKeyPolicy::Error)
 }

@@ -32,6 +32,7 @@ use super::exec::{Output, Plugin};
 use super::kuberc::PluginPolicy;
 use super::options::ConnectOptions;
 use super::retry::clone_request;
+use super::small_file;
 
 /// How long files are used before they are read again: client-go's period of a minute less its leeway of 10 seconds.
 const FILE_LIFETIME: SignedDuration = SignedDuration::from_secs(50);
@@ -51,14 +52,37 @@ struct State {
     connector: Connector,
     /// The client, with the client certificate that its connections present.
     client: Mutex<Option<(Option<Identity>, HttpClient)>>,
+    /// The `Authorization` header of the last request.
+    sent: Mutex<Option<HeaderValue>>,
 }
+
+/// The least bytes of a secret that is looked for in answers: any text has shorter ones by chance.
+const SHORTEST_SECRET: usize = 8;
 
 impl Authenticate {
     /// Obtains credentials, so that a plugin prompts before anything is shown. Fails if there are none, or TLS cannot be set up.
     pub(super) async fn new(credentials: CredentialSource, connector: Connector) -> Result<Self, ConnectionError> {
-        let state = State { credentials, connector, client: Mutex::default() };
+        let state = State { credentials, connector, client: Mutex::default(), sent: Mutex::default() };
         state.client(&state.credentials.current().await?)?;
         Ok(Authenticate(Arc::new(state)))
+    }
+
+    /// Returns an answer without the token or password of the last request.
+    pub(super) fn hide_credentials(&self, answer: Vec<u8>) -> Vec<u8> {
+        let sent = self.0.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        without_secret(answer, sent.as_ref())
+    }
+}
+
+/// Returns an answer without the secret of an `Authorization` header.
+fn without_secret(answer: Vec<u8>, header: Option<&HeaderValue>) -> Vec<u8> {
+    let secret = header.and_then(|header| header.to_str().ok()?.split_once(' ')).map(|(_, secret)| secret);
+    let is_repeated = |secret: &&str| {
+        secret.len() >= SHORTEST_SECRET && answer.windows(secret.len()).any(|part| part == secret.as_bytes())
+    };
+    match secret.filter(is_repeated) {
+        Some(secret) => String::from_utf8_lossy(&answer).replace(secret, "REDACTED").into_bytes(),
+        None => answer,
     }
 }
 
@@ -97,6 +121,7 @@ impl State {
         if let Some(authorization) = &credentials.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = request.headers().get(AUTHORIZATION).cloned();
         let sent = self.client(credentials)?.oneshot(request);
         tokio::time::timeout(SILENCE, sent).await?
     }
@@ -293,7 +318,8 @@ fn read_token(path: &str) -> Result<String, ConnectionError> {
         ConnectionError::credentials(format!("unable to read token file {path:?}: {problem}"))
             .hint("check tokenFile of the user in the kubeconfig")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+    let bytes = small_file::read(path.as_ref()).map_err(|error| bad(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| bad("stream did not contain valid UTF-8".to_owned()))?;
     match text.trim() {
         "" => Err(bad("it is empty".to_owned())),
         token => Ok(token.to_owned()),
@@ -318,7 +344,9 @@ fn identity(user: &AuthInfo) -> Result<Option<Identity>, ConnectionError> {
     let read = |data: Option<&str>, path: Option<&String>| match (data, path) {
         // Go's decoder skips line breaks.
         (Some(data), _) => BASE64_STANDARD.decode(data.replace(['\r', '\n'], "")).map_err(|error| error.to_string()),
-        (None, Some(path)) => std::fs::read(path).map_err(|error| format!("unable to read {path:?}: {error}")),
+        (None, Some(path)) => {
+            small_file::read(path.as_ref()).map_err(|error| format!("unable to read {path:?}: {error}"))
+        }
         (None, None) => {
             Err("there is no client key; set client-key or client-key-data, or give --client-key".to_owned())
         }
@@ -512,6 +540,17 @@ mod tests {
             AuthInfo { token: Some("mine".into()), token_file: Some("/no/such".to_owned()), ..AuthInfo::default() };
         let credentials = block_on(Time::default().source(user).current()).unwrap();
         assert_eq!(token(&credentials), "Bearer mine");
+    }
+
+    #[test]
+    fn a_secret_that_the_server_repeats_is_hidden() {
+        let hidden = |answer: &str, header: &str| {
+            let header = super::header(header).unwrap();
+            String::from_utf8(super::without_secret(answer.into(), Some(&header))).unwrap()
+        };
+        assert_eq!(hidden("unknown token sesame-open", "Bearer sesame-open"), "unknown token REDACTED");
+        assert_eq!(hidden("unknown token other", "Bearer sesame-open"), "unknown token other");
+        assert_eq!(hidden("an error", "Bearer a"), "an error");
     }
 
     #[test]

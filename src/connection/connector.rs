@@ -63,6 +63,11 @@ impl Connector {
         Ok(Connector { config, server_name, proxy })
     }
 
+    /// Returns the address of the proxy that requests go through, without a password.
+    pub(super) fn proxy_address(&self) -> Option<String> {
+        self.proxy.as_ref().map(|proxy| proxy.uri().to_string().trim_end_matches('/').to_owned())
+    }
+
     /// Makes a client that presents a client certificate. Nothing is sent yet. Fails if TLS cannot be set up.
     pub(super) fn client(&self, identity: Option<&Identity>) -> Result<HttpClient, ConnectionError> {
         let mut tls = self.config.rustls_client_config().map_err(|error| {

@@ -20,6 +20,7 @@ use super::connector::invalid_proxy;
 use super::error::ConnectionError;
 use super::options::{ConnectOptions, given};
 use super::server::ServerAddress;
+use super::small_file;
 use crate::report::fix::{Command, Fix};
 
 /// How many names an error lists.
@@ -164,11 +165,7 @@ pub struct KubeconfigNames {
     pub users: Vec<String>,
 }
 
-/// Returns the names that the kubeconfig files define.
-///
-/// # Errors
-///
-/// Fails if a file cannot be read.
+/// Returns the names that the kubeconfig files define. Fails if a file cannot be read.
 pub fn names_in_kubeconfig(options: &ConnectOptions) -> Result<KubeconfigNames, ConnectionError> {
     let Kubeconfig { contexts, clusters, auth_infos, .. } = read(options, &paths(options))?;
     let mut names = KubeconfigNames {
@@ -249,6 +246,11 @@ fn read(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, Conne
                 .hint(Fix::new("to see what is read", Command::kubectl(&["config", "view"])))
         };
         let absolute = std::path::absolute(path).map_err(|error| bad(&error.to_string()))?;
+        // kube reads any number of bytes.
+        let read = if small_file::is_pipe(&absolute) { Ok(Vec::new()) } else { small_file::read(&absolute) };
+        if let Some(error) = read.err().filter(|error| error.kind() == ErrorKind::FileTooLarge) {
+            return Err(bad(&error.to_string()));
+        }
         let mut config = match Kubeconfig::read_from(absolute) {
             Ok(config) => config,
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => {
@@ -708,6 +710,17 @@ users:
             let error = load(&options(&folder, &["broken"])).unwrap_err().to_string();
             assert!(!error.contains("secret-text"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_device_without_end_is_no_kubeconfig() {
+        let error = |path: &str| {
+            let options = ConnectOptions { kubeconfig: Some(path.to_owned()), ..ConnectOptions::default() };
+            load(&options).unwrap_err().to_string()
+        };
+        assert_eq!(error("/dev/zero"), "error loading config file \"/dev/zero\": it is larger than 64 MiB");
+        assert_eq!(error("/dev/null"), "no cluster is configured: no kubeconfig names one (/dev/null)");
     }
 
     #[test]

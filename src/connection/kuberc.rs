@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::error::ConnectionError;
 use super::look_path::look_path;
 use super::options::{ConnectOptions, given};
+use super::small_file;
 use crate::encode::documents::{Document, documents};
 
 /// Which credential plugins may run.
@@ -74,7 +75,7 @@ impl PluginPolicy {
             ConnectionError::config(format!("kuberc {:?}: {problem}", path.display().to_string()))
                 .hint("correct the file, or set KUBERC=off to ignore it")
         };
-        let text = match std::fs::read(&path) {
+        let text = match small_file::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound && !explicit => return Ok(PluginPolicy::AllowAll),
             Err(error) => return Err(bad(&error.to_string())),

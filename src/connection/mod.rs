@@ -20,6 +20,7 @@ mod options;
 pub(crate) mod process_group;
 mod retry;
 mod server;
+mod small_file;
 
 pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
 pub(crate) use kubeconfig::{context_in_use, contexts_matching, is_among};
@@ -54,6 +55,9 @@ pub(crate) struct Connection {
     client: Client,
     /// The server's host and port.
     pub(crate) server: String,
+    /// The proxy that requests go through.
+    proxy: Option<String>,
+    authenticate: Authenticate,
     /// The namespace of the kubeconfig's context, or `default` if it has none.
     pub(crate) namespace: String,
     pub(crate) observed: Observed,
@@ -91,16 +95,19 @@ impl Connection {
         let (base_uri, namespace) = (config.base_uri_layer(), config.default_namespace.clone());
         let server = config.cluster_url.authority().map_or("", |authority| authority.as_str()).to_owned();
         let credentials = CredentialSource::new(options, user, Arc::new(clock))?;
-        let authenticate = Authenticate::new(credentials, Connector::new(options, config)?).await?;
+        let connector = Connector::new(options, config)?;
+        let proxy = connector.proxy_address();
+        let authenticate = Authenticate::new(credentials, connector).await?;
         let service = ServiceBuilder::new()
             .layer(base_uri)
             .layer(headers)
             .layer(RetryLayer::new(Retries::default()))
             .option_layer(oidc)
-            .service(authenticate);
+            .service(authenticate.clone());
         let timeout = options.request_timeout.filter(|timeout| !timeout.is_zero());
         let client = Client::new(service, &*namespace);
-        Ok(Connection { client, server, namespace, observed: Observed::new(clock), timeout })
+        let observed = Observed::new(clock);
+        Ok(Connection { client, server, proxy, authenticate, namespace, observed, timeout })
     }
 
     /// Returns when a request that is sent now has to be answered in full.
@@ -122,9 +129,22 @@ impl Connection {
             Some(deadline) => timeout_at(deadline, answer).await.map_err(|_| self.incomplete())?,
             None => answer.await,
         };
-        let answer = answer.map_err(|error| failure::unanswered(&self.server, &error))?;
+        let answer = answer.map_err(|error| {
+            let error = failure::unanswered(&self.server, &error);
+            match self.proxy.as_ref().filter(|_| error.is_about_the_server()) {
+                Some(proxy) => {
+                    error.hint(format!("requests go through the proxy {proxy}; check that it lets them pass"))
+                }
+                None => error,
+            }
+        })?;
         self.observed.note(sent, answer.headers());
         Ok(answer)
+    }
+
+    /// Returns an answer without the credentials of the request, which a server may repeat in an error.
+    pub(crate) fn without_credentials(&self, answer: Vec<u8>) -> Vec<u8> {
+        self.authenticate.hide_credentials(answer)
     }
 
     /// Waits for a part of an answer until the deadline, and no longer than the server may be silent. Fails if the time is over.

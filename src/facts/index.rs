@@ -33,7 +33,7 @@ pub fn needs_device_classes<'a>(snapshot: &Snapshot, mut daemon_sets: impl Itera
         let requests = template_requests(&daemon_set.spec.template.spec);
         snapshot.nodes.iter().any(|node| Devices::Unread.of_requests(&requests, node).next().is_some())
     };
-    snapshot.device_classes.is_none() && daemon_sets.any(needs)
+    !snapshot.device_classes_read && daemon_sets.any(needs)
 }
 
 /// A snapshot with its indices.

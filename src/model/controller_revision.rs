@@ -25,12 +25,10 @@ pub struct ControllerRevision {
     pub object: Value,
 }
 
+kept_whole!(ControllerRevision);
+
 impl ControllerRevision {
-    /// Reads a revision from the whole object.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a field has the wrong type.
+    /// Reads a revision from the whole object. Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize, Default)]
         #[serde(default)]
@@ -49,14 +47,9 @@ impl ControllerRevision {
         self.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
     }
 
-    /// Decodes the whole template from the revision's data, which is a patch of a DaemonSet:
-    /// `{"spec": {"template": {…, "$patch": "replace"}}}`, as `getPatch` of
-    /// pkg/controller/daemon/update.go, release 1.37.2, and OpenKruise's controller write it.
-    ///
-    /// # Errors
-    ///
-    /// Fails with a fragment that explains the problem, if the data has no template that pods could be created
-    /// from. Unknown fields are kept.
+    /// Decodes the whole template from the revision's data, which is a patch of a DaemonSet: `{"spec": {"template": {…, "$patch":
+    /// "replace"}}}`, as `getPatch` of pkg/controller/daemon/update.go, release 1.37.2, and OpenKruise's controller write it. Fails with a
+    /// fragment that explains the problem, if the data has no template that pods could be created from. Unknown fields are kept.
     pub fn template(&self) -> Result<Template, String> {
         let template = match self.object.pointer("/data/spec/template") {
             Some(template @ Value::Object(_)) => template,

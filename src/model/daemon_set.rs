@@ -214,11 +214,7 @@ impl DaemonSet {
             || self.spec.template.spec.containers.iter().any(is_registrar)
     }
 
-    /// Reads a DaemonSet from the whole object; `null` means the same as an absent field.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a field has the wrong type.
+    /// Reads a DaemonSet from the whole object; `null` means the same as an absent field. Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(default)]
@@ -276,6 +272,8 @@ impl DaemonSet {
         self.annotations.get(TEMPLATE_GENERATION_ANNOTATION)?.parse().ok()
     }
 }
+
+kept_whole!(DaemonSet);
 
 /// Returns the annotations of a whole object.
 pub(super) fn annotations(object: &Value) -> BTreeMap<String, String> {

@@ -23,11 +23,7 @@ pub enum DaemonSetEdit {
 }
 
 impl DaemonSetEdit {
-    /// Changes the whole object of a DaemonSet that was read.
-    ///
-    /// # Errors
-    ///
-    /// Fails with the reason if there is nothing to be changed.
+    /// Changes the whole object of a DaemonSet that was read. Fails with the reason if there is nothing to be changed.
     pub fn apply(&self, object: &mut Value) -> Result<(), String> {
         let annotations = &object["metadata"]["annotations"];
         let is_held =

@@ -33,12 +33,10 @@ pub struct HeldPod {
     pub left_by: Vec<Autoscaler>,
 }
 
+read_from_object!(HeldPod);
+
 impl HeldPod {
-    /// Reads a pod.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a field has the wrong type.
+    /// Reads a pod. Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, String> {
         let leaves = |autoscaler: &Autoscaler| {
             let (key, value) = autoscaler.annotation();

@@ -16,6 +16,7 @@ pub mod held_pod;
 pub(crate) mod hold;
 pub(crate) mod image;
 pub mod int_or_percent;
+pub mod kind;
 pub mod metadata;
 pub mod node;
 pub mod node_edit;

@@ -94,11 +94,8 @@ pub struct SelectorError {
 impl std::str::FromStr for LabelSelector {
     type Err = SelectorError;
 
-    /// Reads a selector as kubectl's `-l` does: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
-    ///
-    /// # Errors
-    ///
-    /// Fails on the first requirement that is none, and names it.
+    /// Reads a selector as kubectl's `-l` does: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Fails on the first requirement that is none, and
+    /// names it.
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let mut selector = LabelSelector::default();
         for part in split_outside_parentheses(text) {

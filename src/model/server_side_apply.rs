@@ -45,11 +45,7 @@ pub fn without_abandoned(object: &Value, manifest: &Value) -> Option<Value> {
     (left != *object).then_some(left)
 }
 
-/// Returns an object after a server-side apply of a manifest, without the API server's defaults.
-///
-/// # Errors
-///
-/// Fails if an entry of a list lacks its key.
+/// Returns an object after a server-side apply of a manifest, without the API server's defaults. Fails if an entry of a list lacks its key.
 pub fn applied(object: &Value, manifest: &Value) -> Result<Value, String> {
     let mut left = without_abandoned(object, manifest).unwrap_or_else(|| object.clone());
     for entry in managed_fields(object) {

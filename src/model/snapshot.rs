@@ -11,6 +11,7 @@ use super::controller_revision::ControllerRevision;
 use super::daemon_set::DaemonSet;
 use super::event::Event;
 use super::held_pod::HeldPod;
+pub use super::kind::Kind;
 use super::metadata::ObjectMeta;
 use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
@@ -61,9 +62,10 @@ pub struct Snapshot {
     pub runtime_classes: Vec<RuntimeClass>,
     /// Priority classes.
     pub priority_classes: Vec<PriorityClass>,
-    /// Device classes, which may provide extended resources; `None` if they were not read, which they are only if a pod requests
-    /// something that nodes do not offer.
-    pub device_classes: Option<Vec<DeviceClass>>,
+    /// Device classes, which may provide extended resources.
+    pub device_classes: Vec<DeviceClass>,
+    /// Whether they were read, which they are only if a pod requests something that nodes do not offer.
+    pub device_classes_read: bool,
     /// Leases that components renew while they run.
     pub leases: Vec<Lease>,
     /// PodDisruptionBudgets: those in the DaemonSets' namespaces for changes of the update strategy, and all of them if there are
@@ -137,105 +139,6 @@ pub enum PodsComplete {
 impl Default for PodsComplete {
     fn default() -> Self {
         PodsComplete::On(BTreeSet::new())
-    }
-}
-
-/// A kind of object that a snapshot can hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// apps/v1 DaemonSets.
-    DaemonSets,
-    /// apps/v1 ControllerRevisions.
-    ControllerRevisions,
-    /// Nodes.
-    Nodes,
-    /// Pods.
-    Pods,
-    /// Events.
-    Events,
-    /// LimitRanges.
-    LimitRanges,
-    /// RuntimeClasses.
-    RuntimeClasses,
-    /// PriorityClasses.
-    PriorityClasses,
-    /// Leases.
-    Leases,
-    /// OpenKruise's Advanced DaemonSets. Few clusters have them, so they are not in [`Kind::ALL`], and
-    /// a dump without them is complete.
-    AdvancedDaemonSets,
-    /// PodDisruptionBudgets. Only changes of the update strategy and simulated preemptions look at them, so a dump without them is
-    /// complete.
-    PodDisruptionBudgets,
-    /// ConfigMaps, without their data. Only `status NAME` looks at them, so a dump without them is complete.
-    ConfigMaps,
-    /// Secrets, without their data, as ConfigMaps.
-    Secrets,
-    /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not offer.
-    DeviceClasses,
-    /// ResourceQuotas. Only what has changed is read of them.
-    ResourceQuotas,
-    /// Namespaces. Only those in which pods are missing matter, so a dump without them is complete.
-    Namespaces,
-}
-
-impl Kind {
-    /// The kinds of [`Snapshot::written_objects`] that limit and label the pods of a namespace.
-    pub const WRITTEN: [Kind; 3] = [Kind::LimitRanges, Kind::ResourceQuotas, Kind::Namespaces];
-
-    /// Every kind that each cluster has, in the order in which a snapshot is written.
-    pub const ALL: [Kind; 9] = [
-        Kind::DaemonSets,
-        Kind::ControllerRevisions,
-        Kind::Nodes,
-        Kind::Pods,
-        Kind::Events,
-        Kind::LimitRanges,
-        Kind::RuntimeClasses,
-        Kind::PriorityClasses,
-        Kind::Leases,
-    ];
-
-    /// The kinds that a dump may lack.
-    const OPTIONAL: [Kind; 6] = [
-        Kind::AdvancedDaemonSets,
-        Kind::PodDisruptionBudgets,
-        Kind::DeviceClasses,
-        Kind::ConfigMaps,
-        Kind::Secrets,
-        Kind::Namespaces,
-    ];
-
-    /// Returns every kind, in the order in which a snapshot is written.
-    pub fn every() -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().chain(Kind::OPTIONAL)
-    }
-
-    /// Returns the group and version, the kind, and the resource as the API names them.
-    pub fn api_names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Kind::DaemonSets => ("apps/v1", "DaemonSet", "daemonsets"),
-            Kind::ControllerRevisions => ("apps/v1", "ControllerRevision", "controllerrevisions"),
-            Kind::Nodes => ("v1", "Node", "nodes"),
-            Kind::Pods => ("v1", "Pod", "pods"),
-            Kind::Events => ("v1", "Event", "events"),
-            Kind::LimitRanges => ("v1", "LimitRange", "limitranges"),
-            Kind::RuntimeClasses => ("node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),
-            Kind::PriorityClasses => ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
-            Kind::Leases => ("coordination.k8s.io/v1", "Lease", "leases"),
-            Kind::AdvancedDaemonSets => ("apps.kruise.io/v1beta1", "DaemonSet", "daemonsets.apps.kruise.io"),
-            Kind::PodDisruptionBudgets => ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
-            Kind::ConfigMaps => ("v1", "ConfigMap", "configmaps"),
-            Kind::Secrets => ("v1", "Secret", "secrets"),
-            Kind::DeviceClasses => ("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
-            Kind::ResourceQuotas => ("v1", "ResourceQuota", "resourcequotas"),
-            Kind::Namespaces => ("v1", "Namespace", "namespaces"),
-        }
-    }
-
-    /// Returns the resource's name, such as `pods`.
-    pub fn resource(self) -> &'static str {
-        self.api_names().2
     }
 }
 

@@ -46,12 +46,8 @@ const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// Returns the patch that `kubectl apply` sends: the changes from the live object to the manifest, and the deletions from
-/// what was last applied.
-///
-/// # Errors
-///
-/// Fails, as kubectl does, if an entry of a list lacks its merge key or is not an object.
+/// Returns the patch that `kubectl apply` sends: the changes from the live object to the manifest, and the deletions from what was last
+/// applied. Fails, as kubectl does, if an entry of a list lacks its merge key or is not an object.
 pub fn three_way_patch(last_applied: &Value, manifest: &Value, live: &Value) -> Result<Value, String> {
     let (of, empty) = (Some(&DaemonSet), Object::new());
     let [last_applied, manifest, live] =
@@ -61,20 +57,14 @@ pub fn three_way_patch(last_applied: &Value, manifest: &Value, live: &Value) -> 
     Ok(Value::Object(patch))
 }
 
-/// Returns an object after a strategic merge patch, without the API server's defaults.
-///
-/// # Errors
-///
-/// Fails if an entry of a list lacks its merge key or is not an object.
+/// Returns an object after a strategic merge patch, without the API server's defaults. Fails if an entry of a list lacks its merge key or
+/// is not an object.
 pub fn patched(object: &Value, patch: Value) -> Result<Value, String> {
     merged(object, patch, Mode::Apply)
 }
 
-/// Returns an object with the fields of a manifest, in which entries of lists are found as in a server-side apply.
-///
-/// # Errors
-///
-/// Fails as [`patched`] does.
+/// Returns an object with the fields of a manifest, in which entries of lists are found as in a server-side apply. Fails as [`patched`]
+/// does.
 pub(super) fn overlaid(object: &Value, manifest: Value) -> Result<Value, String> {
     merged(object, manifest, Mode::ServerSide)
 }

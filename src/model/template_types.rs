@@ -79,39 +79,29 @@ impl Type {
     }
 }
 
+/// The kinds that the table has a word for.
+mod words {
+    #![expect(non_upper_case_globals, reason = "they stand for types in the table")]
+    use super::{FieldKind, Scalar};
+
+    pub(super) const text: FieldKind = FieldKind::Value(Scalar::Text);
+    pub(super) const bool: FieldKind = FieldKind::Value(Scalar::Bool);
+    pub(super) const int32: FieldKind = FieldKind::Value(Scalar::Int32);
+    pub(super) const int64: FieldKind = FieldKind::Value(Scalar::Int64);
+    pub(super) const time: FieldKind = FieldKind::Value(Scalar::Time);
+    pub(super) const int_or_string: FieldKind = FieldKind::IntOrString;
+    pub(super) const quantity: FieldKind = FieldKind::Quantity;
+    pub(super) const optional_quantity: FieldKind = FieldKind::OptionalQuantity;
+    pub(super) const quantities: FieldKind = FieldKind::Quantities;
+    pub(super) const texts: FieldKind = FieldKind::Texts;
+}
+
 macro_rules! kind {
-    (text) => {
-        FieldKind::Value(Scalar::Text)
-    };
-    (bool) => {
-        FieldKind::Value(Scalar::Bool)
-    };
-    (int32) => {
-        FieldKind::Value(Scalar::Int32)
-    };
-    (int64) => {
-        FieldKind::Value(Scalar::Int64)
-    };
-    (time) => {
-        FieldKind::Value(Scalar::Time)
+    ($word:ident) => {
+        words::$word
     };
     ({ $scalar:ident }) => {
         FieldKind::Pointer(Scalar::$scalar)
-    };
-    (int_or_string) => {
-        FieldKind::IntOrString
-    };
-    (quantity) => {
-        FieldKind::Quantity
-    };
-    (optional_quantity) => {
-        FieldKind::OptionalQuantity
-    };
-    (quantities) => {
-        FieldKind::Quantities
-    };
-    (texts) => {
-        FieldKind::Texts
     };
     ([$scalar:ident]) => {
         FieldKind::Values(Scalar::$scalar)

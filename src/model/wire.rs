@@ -5,11 +5,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads a JSON value in which `null` means the same as an absent field, as it does in Go.
-///
-/// # Errors
-///
-/// Fails if the value is neither `null` nor a `T`.
+/// Reads a JSON value in which `null` means the same as an absent field, as it does in Go. Fails if the value is neither `null` nor a `T`.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -21,6 +17,31 @@ where
 /// Returns whether a field has its zero value, which JSON leaves out.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// Reads types from whole objects, by their `from_object`.
+macro_rules! read_from_object {
+    ($($name:ident)+) => { $(
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let object = serde::Deserialize::deserialize(deserializer)?;
+                $name::from_object(object).map_err(serde::de::Error::custom)
+            }
+        }
+    )+ };
+}
+
+/// Reads types from whole objects, and writes them as the objects that they keep.
+macro_rules! kept_whole {
+    ($name:ident) => {
+        read_from_object!($name);
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.object.serialize(serializer)
+            }
+        }
+    };
 }
 
 /// Declares structs with both wire forms: `field: Type = number,` a line.

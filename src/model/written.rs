@@ -76,15 +76,13 @@ pub struct WrittenObject {
     pub written: Option<Vec<Written>>,
 }
 
+read_from_object!(WrittenObject WrittenNode);
+
 impl WrittenObject {
-    /// Reads what is kept of an object.
-    ///
-    /// # Errors
-    ///
-    /// Fails if its metadata has a wrong type.
-    pub fn from_object(object: &Value) -> Result<Self, String> {
+    /// Reads what is kept of an object. Fails if its metadata has a wrong type.
+    pub fn from_object(object: Value) -> Result<Self, String> {
         let metadata = serde_path_to_error::deserialize(&object["metadata"]).map_err(|error| error.to_string())?;
-        Ok(WrittenObject { metadata, written: Written::all(object) })
+        Ok(WrittenObject { metadata, written: Written::all(&object) })
     }
 
     /// Returns what is kept of a DaemonSet.
@@ -103,22 +101,14 @@ pub struct WrittenNode {
 }
 
 impl WrittenNode {
-    /// Reads a node from the whole object.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a field has the wrong type.
+    /// Reads a node from the whole object. Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, String> {
         let written = Written::all(&object).map(of_interest);
         let node = serde_path_to_error::deserialize(object).map_err(|error| error.to_string())?;
         Ok(WrittenNode { node, written })
     }
 
-    /// Reads a node in protobuf.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the bytes are not a node.
+    /// Reads a node in protobuf. Fails if the bytes are not a node.
     pub fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
         let problem = |error: prost::DecodeError| error.to_string();
         let node = Node::decode(bytes).map_err(problem)?;

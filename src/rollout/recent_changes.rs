@@ -626,7 +626,7 @@ mod tests {
         let hard = entry("quotas", "11:45:00", json!({"f:spec": {"f:hard": {}}}));
         let quotas = ["default", "other"].map(|namespace| {
             let metadata = json!({"name": "pods", "namespace": namespace, "creationTimestamp": at("11:00:00"), "managedFields": [hard]});
-            WrittenObject::from_object(&json!({"metadata": metadata})).unwrap()
+            WrittenObject::from_object(json!({"metadata": metadata})).unwrap()
         });
         world.snapshot.written_objects.insert(Kind::ResourceQuotas, quotas.into());
         let snapshot = world.finish();
@@ -709,7 +709,7 @@ mod tests {
         let mut world = world();
         let object = |namespace: Option<&str>, name: &str, entries: &[Value]| {
             let metadata = json!({"name": name, "namespace": namespace, "creationTimestamp": at("11:00:00"), "managedFields": entries});
-            WrittenObject::from_object(&json!({"metadata": metadata})).unwrap()
+            WrittenObject::from_object(json!({"metadata": metadata})).unwrap()
         };
         let hard = entry("kubectl-edit", "11:50:00", json!({"f:spec": {"f:hard": {"f:pods": {}}}}));
         let quotas = ["default", "other"].map(|namespace| object(Some(namespace), "pods", std::slice::from_ref(&hard)));

@@ -28,14 +28,14 @@ pub enum Devices {
 impl Devices {
     /// Returns what is known from a snapshot. Servers do not keep `extendedResourceName` while the feature is off.
     pub fn of(snapshot: &Snapshot) -> Self {
-        let Some(classes) = &snapshot.device_classes else {
+        if !snapshot.device_classes_read {
             let is_on = snapshot.nodes.iter().any(|node| minor(node).is_some_and(|minor| minor >= ON_BY_DEFAULT));
             return if is_on { Devices::Unread } else { Devices::Known(BTreeSet::new()) };
-        };
+        }
         let names = |DeviceClass { metadata, spec }: &DeviceClass| {
             [Some(format!("{CLASS_PREFIX}{}", metadata.name)), spec.extended_resource_name.clone()]
         };
-        Devices::Known(classes.iter().flat_map(names).flatten().collect())
+        Devices::Known(snapshot.device_classes.iter().flat_map(names).flatten().collect())
     }
 
     /// Returns whether a resource may come from devices of a node.
@@ -87,7 +87,8 @@ mod tests {
     fn what_a_device_class_may_provide_is_not_the_nodes() {
         let snapshot = |kubelet: &str, classes: Option<Value>| Snapshot {
             nodes: vec![from_value(json!({"status": {"nodeInfo": {"kubeletVersion": kubelet}}})).unwrap()],
-            device_classes: classes.map(|classes| from_value(classes).unwrap()),
+            device_classes_read: classes.is_some(),
+            device_classes: classes.map(|classes| from_value(classes).unwrap()).unwrap_or_default(),
             ..Snapshot::default()
         };
         let class = json!([{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "vendor.example/gpu"}}]);

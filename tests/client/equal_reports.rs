@@ -75,7 +75,7 @@ async fn read_live(live: &Live, query: &Query) -> Snapshot {
     let refused = snapshot.events.iter().filter(|event| event.reason == "FailedCreate");
     let refused = refused.map(|event| event.involved_object.namespace.clone()).collect();
     live.read_limit_ranges(&mut snapshot, refused).await;
-    snapshot.device_classes = Some(Vec::new());
+    snapshot.device_classes_read = true;
     snapshot
 }
 

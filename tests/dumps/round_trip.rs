@@ -305,7 +305,8 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
             peers: Vec::new(),
             node_agents: Vec::new(),
-            device_classes: None,
+            device_classes: Vec::new(),
+            device_classes_read: false,
             clock_difference: jiff::SignedDuration::ZERO,
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),

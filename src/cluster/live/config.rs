@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::list::{self, permission};
 use super::reader::{AT_ONCE, Reader, is_forbidden};
-use crate::cluster::CoverageScope;
 use crate::cluster::error::ClusterError;
 use crate::model::config_object::{ConfigObject, ConfigUse, uses};
 use crate::model::daemon_set::DaemonSet;
@@ -26,19 +25,15 @@ struct PartialObject {
 }
 
 impl Reader<'_> {
-    /// Reads the ConfigMaps and Secrets that the templates of DaemonSets use, as far as they exist, if the scope has them. Each is
+    /// Reads the ConfigMaps and Secrets that the templates of DaemonSets use, as far as they exist, if they are needed. Each is
     /// read by its name: `resourceNames` can permit that, and most objects of a namespace belong to other workloads.
     ///
     /// A dump is made without Secrets: whoever may read their metadata may read their data, so that few are permitted to, and
     /// audit logs would show a read of every Secret.
-    pub(super) async fn config_objects(
-        &self,
-        daemon_sets: &[&DaemonSet],
-        scope: &CoverageScope,
-    ) -> (Vec<ConfigObject>, Vec<ConfigObject>) {
+    pub(super) async fn config_objects(&self, daemon_sets: &[&DaemonSet]) -> (Vec<ConfigObject>, Vec<ConfigObject>) {
         let mut wanted: BTreeSet<(Kind, String, String)> = BTreeSet::new();
-        for daemon_set in daemon_sets.iter().filter(|_| scope.config) {
-            let is_read = |used: &ConfigUse| used.kind != Kind::Secrets || !self.everything();
+        for daemon_set in daemon_sets.iter().filter(|_| self.needs.scope.config) {
+            let is_read = |used: &ConfigUse| used.kind != Kind::Secrets || !self.needs.everything;
             let used = uses(&daemon_set.template()).into_iter().filter(is_read);
             wanted.extend(used.map(|used| (used.kind, daemon_set.metadata.namespace.clone(), used.name)));
         }

@@ -33,7 +33,7 @@ pub(super) const MAX_JSON: usize = 1 << 28;
 pub(super) const NOT_REQUESTED: &str = "it is not the requested object";
 
 /// An object that a list can hold.
-pub(super) trait Item: Object + Clone + PartialEq {
+pub(super) trait Item: Object + Clone + PartialEq + DeserializeOwned {
     /// The media types to request.
     const ACCEPT: &'static str = JSON;
 
@@ -41,42 +41,26 @@ pub(super) trait Item: Object + Clone + PartialEq {
     fn from_protobuf(_: &[u8]) -> Result<Self, String> {
         Err("it came in protobuf, and JSON was requested".to_owned())
     }
-
-    /// Decodes an item in JSON.
-    fn from_json(list: &List, text: &str) -> Result<Self, String>;
 }
 
-fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
-}
-
-macro_rules! items_in_both_forms {
-    ($($name:ident)+) => { $(
-        impl Item for $name {
+macro_rules! items {
+    (in JSON: $($json:ident)+; in both forms: $($name:ident)+) => {
+        $(impl Item for $json {})+
+        $(impl Item for $name {
             const ACCEPT: &'static str = PROTOBUF_OR_JSON;
 
             fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
                 prost::Message::decode(bytes).map_err(|error| error.to_string())
             }
-
-            fn from_json(_: &List, text: &str) -> Result<Self, String> {
-                decode_json(text)
-            }
-        }
-    )+ };
+        })+
+    };
 }
 
-macro_rules! items_in_json {
-    ($($name:ident: $decode:expr,)+) => { $(
-        impl Item for $name {
-            fn from_json(list: &List, text: &str) -> Result<Self, String> {
-                $decode(list, text)
-            }
-        }
-    )+ };
-}
-
-items_in_both_forms!(Node Pod Event);
+items!(
+    in JSON: Lease PodDisruptionBudget Namespace LimitRange RuntimeClass HeldPod WrittenObject PriorityClass DeviceClass DaemonSet
+        ControllerRevision;
+    in both forms: Node Pod Event
+);
 
 impl Item for WrittenNode {
     const ACCEPT: &'static str = PROTOBUF_OR_JSON;
@@ -84,29 +68,11 @@ impl Item for WrittenNode {
     fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
         WrittenNode::from_protobuf(bytes)
     }
-
-    fn from_json(_: &List, text: &str) -> Result<Self, String> {
-        WrittenNode::from_object(decode_json(text)?)
-    }
 }
 
-items_in_json!(
-    Lease: |_, text| decode_json(text),
-    PodDisruptionBudget: |_, text| decode_json(text),
-    Namespace: |_, text| decode_json(text),
-    LimitRange: |_, text| decode_json(text),
-    RuntimeClass: |_, text| decode_json(text),
-    HeldPod: |_, text| HeldPod::from_object(decode_json(text)?),
-    WrittenObject: |_, text| WrittenObject::from_object(&decode_json(text)?),
-    PriorityClass: |_, text| decode_json(text),
-    DeviceClass: |_, text| decode_json(text),
-    DaemonSet: |list: &List, text| {
-        DaemonSet::from_object(list.with_type(decode_json(text)?)).map_err(|error| error.to_string())
-    },
-    ControllerRevision: |list: &List, text| {
-        ControllerRevision::from_object(list.with_type(decode_json(text)?)).map_err(|error| error.to_string())
-    },
-);
+fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
 
 /// What to list.
 #[derive(Debug, Clone)]
@@ -170,8 +136,9 @@ impl List {
 
     /// Decodes an object in JSON, which may leave out its type.
     pub(super) fn decode_json<T: Item>(&self, text: &str) -> Result<T, String> {
-        let object = T::from_json(self, text)?;
+        let mut object: T = decode_json(text)?;
         self.check_type(&decode_json(text)?)?;
+        object.set_type(&self.api_version, self.kind.api_names().1);
         Ok(object)
     }
 
@@ -233,15 +200,6 @@ impl List {
             }
             _ => Ok(object),
         }
-    }
-
-    /// Adds what items of a list leave out: their type.
-    pub(super) fn with_type(&self, mut object: Value) -> Value {
-        if let Value::Object(fields) = &mut object {
-            fields.entry("apiVersion").or_insert_with(|| self.api_version.as_str().into());
-            fields.entry("kind").or_insert_with(|| self.kind.api_names().1.into());
-        }
-        object
     }
 }
 

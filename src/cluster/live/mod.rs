@@ -2,7 +2,7 @@
 //!
 //! [`connect`] turns flags and environment into a [`crate::connection`].
 //! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
-//! over a `request`, and `prune` drops what no report uses; `history` requests revisions alone, and
+//! over a `request`, and `prune` drops what no report uses; `writes` requests who has changed what, and
 //! `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows them: `follow` turns lists and the `watch_event`s after them
 //! into changes, and `watch` applies these to a snapshot. `write` sends patches, `preview` dry runs of manifests, and `names` requests what completion
 //! offers. `status` decides whether an answer is an error of the API.
@@ -10,7 +10,6 @@
 mod advanced;
 mod config;
 mod follow;
-mod history;
 mod list;
 mod logs;
 mod names;
@@ -24,21 +23,22 @@ mod status;
 mod watch;
 mod watch_event;
 mod write;
+mod writes;
 
 pub use names::Nameable;
 pub(crate) use preview::Asked;
 pub use watch::Watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 
+use super::Query;
 use super::error::ClusterError;
-use super::{CoverageScope, Query, Wanted};
 use crate::connection::{ConnectOptions, Connection, Observed};
-use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::written::WrittenObject;
 use request::Transport;
 
@@ -64,11 +64,8 @@ pub type OnProgress = Arc<dyn Fn(KindRead) + Send + Sync>;
 
 /// Makes a connection from flags and environment. No request is sent yet, but a credential plugin runs.
 ///
-/// Each snapshot carries the time when its reading begins: that of `clock`, or of the server if its clock is another one.
-///
-/// # Errors
-///
-/// Fails if the kubeconfig or a flag is invalid, or there are no credentials.
+/// Each snapshot carries the time when its reading begins: that of `clock`, or of the server if its clock is another one. Fails if the
+/// kubeconfig or a flag is invalid, or there are no credentials.
 pub async fn connect(
     options: &ConnectOptions,
     clock: fn() -> Timestamp,
@@ -124,26 +121,13 @@ impl Live {
         Ok(version.git_version)
     }
 
-    /// Reads what the query wants. What the server forbids becomes a gap of the snapshot.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be read at all, the DaemonSets are forbidden, or a DaemonSet or node of the query is
-    /// not found.
+    /// Reads what the query wants. What the server forbids becomes a gap of the snapshot. Fails if the server cannot be read at all, the
+    /// DaemonSets are forbidden, or a DaemonSet or node of the query is not found.
     pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         let reader = reader::Reader::new(self, query);
         let start = self.observed().local_time();
-        let read = match &query.wanted {
-            // Boxed, since they are too large for the stack of a caller.
-            Wanted::Coverage(scope) => Box::pin(reader.coverage(scope)).await,
-            Wanted::Everything => {
-                let scope = CoverageScope { admission: true, config: true, ..CoverageScope::default() };
-                Box::pin(reader.coverage(&scope)).await
-            }
-            Wanted::History(pods) => Box::pin(reader.history(*pods)).await,
-            Wanted::Change => Box::pin(reader.change()).await,
-            Wanted::RecentChanges => Box::pin(reader.recent_changes()).await,
-        };
+        // Boxed, since it is too large for the stack of a caller.
+        let read = Box::pin(reader.read()).await;
         // The server's clock is known only once it has answered.
         let (now, clock_difference) = (self.observed().server_time(start), self.clock_difference());
         read.map(|snapshot| Snapshot { now, clock_difference, ..snapshot })
@@ -152,90 +136,9 @@ impl Live {
     /// Returns who has written what limits and labels the pods of a namespace, without what cannot be read.
     pub async fn written_objects(&self, namespace: &str) -> BTreeMap<Kind, Vec<WrittenObject>> {
         let lists = Kind::WRITTEN.map(|kind| async move {
-            let objects = self.list(history::written_list(kind, Some(namespace)), Some).await;
+            let objects = self.list(writes::written_list(kind, Some(namespace)), Some).await;
             objects.ok().map(|objects| (kind, objects))
         });
         join_all(lists).await.into_iter().flatten().collect()
-    }
-
-    /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts. That they cannot be
-    /// read becomes a gap.
-    pub async fn read_budgets(&self, snapshot: &mut Snapshot) {
-        let kind = Kind::PodDisruptionBudgets;
-        let cause = match self.list(list::List::of(kind), Some).await {
-            Ok(budgets) => {
-                (snapshot.pod_disruption_budgets, snapshot.budgets_complete) = (budgets, true);
-                return;
-            }
-            Err(error) if reader::is_forbidden(&error) => GapCause::Forbidden(list::permission("list", kind)),
-            Err(error) => GapCause::Failed(error.to_string()),
-        };
-        let gap = Gap { kind, namespace: None, cause };
-        if !snapshot.gaps.contains(&gap) {
-            snapshot.gaps.push(gap);
-        }
-    }
-
-    /// Adds the LimitRanges of these namespaces, unless they were read.
-    pub async fn read_limit_ranges(&self, snapshot: &mut Snapshot, namespaces: BTreeSet<String>) {
-        let kind = Kind::LimitRanges;
-        for namespace in namespaces {
-            if snapshot.limit_ranges.iter().any(|range| range.metadata.namespace == namespace) {
-                continue;
-            }
-            let namespace = Some(namespace);
-            let cause = match self.list(list::List { namespace: namespace.clone(), ..list::List::of(kind) }, Some).await
-            {
-                Ok(ranges) => {
-                    snapshot.limit_ranges.extend(ranges);
-                    continue;
-                }
-                Err(error) if reader::is_forbidden(&error) => GapCause::Forbidden(list::permission("list", kind)),
-                Err(error) => GapCause::Failed(error.to_string()),
-            };
-            snapshot.gaps.push(Gap { kind, namespace, cause });
-        }
-    }
-
-    /// Adds the device classes, which may provide resources that nodes do not offer. A server that does not serve them has none.
-    pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
-        let kind = Kind::DeviceClasses;
-        let cause = match self.list(list::List::of(kind), Some).await {
-            Ok(classes) => {
-                snapshot.device_classes = Some(classes);
-                return;
-            }
-            Err(error) if error.is_not_served() => {
-                snapshot.device_classes = Some(Vec::new());
-                return;
-            }
-            Err(error) if reader::is_forbidden(&error) => GapCause::Forbidden(list::permission("list", kind)),
-            Err(error) => GapCause::Failed(error.to_string()),
-        };
-        snapshot.gaps.push(Gap { kind, namespace: None, cause });
-    }
-
-    /// Adds every pod on these nodes, so that their free resources can be computed.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server cannot be read; pods that it forbids become a gap.
-    pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
-        read::pods_on(self, snapshot, nodes).await
-    }
-
-    /// Adds the pods on other nodes of DaemonSets whose pod on this node has not become ready, as far as they can be read.
-    pub async fn read_peers(&self, snapshot: &mut Snapshot, node: &str) {
-        read::peers(self, snapshot, node).await;
-    }
-
-    /// Adds these namespaces. What cannot be read is noted in the snapshot.
-    pub async fn read_namespaces(&self, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
-        read::namespaces(self, snapshot, names).await;
-    }
-
-    /// Adds the pods on these nodes with what may keep them from being evicted. What cannot be read is noted in the snapshot.
-    pub async fn read_held_pods(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
-        read::held_pods(self, snapshot, nodes).await;
     }
 }

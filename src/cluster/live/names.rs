@@ -52,11 +52,7 @@ struct Row {
 }
 
 impl Live {
-    /// Returns the names of what there is, each with the given columns of `kubectl get`; a column that the server does
-    /// not have is empty.
-    ///
-    /// # Errors
-    ///
+    /// Returns the names of what there is, each with the given columns of `kubectl get`; a column that the server does not have is empty.
     /// Fails if the server does not answer with a table.
     pub async fn names<const N: usize>(
         &self,
@@ -82,11 +78,7 @@ impl Live {
         Ok(table.rows.iter().map(|row| (cell(row, name), columns.map(|column| cell(row, column)))).collect())
     }
 
-    /// Returns the label keys of the first nodes.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server does not answer with a table.
+    /// Returns the label keys of the first nodes. Fails if the server does not answer with a table.
     pub async fn node_label_keys(&self) -> Result<Vec<String>, ClusterError> {
         let path = List::of(Kind::Nodes).collection();
         let table = self.table(&format!("{path}?limit={NODES_WITH_LABELS}")).await?;
@@ -94,11 +86,7 @@ impl Live {
         Ok(labels.flat_map(|labels| labels.keys().cloned()).collect())
     }
 
-    /// Returns the first pods of a namespace, or of all, as `NAMESPACE/NAME`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the server does not answer with a table.
+    /// Returns the first pods of a namespace, or of all, as `NAMESPACE/NAME`. Fails if the server does not answer with a table.
     pub async fn pod_names(&self, namespace: Option<&str>) -> Result<Vec<String>, ClusterError> {
         let path = List { namespace: namespace.map(str::to_owned), ..List::of(Kind::Pods) }.collection();
         let table = self.table(&format!("{path}?limit={PODS}")).await?;

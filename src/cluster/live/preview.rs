@@ -12,7 +12,7 @@ use crate::cluster::manifest::{Apply, Manifest};
 use crate::cluster::similar_names;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::server_side_apply;
-use crate::model::snapshot::Kind;
+use crate::model::snapshot::{Kind, Namespace};
 use crate::plan::FIELD_MANAGER;
 
 /// Whether something is so, as far as the server could be asked.
@@ -117,10 +117,8 @@ impl Live {
 
     /// Returns the namespaces of a similar name, as far as they may be listed.
     pub(crate) async fn similar_namespaces(&self, name: &str) -> Vec<String> {
-        let path = list::collection("v1", None, "namespaces");
-        let listed: Value = self.transport.get_object("list namespaces", &path).await.unwrap_or_default();
-        let items = listed["items"].as_array().into_iter().flatten();
-        similar_names(name, items.filter_map(|item| item["metadata"]["name"].as_str()))
+        let listed: Vec<Namespace> = self.list(List::of(Kind::Namespaces), Some).await.unwrap_or_default();
+        similar_names(name, listed.iter().map(|namespace| namespace.metadata.name.as_str()))
     }
 
     /// Asks whether an object of a kind of the core API exists.

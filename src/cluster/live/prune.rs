@@ -6,10 +6,11 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cluster::needs::{Cluster, Events, Needs};
 use crate::cluster::projection::{SharedParts, foreign_pod, own_pod, takes_room};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::Event;
+use crate::model::event::{Event, REMOVAL_EVENTS};
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
@@ -35,6 +36,8 @@ pub(super) enum ForeignPods {
 pub(super) struct DaemonSetMatcher {
     /// Whether their pods are kept whole even where they are fine.
     whole: bool,
+    /// Whether revisions of other owners that a selector matches are kept.
+    pub(super) any_owner: bool,
     uids: BTreeSet<String>,
     by_namespace: BTreeMap<String, Vec<(String, LabelSelector)>>,
     shared: RefCell<SharedParts>,
@@ -43,7 +46,7 @@ pub(super) struct DaemonSetMatcher {
 impl DaemonSetMatcher {
     /// Remembers what it takes; `whole` tells whether pods that are fine are kept whole, too.
     pub(super) fn new(daemon_sets: &[&DaemonSet], whole: bool) -> Self {
-        let mut matcher = DaemonSetMatcher { whole, ..DaemonSetMatcher::default() };
+        let mut matcher = DaemonSetMatcher { whole, any_owner: whole, ..DaemonSetMatcher::default() };
         for DaemonSet { metadata, spec, .. } in daemon_sets {
             matcher.uids.insert(metadata.uid.clone());
             let namespace = matcher.by_namespace.entry(metadata.namespace.clone()).or_default();
@@ -88,18 +91,26 @@ impl DaemonSetMatcher {
         (foreign == ForeignPods::ForArithmetic && takes_room(&pod)).then(|| foreign_pod(pod))
     }
 
-    /// Tells whether a revision is one of the DaemonSets', or could be adopted by one. Whoever wants everything is also
-    /// told of those that are somebody else's and that a selector matches.
+    /// Tells whether a revision is one of the DaemonSets', or could be adopted by one.
     pub(super) fn keeps_revision(&self, revision: &ControllerRevision) -> bool {
         let metadata = &revision.metadata;
         match metadata.controller() {
-            Some(controller) => self.uids.contains(&controller.uid) || (self.whole && self.select(metadata)),
+            Some(controller) => self.uids.contains(&controller.uid) || (self.any_owner && self.select(metadata)),
             None => self.by_namespace.contains_key(&metadata.namespace),
         }
     }
 
+    /// Returns whether an event is kept of those that are needed.
+    pub(super) fn keeps_event(&self, needs: &Needs, of: &Events, event: &Event) -> bool {
+        match of.about {
+            "" => true,
+            "Node" => needs.cluster != Cluster::Writes || REMOVAL_EVENTS.contains(&event.reason.as_str()),
+            _ => self.concerns(event),
+        }
+    }
+
     /// Tells whether an event is about one of the DaemonSets, or a pod with a name of theirs.
-    pub(super) fn concerns(&self, event: &Event) -> bool {
+    fn concerns(&self, event: &Event) -> bool {
         let object = &event.involved_object;
         let Some(daemon_sets) = self.by_namespace.get(&object.namespace) else { return false };
         match object.kind.as_str() {

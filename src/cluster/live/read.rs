@@ -1,17 +1,19 @@
-//! Reads what coverage and dumps need, all at once.
+//! Reads what a query needs, all at once, and then what that makes necessary.
 
 use std::collections::BTreeSet;
 
-use futures::future::FutureExt;
+use futures::future::{FutureExt, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::Live;
 use super::list::{self, Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::reader::{AT_ONCE, Reader, add_missing, is_forbidden};
+use super::reader::{AT_ONCE, Reader, add_gap, add_missing, is_forbidden, unread};
+use super::writes::written_list;
 use crate::cluster::error::ClusterError;
+use crate::cluster::needs::{Cluster, Pods};
 use crate::cluster::projection::keep_node;
-use crate::cluster::{CoverageScope, suggestions};
+use crate::cluster::{CoverageScope, Query, suggestions};
 use crate::model::config_object::uses;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -34,77 +36,105 @@ const UNBOUND: &str = "spec.nodeName=";
 pub(super) const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 impl Reader<'_> {
-    /// Reads the snapshot of [`crate::cluster::Wanted::Coverage`] or [`crate::cluster::Wanted::Everything`].
-    pub(super) async fn coverage(self, scope: &CoverageScope) -> Result<Snapshot, ClusterError> {
+    /// Reads what the query needs, all at once.
+    pub(super) async fn read(self) -> Result<Snapshot, ClusterError> {
         let mut snapshot = Snapshot::empty(self.live.now());
-        // Objects are kept whole for a dump, and to explain one node; pods also to tell when their containers have started.
-        let whole = self.everything() || scope.node.is_some();
         let of_daemon_sets = async {
-            let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods(scope))?;
+            let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
             let (own, advanced) = &daemon_sets;
             let all: Vec<&DaemonSet> = own.iter().chain(advanced).collect();
             let uses_config = |daemon_set: &&DaemonSet| !uses(&daemon_set.template()).is_empty();
-            let tells_starts = scope.config && all.iter().any(uses_config);
-            let matcher = DaemonSetMatcher::new(&all, whole || tells_starts);
-            let (pods, revisions, events, limit_ranges, config) = futures::try_join!(
-                self.pods(&all, &matcher, pods, scope),
+            // Whole pods tell when their containers have started.
+            let whole = self.needs.whole || self.needs.scope.config && all.iter().any(uses_config);
+            let mut matcher = DaemonSetMatcher::new(&all, whole);
+            matcher.any_owner |= self.needs.any_owner;
+            let parts = futures::try_join!(
                 self.controller_revisions(&all, &matcher),
-                self.events(&matcher, scope),
-                self.limit_ranges(&matcher, scope),
-                self.config_objects(&all, scope).map(Ok),
+                self.if_possible(Kind::Pods, self.pods(&all, &matcher, pods)),
+                self.if_possible(Kind::Events, self.events(&matcher)),
+                self.limit_ranges(&matcher),
+                self.config_objects(&all).map(Ok),
             )?;
-            Ok((daemon_sets, pods, revisions, events, limit_ranges, config))
+            Ok((daemon_sets, parts))
         };
-        let (of_daemon_sets, nodes, leases, runtime_classes, priority_classes) = futures::try_join!(
-            of_daemon_sets,
-            self.nodes(scope, whole),
-            self.leases(),
-            self.classes::<RuntimeClass>(Kind::RuntimeClasses, scope),
-            self.classes::<PriorityClass>(Kind::PriorityClasses, scope),
-        )?;
-        if self.everything() {
-            snapshot.namespaces = self.namespaces().await?;
-            self.live.read_budgets(&mut snapshot).await;
-            snapshot.gaps.drain(..).for_each(|gap| self.note_gap(gap.kind, gap.namespace, gap.cause));
-        }
-        let (daemon_sets, pods, limit_ranges, config);
-        (daemon_sets, pods, snapshot.controller_revisions, snapshot.events, limit_ranges, config) = of_daemon_sets;
-        (snapshot.config_maps, snapshot.secrets) = config;
+        let of_cluster = async {
+            futures::try_join!(
+                self.if_possible(Kind::Nodes, self.nodes()),
+                self.if_possible(Kind::Leases, self.leases()),
+                self.if_possible(Kind::PodDisruptionBudgets, self.budgets()),
+                self.classes::<RuntimeClass>(Kind::RuntimeClasses),
+                self.classes::<PriorityClass>(Kind::PriorityClasses),
+                self.namespaces(),
+            )
+        };
+        let (of_daemon_sets, of_cluster, writes) = futures::try_join!(of_daemon_sets, of_cluster, self.writes())?;
+        let (daemon_sets, (revisions, pods, events, limit_ranges, config)) = of_daemon_sets;
         (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = daemon_sets;
         (snapshot.pods, snapshot.pods_complete) = pods;
-        (snapshot.nodes, snapshot.leases, snapshot.limit_ranges) = (nodes, leases, limit_ranges);
-        (snapshot.runtime_classes, snapshot.priority_classes) = (runtime_classes, priority_classes);
-        snapshot.gaps = self.take_gaps();
-        (snapshot.unknown_names, snapshot.neighbors) = (self.unknown_names.take(), self.neighbors.take());
-        let keys = startup_keys(&snapshot.nodes);
-        let names_some =
-            self.query.namespace.is_some() || !self.query.names.is_empty() || !self.query.selector.is_empty();
-        if names_some && (!keys.is_empty() || needs_node_agents(&snapshot)) {
-            // Which one is missing is told as far as they may be read.
-            let others = |other: DaemonSet| {
-                (is_node_agent(&other, &keys) && !self.query.wants(&other.metadata)).then_some(other)
-            };
-            snapshot.node_agents = self.live.list(List::of(Kind::DaemonSets), others).await.unwrap_or_default();
+        (snapshot.config_maps, snapshot.secrets) = config;
+        (snapshot.controller_revisions, snapshot.events, snapshot.limit_ranges) = (revisions, events, limit_ranges);
+        let (classes, namespaces);
+        (
+            snapshot.nodes,
+            snapshot.leases,
+            snapshot.pod_disruption_budgets,
+            snapshot.runtime_classes,
+            classes,
+            namespaces,
+        ) = of_cluster;
+        (snapshot.priority_classes, snapshot.namespaces) = (classes, namespaces);
+        let (nodes, written_objects) = writes;
+        for node in nodes {
+            let node = snapshot.note_writes(node);
+            snapshot.nodes.push(node);
         }
-        self.check_node(&snapshot, scope).await?;
-        if scope.node.is_none() && scope.node_selector.is_empty() && snapshot.gap(Kind::Nodes, "").is_none() {
+        snapshot.written_objects = written_objects;
+        snapshot.gaps = self.take_gaps();
+        snapshot.budgets_complete = self.needs.everything && snapshot.gap(Kind::PodDisruptionBudgets, "").is_none();
+        (snapshot.unknown_names, snapshot.neighbors) = (self.unknown_names.take(), self.neighbors.take());
+        if self.needs.pods == Pods::All {
+            self.add_node_agents(&mut snapshot).await;
+            self.check_node(&snapshot).await?;
+        }
+        let CoverageScope { node, node_selector, .. } = &self.needs.scope;
+        let has_all_nodes = self.needs.cluster == Cluster::Nodes && node.is_none() && node_selector.is_empty();
+        if has_all_nodes && snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);
-            snapshot.nodes.extend(self.live.nodes_named(&missing, |node| Some(keep_node(node, whole))).await?);
+            let found = self.live.nodes_named(&missing, |node| Some(keep_node(node, self.needs.whole)));
+            snapshot.nodes.extend(self.if_possible(Kind::Nodes, found).await?);
+            snapshot.gaps.extend(self.take_gaps());
             note_missing_nodes(&mut snapshot);
         }
         Ok(snapshot)
     }
 
-    async fn nodes(&self, scope: &CoverageScope, whole: bool) -> Result<Vec<Node>, ClusterError> {
-        let CoverageScope { node, node_selector, .. } = scope;
+    async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
+        let CoverageScope { node, node_selector, .. } = &self.needs.scope;
         let field_selector = node.as_deref().map(by_name).unwrap_or_default();
         let list = List { label_selector: node_selector.to_string(), field_selector, ..List::of(Kind::Nodes) };
-        self.list_or_gap(list, |node| Some(keep_node(node, whole))).await
+        match self.needs.cluster {
+            Cluster::Nodes => self.list_or_gap(list, |node| Some(keep_node(node, self.needs.whole))).await,
+            Cluster::Nothing | Cluster::Writes => Ok(Vec::new()),
+        }
+    }
+
+    /// Adds DaemonSets on which the pods of those that are asked about may depend. Which one is missing is told as far as they may be
+    /// read.
+    async fn add_node_agents(&self, snapshot: &mut Snapshot) {
+        let Query { namespace, names, selector, .. } = self.query;
+        let keys = startup_keys(&snapshot.nodes);
+        let names_some = namespace.is_some() || !names.is_empty() || !selector.is_empty();
+        if names_some && (!keys.is_empty() || needs_node_agents(snapshot)) {
+            let others = |other: DaemonSet| {
+                (is_node_agent(&other, &keys) && !self.query.wants(&other.metadata)).then_some(other)
+            };
+            snapshot.node_agents = self.live.list(List::of(Kind::DaemonSets), others).await.unwrap_or_default();
+        }
     }
 
     /// Checks that the only node of the query exists, or that pods have outlived it.
-    async fn check_node(&self, snapshot: &Snapshot, scope: &CoverageScope) -> Result<(), ClusterError> {
-        let Some(node) = &scope.node else { return Ok(()) };
+    async fn check_node(&self, snapshot: &Snapshot) -> Result<(), ClusterError> {
+        let Some(node) = &self.needs.scope.node else { return Ok(()) };
         let is_known = !snapshot.nodes.is_empty()
             || snapshot.gap(Kind::Nodes, "").is_some()
             || snapshot.pods.iter().any(|pod| suggestions::is_for_node(pod, node));
@@ -125,10 +155,11 @@ impl Reader<'_> {
     /// Requests all pods of the cluster, or of the one node, if the query needs them.
     ///
     /// They begin to arrive together with the DaemonSets, which decide what is kept of them.
-    async fn open_all_pods(&self, scope: &CoverageScope) -> Result<Option<list::Opened<'_>>, ClusterError> {
-        let field_selector = match &scope.node {
-            Some(node) => format!("spec.nodeName={node}"),
-            None if self.everything() || self.query.namespace.is_none() => String::new(),
+    async fn open_all_pods(&self) -> Result<Option<list::Opened<'_>>, ClusterError> {
+        let field_selector = match &self.needs.scope.node {
+            _ if self.needs.pods != Pods::All => return Ok(None),
+            Some(node) => on_node(node),
+            None if self.needs.everything || self.query.namespace.is_none() => String::new(),
             None => return Ok(None),
         };
         match list::open::<Pod>(&self.live.transport, List { field_selector, ..List::of(Kind::Pods) }).await {
@@ -146,14 +177,14 @@ impl Reader<'_> {
         daemon_sets: &[&DaemonSet],
         matcher: &DaemonSetMatcher,
         all: Option<list::Opened<'_>>,
-        scope: &CoverageScope,
     ) -> Result<(Vec<Pod>, PodsComplete), ClusterError> {
         let Some(all) = all else {
-            return Ok((self.own_pods(daemon_sets, matcher, "").await?, PodsComplete::On(BTreeSet::new())));
+            let daemon_sets = if self.needs.pods == Pods::None { &[] } else { daemon_sets };
+            return Ok((self.own_pods(daemon_sets, matcher).await?, PodsComplete::default()));
         };
-        let foreign = if self.everything() { ForeignPods::Whole } else { ForeignPods::ForArithmetic };
+        let foreign = if self.needs.everything { ForeignPods::Whole } else { ForeignPods::ForArithmetic };
         let mut pods = all.collect(|pod| matcher.keep_pod(pod, foreign)).await?.items;
-        match &scope.node {
+        match &self.needs.scope.node {
             Some(node) => {
                 let list = List { field_selector: UNBOUND.to_owned(), ..List::of(Kind::Pods) };
                 let unbound = self.live.list(list, |pod| matcher.keep_pod(pod, foreign)).await?;
@@ -164,65 +195,62 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads events: those about the DaemonSets, and warnings about their pods; for one node all about the
-    /// pods, and those about the node.
-    pub(super) async fn events(
-        &self,
-        matcher: &DaemonSetMatcher,
-        scope: &CoverageScope,
-    ) -> Result<Vec<Event>, ClusterError> {
-        let list = |field_selector: String| List { field_selector, ..List::of(Kind::Events) };
-        if self.everything() {
-            return self.list_scope(list(String::new()), matcher, Some).await;
-        }
-        let keep = |event| matcher.concerns(&event).then_some(event);
-        let about_daemon_sets = match self.query.names.as_slice() {
-            [name] => format!("involvedObject.kind=DaemonSet,involvedObject.name={name}"),
-            _ => "involvedObject.kind=DaemonSet".to_owned(),
-        };
-        let about_pods =
-            if scope.node.is_some() { "involvedObject.kind=Pod" } else { "involvedObject.kind=Pod,type!=Normal" };
-        let about_node = async {
-            let Some(node) = &scope.node else { return Ok(Vec::new()) };
-            let list = list(format!("involvedObject.kind=Node,involvedObject.name={node}"));
-            self.list_or_gap(List { namespace: Some("default".to_owned()), ..list }, Some).await
-        };
-        let (mut events, pods, node) = futures::try_join!(
-            self.list_scope(list(about_daemon_sets), matcher, keep),
-            self.list_scope(list(about_pods.to_owned()), matcher, keep),
-            about_node,
-        )?;
-        events.extend(pods);
-        events.extend(node);
-        Ok(events)
+    async fn events(&self, matcher: &DaemonSetMatcher) -> Result<Vec<Event>, ClusterError> {
+        let lists = self.needs.events.iter().map(|events| async move {
+            let field_selector = events.field_selector.clone();
+            let list = List { namespace: events.namespace(), field_selector, ..List::of(Kind::Events) };
+            let keep = |event| matcher.keeps_event(&self.needs, events, &event).then_some(event);
+            match list.namespace {
+                Some(_) => self.list_or_gap(list, keep).await,
+                None => self.list_scope(list, matcher, keep).await,
+            }
+        });
+        Ok(try_join_all(lists).await?.concat())
     }
 
-    async fn limit_ranges(
-        &self,
-        matcher: &DaemonSetMatcher,
-        scope: &CoverageScope,
-    ) -> Result<Vec<LimitRange>, ClusterError> {
-        if !scope.admission {
-            return Ok(Vec::new());
+    async fn limit_ranges(&self, matcher: &DaemonSetMatcher) -> Result<Vec<LimitRange>, ClusterError> {
+        match self.needs.scope.admission {
+            true => self.list_scope(List::of(Kind::LimitRanges), matcher, Some).await,
+            false => Ok(Vec::new()),
         }
-        self.list_scope(List::of(Kind::LimitRanges), matcher, Some).await
     }
 
     /// Reads the namespaces of a dump.
     async fn namespaces(&self) -> Result<Vec<Namespace>, ClusterError> {
-        let field_selector = self.query.namespace.as_deref().map(by_name).unwrap_or_default();
-        self.list_or_gap(List { field_selector, ..List::of(Kind::Namespaces) }, Some).await
+        match self.needs.everything {
+            true => self.list_or_gap(written_list(Kind::Namespaces, self.query.namespace.as_deref()), Some).await,
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads the PodDisruptionBudgets: for a dump all of them.
+    async fn budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
+        let kind = Kind::PodDisruptionBudgets;
+        if !self.needs.budgets {
+            return Ok(Vec::new());
+        }
+        if !self.needs.everything {
+            return self.list_or_gap(List { namespace: self.query.namespace.clone(), ..List::of(kind) }, Some).await;
+        }
+        let read = self.live.list_or_cause(List::of(kind)).await;
+        Ok(read.unwrap_or_else(|cause| {
+            self.note_gap(kind, None, cause);
+            Vec::new()
+        }))
     }
 
     /// Reads a kind of class, if admission is simulated.
-    async fn classes<T: Item>(&self, kind: Kind, scope: &CoverageScope) -> Result<Vec<T>, ClusterError> {
-        if !scope.admission {
-            return Ok(Vec::new());
+    async fn classes<T: Item>(&self, kind: Kind) -> Result<Vec<T>, ClusterError> {
+        match self.needs.scope.admission {
+            true => self.list_or_gap(List::of(kind), Some).await,
+            false => Ok(Vec::new()),
         }
-        self.list_or_gap(List::of(kind), Some).await
     }
 
-    pub(super) async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
+    async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {
+        if self.needs.cluster != Cluster::Nodes {
+            return Ok(Vec::new());
+        }
         let (namespace, name) = CONTROLLER_MANAGER;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
         let cause = match self.live.get(&list, name).await {
@@ -301,130 +329,160 @@ pub(super) fn by_name(name: &str) -> String {
     format!("metadata.name={name}")
 }
 
-/// Adds every pod on the nodes to a snapshot: node by node if they are few.
-pub(super) async fn pods_on(
-    live: &Live,
-    snapshot: &mut Snapshot,
-    nodes: &BTreeSet<String>,
-) -> Result<(), ClusterError> {
-    let wanted: BTreeSet<String> = nodes.iter().filter(|node| !snapshot.knows_all_pods_on(node)).cloned().collect();
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let matcher = DaemonSetMatcher::new(&snapshot.daemon_sets.iter().collect::<Vec<_>>(), false);
-    let keep = |pod| matcher.keep_pod(pod, ForeignPods::ForArithmetic);
-    let one_by_one = wanted.len() <= NODE_BY_NODE;
-    let selectors: Vec<String> = if one_by_one {
-        wanted.iter().map(|node| format!("spec.nodeName={node}")).chain([UNBOUND.to_owned()]).collect()
-    } else {
-        vec![String::new()]
-    };
-    let lists = selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Pods) });
-    let found = futures::stream::iter(lists).map(|list| live.list(list, keep)).buffer_unordered(AT_ONCE).try_concat();
-    match found.await {
-        Ok(found) => {
-            add_missing(&mut snapshot.pods, found);
-            match &mut snapshot.pods_complete {
-                PodsComplete::On(complete) if one_by_one => complete.extend(wanted),
-                complete => *complete = PodsComplete::Everywhere,
-            }
-        }
-        Err(error) if is_forbidden(&error) => {
-            let cause = GapCause::ForbiddenElsewhere(permission("list", Kind::Pods));
-            let gap = Gap { kind: Kind::Pods, namespace: None, cause };
-            if !snapshot.gaps.contains(&gap) {
-                snapshot.gaps.push(gap);
-            }
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(())
-}
-
-/// Adds the pods on nodes with what may keep them from being evicted, and the PodDisruptionBudgets. An answer about DaemonSets does not
-/// fail because of them.
-pub(super) async fn held_pods(live: &Live, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
-    if nodes.is_empty() {
-        return;
-    }
-    let lists =
-        nodes.iter().map(|node| List { field_selector: format!("spec.nodeName={node}"), ..List::of(Kind::Pods) });
-    let pods = futures::stream::iter(lists).map(|list| live.list(list, Some::<HeldPod>)).buffered(AT_ONCE).try_concat();
-    let kind = Kind::PodDisruptionBudgets;
-    let (pods, budgets) = futures::join!(pods, live.list(List::of(kind), Some::<PodDisruptionBudget>));
-    // The pods of the DaemonSets were read before: this is no gap of pods.
-    snapshot.held_pods_unread = pods.as_ref().err().map(|error| unread(Kind::Pods, error));
-    let cause = budgets.as_ref().err().map(|error| unread(kind, error));
-    snapshot.gaps.extend(cause.map(|cause| Gap { kind, namespace: None, cause }));
-    snapshot.budgets_complete = budgets.is_ok();
-    (snapshot.held_pods, snapshot.pod_disruption_budgets) = (pods.unwrap_or_default(), budgets.unwrap_or_default());
-}
-
 /// The most namespaces to read one by one if they may be listed; beyond that a whole list costs less.
 const ONE_BY_ONE: usize = 8;
 
 /// The most DaemonSets whose pods on other nodes are read to compare one node with the others.
 const MOST_COMPARED: usize = 5;
 
-/// Adds the pods on other nodes of DaemonSets whose pod on this node has not become ready. That they cannot be read is no reason to
-/// say nothing about the node.
-pub(super) async fn peers(live: &Live, snapshot: &mut Snapshot, node: &str) {
-    let is_in_trouble = |daemon_set: &&DaemonSet| {
-        let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid);
-        let own = snapshot.pods.iter().filter(is_own);
-        own.filter(|pod| pod.spec.node_name == node).any(|pod| !pod.is_ready() && !pod.metadata.is_terminating())
-    };
-    let daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().filter(is_in_trouble).collect();
-    let matcher = DaemonSetMatcher::new(&daemon_sets, true);
-    let keep = |pod| matcher.keep_pod(pod, ForeignPods::Drop);
-    let lists = daemon_sets.iter().take(MOST_COMPARED).map(|daemon_set| List {
-        namespace: Some(daemon_set.metadata.namespace.clone()),
-        label_selector: daemon_set.spec.selector.to_string(),
-        field_selector: format!("spec.nodeName!={node}"),
-        ..List::of(Kind::Pods)
-    });
-    let read = futures::stream::iter(lists).map(|list| live.list(list, keep)).buffered(AT_ONCE);
-    let peers: Vec<Pod> =
-        read.filter_map(async |read| read.ok()).collect::<Vec<_>>().await.into_iter().flatten().collect();
-    snapshot.peers = peers;
-}
+/// What is read after a snapshot because of what is in it. Whatever cannot be read is noted in the snapshot.
+impl Live {
+    /// Adds every pod on these nodes, so that their free resources can be computed: node by node if they are few. Fails if the server
+    /// cannot be read; pods that it forbids become a gap.
+    pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
+        let wanted: BTreeSet<String> = nodes.iter().filter(|node| !snapshot.knows_all_pods_on(node)).cloned().collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let matcher = DaemonSetMatcher::new(&snapshot.daemon_sets.iter().collect::<Vec<_>>(), false);
+        let keep = |pod| matcher.keep_pod(pod, ForeignPods::ForArithmetic);
+        let one_by_one = wanted.len() <= NODE_BY_NODE;
+        let selectors: Vec<String> = if one_by_one {
+            wanted.iter().map(|node| on_node(node)).chain([UNBOUND.to_owned()]).collect()
+        } else {
+            vec![String::new()]
+        };
+        match self.pods_by(selectors, keep).await {
+            Ok(found) => {
+                add_missing(&mut snapshot.pods, found);
+                match &mut snapshot.pods_complete {
+                    PodsComplete::On(complete) if one_by_one => complete.extend(wanted),
+                    complete => *complete = PodsComplete::Everywhere,
+                }
+            }
+            Err(error) if is_forbidden(&error) => {
+                let cause = GapCause::ForbiddenElsewhere(permission("list", Kind::Pods));
+                add_gap(snapshot, Gap { kind: Kind::Pods, namespace: None, cause });
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
 
-/// Adds the namespaces with these names. That one cannot be read becomes a gap, one that does not exist is left out.
-pub(super) async fn namespaces(live: &Live, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
-    let kind = Kind::Namespaces;
-    let list = List::of(kind);
-    if names.len() > ONE_BY_ONE {
-        let is_named = |namespace: Namespace| names.contains(&namespace.metadata.name).then_some(namespace);
-        match live.list(list.clone(), is_named).await {
-            Ok(found) => return snapshot.namespaces.extend(found),
-            // Those who may not list them may often get them.
-            Err(error) if is_forbidden(&error) => {}
-            Err(error) => {
-                return snapshot.gaps.push(Gap { kind, namespace: None, cause: unread(kind, &error) });
+    async fn pods_by<T: Item>(
+        &self,
+        field_selectors: impl IntoIterator<Item = String>,
+        keep: impl Fn(T) -> Option<T>,
+    ) -> Result<Vec<T>, ClusterError> {
+        let lists = field_selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Pods) });
+        futures::stream::iter(lists).map(|list| self.list(list, &keep)).buffered(AT_ONCE).try_concat().await
+    }
+
+    /// Adds the pods on these nodes with what may keep them from being evicted, and the PodDisruptionBudgets. An answer about DaemonSets
+    /// does not fail because of them.
+    pub async fn read_held_pods(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
+        if nodes.is_empty() {
+            return;
+        }
+        let pods = self.pods_by(nodes.iter().map(|node| on_node(node)), Some::<HeldPod>);
+        let (pods, ()) = futures::join!(pods, self.read_budgets(snapshot));
+        // The pods of the DaemonSets were read before: this is no gap of pods.
+        snapshot.held_pods_unread = pods.as_ref().err().map(|error| unread("list", Kind::Pods, error));
+        snapshot.held_pods = pods.unwrap_or_default();
+    }
+
+    /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts.
+    pub async fn read_budgets(&self, snapshot: &mut Snapshot) {
+        let kind = Kind::PodDisruptionBudgets;
+        match self.list_or_cause(List::of(kind)).await {
+            Ok(budgets) => (snapshot.pod_disruption_budgets, snapshot.budgets_complete) = (budgets, true),
+            Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace: None, cause })),
+        }
+    }
+
+    /// Adds the LimitRanges of these namespaces, unless they were read.
+    pub async fn read_limit_ranges(&self, snapshot: &mut Snapshot, namespaces: BTreeSet<String>) {
+        let kind = Kind::LimitRanges;
+        for namespace in namespaces {
+            if snapshot.limit_ranges.iter().any(|range| range.metadata.namespace == namespace) {
+                continue;
+            }
+            let namespace = Some(namespace);
+            match self.list_or_cause(List { namespace: namespace.clone(), ..List::of(kind) }).await {
+                Ok(ranges) => snapshot.limit_ranges.extend(ranges),
+                Err(cause) => snapshot.gaps.push(Gap { kind, namespace, cause }),
             }
         }
     }
-    let read = futures::stream::iter(names).map(|name| live.get::<Namespace>(&list, name)).buffered(AT_ONCE);
-    for (name, read) in names.iter().zip(read.collect::<Vec<_>>().await) {
-        match read {
-            Ok(found) => snapshot.namespaces.extend(found),
+
+    /// Adds the device classes, which may provide resources that nodes do not offer. A server that does not serve them has none.
+    pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
+        let kind = Kind::DeviceClasses;
+        match self.list(List::of(kind), Some).await {
+            Ok(classes) => (snapshot.device_classes, snapshot.device_classes_read) = (classes, true),
+            Err(error) if error.is_not_served() => snapshot.device_classes_read = true,
             Err(error) => {
-                let cause = match is_forbidden(&error) {
-                    true => GapCause::Forbidden(permission("get", kind)),
-                    false => GapCause::Failed(error.to_string()),
-                };
-                snapshot.gaps.push(Gap { kind, namespace: Some(name.clone()), cause });
+                let cause = unread("list", kind, &error);
+                snapshot.gaps.push(Gap { kind, namespace: None, cause });
+            }
+        }
+    }
+
+    /// Adds the pods on other nodes of DaemonSets whose pod on this node has not become ready. That they cannot be read is no reason to
+    /// say nothing about the node.
+    pub async fn read_peers(&self, snapshot: &mut Snapshot, node: &str) {
+        let is_in_trouble = |daemon_set: &&DaemonSet| {
+            let uid = &daemon_set.metadata.uid;
+            let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == *uid);
+            let own = snapshot.pods.iter().filter(is_own);
+            own.filter(|pod| pod.spec.node_name == node).any(|pod| !pod.is_ready() && !pod.metadata.is_terminating())
+        };
+        let daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().filter(is_in_trouble).collect();
+        let matcher = DaemonSetMatcher::new(&daemon_sets, true);
+        let keep = |pod| matcher.keep_pod(pod, ForeignPods::Drop);
+        let lists = daemon_sets.iter().take(MOST_COMPARED).map(|daemon_set| List {
+            namespace: Some(daemon_set.metadata.namespace.clone()),
+            label_selector: daemon_set.spec.selector.to_string(),
+            field_selector: format!("spec.nodeName!={node}"),
+            ..List::of(Kind::Pods)
+        });
+        let read = futures::stream::iter(lists).map(|list| self.list(list, keep)).buffered(AT_ONCE);
+        let peers: Vec<Vec<Pod>> = read.filter_map(async |read| read.ok()).collect().await;
+        snapshot.peers = peers.concat();
+    }
+
+    /// Adds the namespaces with these names. That one cannot be read becomes a gap, one that does not exist is left out.
+    pub async fn read_namespaces(&self, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
+        let kind = Kind::Namespaces;
+        let list = List::of(kind);
+        if names.len() > ONE_BY_ONE {
+            let is_named = |namespace: Namespace| names.contains(&namespace.metadata.name).then_some(namespace);
+            match self.list(list.clone(), is_named).await {
+                Ok(found) => return snapshot.namespaces.extend(found),
+                // Those who may not list them may often get them.
+                Err(error) if is_forbidden(&error) => {}
+                Err(error) => {
+                    let cause = unread("list", kind, &error);
+                    return snapshot.gaps.push(Gap { kind, namespace: None, cause });
+                }
+            }
+        }
+        let read = futures::stream::iter(names).map(|name| self.get::<Namespace>(&list, name)).buffered(AT_ONCE);
+        for (name, read) in names.iter().zip(read.collect::<Vec<_>>().await) {
+            match read {
+                Ok(found) => snapshot.namespaces.extend(found),
+                Err(error) => {
+                    let cause = unread("get", kind, &error);
+                    snapshot.gaps.push(Gap { kind, namespace: Some(name.clone()), cause });
+                }
             }
         }
     }
 }
 
-/// Returns why a kind of object could not be listed.
-fn unread(kind: Kind, error: &ClusterError) -> GapCause {
-    match is_forbidden(error) {
-        true => GapCause::Forbidden(permission("list", kind)),
-        false => GapCause::Failed(error.to_string()),
-    }
+/// Selects the pods that are bound to a node.
+fn on_node(node: &str) -> String {
+    format!("spec.nodeName={node}")
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 
 use futures::future::{join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
+use tokio::time::timeout;
 
 use super::list::{self, Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::request::JSON;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
+use crate::cluster::needs::{Needs, Pods};
 use crate::cluster::{Flavors, Object, Query, Wanted, neighbor, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -29,6 +31,7 @@ pub(super) const AT_ONCE: usize = 6;
 pub(super) struct Reader<'a> {
     pub(super) live: &'a Live,
     pub(super) query: &'a Query,
+    pub(super) needs: Needs,
     gaps: RefCell<Vec<Gap>>,
     pub(super) unknown_names: RefCell<Vec<UnknownName>>,
     pub(super) neighbors: RefCell<Vec<Neighbor>>,
@@ -37,12 +40,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live, query: &'a Query) -> Self {
         let (gaps, unknown_names, neighbors) = Default::default();
-        Reader { live, query, gaps, unknown_names, neighbors }
-    }
-
-    /// Returns whether the query wants every object of every kind, complete.
-    pub(super) fn everything(&self) -> bool {
-        self.query.wanted == Wanted::Everything
+        Reader { live, query, needs: query.needs(), gaps, unknown_names, neighbors }
     }
 
     /// Notes what cannot be read.
@@ -60,40 +58,35 @@ impl<'a> Reader<'a> {
 
     /// Reads the DaemonSets, Kubernetes' own and OpenKruise's, and notes others of their namespace: by name if few are named.
     pub(super) async fn daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
-        let Query { namespace, names, .. } = self.query;
-        let (mut own, mut advanced) = match namespace {
+        let Query { namespace, names, flavors, .. } = self.query;
+        let mut all = Snapshot::default();
+        match namespace {
             Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
                 let unique: BTreeSet<&String> = names.iter().collect();
-                let is_one = unique.len() == 1;
-                let mut daemon_sets = Vec::new();
                 let named = join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name)));
-                for found in futures::join!(named, self.note_neighbors(namespace)).0 {
-                    match found {
-                        Ok(daemon_set) => daemon_sets.push(daemon_set),
-                        Err(ClusterError::NotFound { name, near, elsewhere, .. }) if !is_one => {
-                            self.unknown_names.borrow_mut().push(UnknownName { name, near, elsewhere });
-                        }
-                        Err(error) => return Err(self.or_a_node(error).await),
-                    }
+                let (named, ()) = futures::join!(named, self.note_neighbors(namespace));
+                let found = named.into_iter().collect::<Result<Vec<_>, _>>()?;
+                if found.contains(&None) {
+                    (all.daemon_sets, all.advanced_daemon_sets) = self.perhaps_meant(namespace).await;
                 }
-                daemon_sets.into_iter().partition(|daemon_set| daemon_set.flavor() == Flavor::Apps)
+                let (own, advanced) = found.into_iter().flatten().partition(|one| one.flavor() == Flavor::Apps);
+                add_missing(&mut all.daemon_sets, own);
+                add_missing(&mut all.advanced_daemon_sets, advanced);
             }
-            _ => {
-                let (daemon_sets, advanced_daemon_sets) = self.list_daemon_sets().await?;
-                let mut listed = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::default() };
-                if let Err(error) = self.query.choose(&mut listed) {
-                    return Err(self.or_a_node(error).await);
-                }
-                self.unknown_names.replace(listed.unknown_names);
-                self.neighbors.replace(listed.neighbors);
-                (listed.daemon_sets, listed.advanced_daemon_sets)
-            }
-        };
-        for daemon_sets in [&mut own, &mut advanced] {
-            daemon_sets.retain(|daemon_set| self.query.wants(&daemon_set.metadata));
+            _ => (all.daemon_sets, all.advanced_daemon_sets) = self.list_daemon_sets().await?,
+        }
+        if let Err(error) = self.query.choose(&mut all) {
+            let has_none = *flavors == Flavors::Advanced && matches!(advanced::kind(self).await, Ok(None));
+            return Err(self.or_a_node(if has_none { suggestions::without_openkruise(error) } else { error }).await);
+        }
+        self.unknown_names.replace(all.unknown_names);
+        if !all.neighbors.is_empty() {
+            self.neighbors.replace(all.neighbors);
+        }
+        for daemon_sets in [&mut all.daemon_sets, &mut all.advanced_daemon_sets] {
             daemon_sets.sort_by(|one, other| one.key().cmp(&other.key()));
         }
-        Ok((own, advanced))
+        Ok((all.daemon_sets, all.advanced_daemon_sets))
     }
 
     /// Notes the other DaemonSets of a namespace, if what is found about one depends on them. That they cannot be listed is no reason
@@ -116,7 +109,7 @@ impl<'a> Reader<'a> {
     }
 
     async fn list_daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
-        let flavors = if self.everything() { Flavors::Any } else { self.query.flavors };
+        let flavors = if self.needs.everything { Flavors::Any } else { self.query.flavors };
         let own = async {
             let (namespace, label_selector) = (self.query.namespace.clone(), self.label_selector());
             let list = List { namespace, label_selector, ..List::of(Kind::DaemonSets) };
@@ -132,40 +125,35 @@ impl<'a> Reader<'a> {
         if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() }
     }
 
-    async fn daemon_set(&self, namespace: &str, name: &str) -> Result<DaemonSet, ClusterError> {
+    /// Reads a DaemonSet of the flavors of the query; `None` if none has the name.
+    async fn daemon_set(&self, namespace: &str, name: &str) -> Result<Option<DaemonSet>, ClusterError> {
         let flavors = self.query.flavors;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
-        let mut found = None;
-        if flavors.include(Flavor::Apps) {
-            found = self.live.get(&list, name).await?;
+        if flavors.include(Flavor::Apps)
+            && let Some(found) = self.live.get(&list, name).await?
+        {
+            return Ok(Some(found));
         }
-        if found.is_none() && flavors.include(Flavor::Advanced) {
-            found = advanced::get(self, namespace, name).await?;
+        match flavors.include(Flavor::Advanced) {
+            true => advanced::get(self, namespace, name).await,
+            false => Ok(None),
         }
-        match found {
-            Some(daemon_set) => Ok(daemon_set),
-            None => {
-                // It may be in another namespace.
-                let all = async {
-                    match self.live.list(List::of(Kind::DaemonSets), Some).await {
-                        Ok(all) => all,
-                        Err(_) => self.live.list(list, Some).await.unwrap_or_default(),
-                    }
-                };
-                let own: Vec<DaemonSet> = all.await;
-                let error = if self.query.suggests_other_flavor() {
-                    let advanced = advanced::list(self).await.unwrap_or_default();
-                    let existing = own.iter().chain(&advanced);
-                    suggestions::unknown_daemon_set_of(flavors, name, Some(namespace), existing)
-                } else {
-                    let existing = own.iter().map(|daemon_set| &daemon_set.metadata);
-                    let unknown = suggestions::unknown_name(name, Some(namespace), existing);
-                    suggestions::unknown_daemon_set(Some(namespace), unknown)
-                };
-                let has_none = flavors == Flavors::Advanced && matches!(advanced::kind(self).await, Ok(None));
-                Err(if has_none { suggestions::without_openkruise(error) } else { error })
+    }
+
+    /// Returns the DaemonSets that may have been meant by a name that none in a namespace has, as far as they may be listed.
+    async fn perhaps_meant(&self, namespace: &str) -> (Vec<DaemonSet>, Vec<DaemonSet>) {
+        let own = match self.live.list(List::of(Kind::DaemonSets), Some).await {
+            Ok(own) => own,
+            Err(_) => {
+                let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
+                self.live.list(list, Some).await.unwrap_or_default()
             }
-        }
+        };
+        let advanced = match self.query.suggests_other_flavor() {
+            true => advanced::list(self).await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        (own, advanced)
     }
 
     /// Reads the DaemonSets' own pods: by selector if the DaemonSets are few, else by namespace.
@@ -173,12 +161,10 @@ impl<'a> Reader<'a> {
         &self,
         daemon_sets: &[&DaemonSet],
         matcher: &DaemonSetMatcher,
-        field_selector: &str,
     ) -> Result<Vec<Pod>, ClusterError> {
         let list = |namespace: &str, label_selector: String| List {
             namespace: Some(namespace.to_owned()),
             label_selector,
-            field_selector: field_selector.to_owned(),
             ..List::of(Kind::Pods)
         };
         let lists: Vec<List> = if daemon_sets.len() <= ONE_BY_ONE {
@@ -189,7 +175,7 @@ impl<'a> Reader<'a> {
         } else {
             matcher.namespaces().map(|namespace| list(namespace, String::new())).collect()
         };
-        let foreign = if self.everything() { ForeignPods::Whole } else { ForeignPods::Drop };
+        let foreign = if self.needs.everything { ForeignPods::Whole } else { ForeignPods::Drop };
         let keep = |pod| matcher.keep_pod(pod, foreign);
         let mut pods = Vec::new();
         let mut found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, keep)).buffered(AT_ONCE);
@@ -207,11 +193,9 @@ impl<'a> Reader<'a> {
         matcher: &DaemonSetMatcher,
     ) -> Result<Vec<ControllerRevision>, ClusterError> {
         let keep = |revision| matcher.keeps_revision(&revision).then_some(revision);
-        let few = match self.query.wanted {
-            Wanted::History(_) | Wanted::Change | Wanted::RecentChanges => daemon_sets.len() <= 1,
-            Wanted::Coverage(_) | Wanted::Everything => {
-                self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE
-            }
+        let few = match self.needs.pods {
+            Pods::None | Pods::Own => daemon_sets.len() <= 1,
+            Pods::All => self.query.namespace.is_some() && daemon_sets.len() <= ONE_BY_ONE,
         };
         if !few {
             return self.list_scope(List::of(Kind::ControllerRevisions), matcher, keep).await;
@@ -237,7 +221,7 @@ impl<'a> Reader<'a> {
         keep: impl Fn(T) -> Option<T>,
     ) -> Result<Vec<T>, ClusterError> {
         // Events about nodes are in the namespace `default`.
-        let all_namespaces = self.everything() && list.kind == Kind::Events;
+        let all_namespaces = self.needs.everything && list.kind == Kind::Events;
         let namespace = self.query.namespace.clone().filter(|_| !all_namespaces);
         if namespace.is_some() {
             return self.list_or_gap(List { namespace, ..list }, keep).await;
@@ -254,6 +238,22 @@ impl<'a> Reader<'a> {
             found.extend(part?);
         }
         Ok(found)
+    }
+
+    /// Returns what is read, or notes why nothing was if the query can do without.
+    pub(super) async fn if_possible<T: Default>(
+        &self,
+        kind: Kind,
+        read: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        let Some(patience) = self.needs.patience else { return read.await };
+        let problem = match timeout(patience, read).await {
+            Ok(Ok(read)) => return Ok(read),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", patience.as_secs()),
+        };
+        self.note_gap(kind, None, GapCause::Failed(problem));
+        Ok(T::default())
     }
 
     /// Lists a kind, or notes that it is forbidden, or that a kind is not served that a cluster need not serve.
@@ -275,6 +275,12 @@ impl<'a> Reader<'a> {
 }
 
 impl Live {
+    /// Lists a kind; returns why that was not possible as the cause of a gap.
+    pub(super) async fn list_or_cause<T: Item>(&self, list: List) -> Result<Vec<T>, GapCause> {
+        let kind = list.kind;
+        self.list(list, Some).await.map_err(|error| unread("list", kind, &error))
+    }
+
     /// Reads one object; `None` if it does not exist.
     pub(super) async fn get<T: Item>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
         let request = format!("get {}", list.kind.resource());
@@ -303,26 +309,27 @@ impl Live {
     }
 }
 
+/// Returns why objects of a kind could not be read.
+pub(super) fn unread(verb: &str, kind: Kind, error: &ClusterError) -> GapCause {
+    match is_forbidden(error) {
+        true => GapCause::Forbidden(permission(verb, kind)),
+        false => GapCause::Failed(error.to_string()),
+    }
+}
+
+/// Adds a gap, and returns whether it is new.
+pub(super) fn add_gap(snapshot: &mut Snapshot, gap: Gap) -> bool {
+    let is_new = !snapshot.gaps.contains(&gap);
+    if is_new {
+        snapshot.gaps.push(gap);
+        snapshot.gaps.sort_by_key(|gap| gap.kind);
+    }
+    is_new
+}
+
 /// Returns whether clusters need not serve a kind: a custom resource, or an API group that can be turned off.
 fn is_optional(kind: Kind) -> bool {
-    match kind {
-        Kind::AdvancedDaemonSets
-        | Kind::RuntimeClasses
-        | Kind::PriorityClasses
-        | Kind::Leases
-        | Kind::PodDisruptionBudgets
-        | Kind::DeviceClasses
-        | Kind::ConfigMaps
-        | Kind::Secrets => true,
-        Kind::DaemonSets
-        | Kind::ControllerRevisions
-        | Kind::Nodes
-        | Kind::Pods
-        | Kind::Events
-        | Kind::LimitRanges
-        | Kind::ResourceQuotas
-        | Kind::Namespaces => false,
-    }
+    !matches!(kind.api_names().0, "v1" | "apps/v1")
 }
 
 /// Adds the objects that are not in the list yet.

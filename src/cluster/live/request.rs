@@ -151,6 +151,7 @@ impl Transport {
         let code = answer.status();
         if !code.is_success() {
             let body = self.connection.within(deadline, SILENCE, refusal(answer.into_body())).await?;
+            let body = self.connection.without_credentials(body);
             return Err(status::refused(description, code, &body, too_long.map(|TooLongToWait(wait)| wait)));
         }
         let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

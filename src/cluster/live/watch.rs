@@ -25,13 +25,14 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::follow::{ListChange, follow};
-use super::history::{events_about_nodes, keep_removal, keep_written, written_list};
 use super::list::{Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, note_missing_nodes, unreadable_lease};
-use super::reader::Reader;
+use super::reader::{Reader, add_gap};
+use super::writes::{keep_written, written_list};
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
+use crate::cluster::needs::{Cluster, Pods};
 use crate::cluster::projection::keep_node;
 use crate::cluster::{Flavors, Query, Wanted};
 use crate::model::daemon_set::DaemonSet;
@@ -105,13 +106,11 @@ struct NamedNodes {
 impl Live {
     /// Follows the DaemonSets that the query includes, and returns once all that can be read is known.
     ///
-    /// What the query wants besides DaemonSets does not matter, unless it is recent changes: a watch always covers coverage of all
-    /// nodes.
-    ///
-    /// # Errors
-    ///
+    /// What the query wants besides DaemonSets does not matter, unless it is recent changes: a watch always covers coverage of all nodes.
     /// Fails if the only DaemonSet of the query does not exist, if DaemonSets are forbidden, and if a first request fails.
     pub async fn watch(&self, query: Query) -> Result<Watch<'_>, ClusterError> {
+        let wanted = if query.wanted == Wanted::RecentChanges { query.wanted } else { Wanted::default() };
+        let query = Query { wanted, ..query };
         let reader = Reader::new(self, &query);
         let (daemon_sets, advanced_daemon_sets) = reader.daemon_sets().await?;
         // A name that may mean either keeps the meaning that it has now.
@@ -258,7 +257,7 @@ impl<'a> Watch<'a> {
                 apply(change, &mut all.daemon_sets, |_| true)
             });
         }
-        if self.query.wanted == Wanted::RecentChanges {
+        if self.query.needs().cluster == Cluster::Writes {
             return self.follow_writes();
         }
         let keep = |node| Some(keep_node(node, false));
@@ -280,9 +279,6 @@ impl<'a> Watch<'a> {
                 apply(change, all.written_objects.entry(kind).or_default(), |_| true)
             });
         }
-        self.follow(Subject::EventsAbout("Node"), events_about_nodes(), keep_removal, |change, all| {
-            apply(change, &mut all.events, |_| true)
-        });
     }
 
     /// Follows the DaemonSets' objects, from the beginning: which objects are kept depends on all DaemonSets.
@@ -303,24 +299,23 @@ impl<'a> Watch<'a> {
             move |revision| keep.keeps_revision(&revision).then_some(revision),
             |change, all| apply(change, &mut all.controller_revisions, |_| true),
         );
-        if self.query.wanted == Wanted::RecentChanges {
-            return;
-        }
-        let keep = matcher.clone();
-        self.follow(
-            Subject::Kind(Kind::Pods),
-            List { label_selector: selector, ..list(Kind::Pods) },
-            move |pod| keep.keep_pod(pod, foreign),
-            |change, all| apply(change, &mut all.pods, |_| true),
-        );
-        for (about, field_selector) in
-            [("DaemonSet", "involvedObject.kind=DaemonSet"), ("Pod", "involvedObject.kind=Pod,type!=Normal")]
-        {
+        let needs = Rc::new(self.query.needs());
+        if needs.pods != Pods::None {
             let keep = matcher.clone();
             self.follow(
+                Subject::Kind(Kind::Pods),
+                List { label_selector: selector, ..list(Kind::Pods) },
+                move |pod| keep.keep_pod(pod, foreign),
+                |change, all| apply(change, &mut all.pods, |_| true),
+            );
+        }
+        for events in needs.events.clone() {
+            let (keep, needs, about) = (matcher.clone(), needs.clone(), events.about);
+            let namespace = events.namespace().or_else(|| namespace.clone());
+            self.follow(
                 Subject::EventsAbout(about),
-                List { field_selector: field_selector.to_owned(), ..list(Kind::Events) },
-                move |event| keep.concerns(&event).then_some(event),
+                List { namespace, field_selector: events.field_selector.clone(), ..List::of(Kind::Events) },
+                move |event| keep.keeps_event(&needs, &events, &event).then_some(event),
                 move |change, all| apply(change, &mut all.events, |event| event.involved_object.kind == about),
             );
         }
@@ -478,16 +473,6 @@ fn apply_written(change: ListChange<WrittenNode>, all: &mut Snapshot) -> Outcome
         Outcome::Applied { has_changed } => Outcome::Applied { has_changed: has_changed || differs },
         outcome => outcome,
     }
-}
-
-/// Adds a gap, and returns whether it is new.
-fn add_gap(snapshot: &mut Snapshot, gap: Gap) -> bool {
-    let is_new = !snapshot.gaps.contains(&gap);
-    if is_new {
-        snapshot.gaps.push(gap);
-        snapshot.gaps.sort_by_key(|gap| gap.kind);
-    }
-    is_new
 }
 
 /// Returns what decides which pods, revisions and events are kept: the DaemonSets' UIDs and selectors.

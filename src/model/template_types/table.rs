@@ -1,6 +1,6 @@
 //! The table of types, generated from the Go types: see `tests/e2e/differential`.
 
-use super::{Field, FieldKind, Key, Scalar, Type};
+use super::{Field, FieldKind, Key, Scalar, Type, words};
 
 types! {
     PodTemplateSpec { metadata: (ObjectMeta), spec: (PodSpec) }

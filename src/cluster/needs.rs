@@ -1,0 +1,138 @@
+//! What a query needs of a cluster beside its DaemonSets: said once, for a read, a watch and a dump.
+
+use std::time::Duration;
+
+use super::{CoverageScope, PodsOf, Query, Wanted};
+
+/// How long to wait before a change for what it does not need.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is needed beside the DaemonSets and their revisions.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Needs {
+    /// Which nodes, and what else explains them.
+    pub scope: CoverageScope,
+    /// What is needed of the cluster as a whole.
+    pub cluster: Cluster,
+    /// Whose pods.
+    pub pods: Pods,
+    /// The events, by what they are about.
+    pub events: Vec<Events>,
+    /// Whether revisions of other owners that a selector matches count, too.
+    pub any_owner: bool,
+    /// Whether nodes and pods are kept whole, rather than the fields that reports about many nodes use.
+    pub whole: bool,
+    /// Whether PodDisruptionBudgets are needed.
+    pub budgets: bool,
+    /// Whether every object of every kind is needed, for a dump.
+    pub everything: bool,
+    /// How long to wait for what an answer can do without; `None` if it cannot.
+    pub patience: Option<Duration>,
+}
+
+/// What is needed of the cluster as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cluster {
+    /// Nothing.
+    Nothing,
+    /// The nodes, and the lease of the controller manager.
+    Nodes,
+    /// Who has written the nodes, what limits and labels the pods of a namespace, and DaemonSets of other namespaces.
+    Writes,
+}
+
+/// Whose pods are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pods {
+    /// None.
+    None,
+    /// Those of the DaemonSets.
+    Own,
+    /// Those of the DaemonSets, and the others that take room on their nodes, if all namespaces or one node are asked about.
+    All,
+}
+
+/// Events that are needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Events {
+    /// The kind of what they are about; empty for any.
+    pub about: &'static str,
+    /// The fields that they must have.
+    pub field_selector: String,
+}
+
+impl Events {
+    /// Returns the namespace of events about nodes; `None` for others, which are in that of what they are about.
+    pub(super) fn namespace(&self) -> Option<String> {
+        (self.about == "Node").then(|| "default".to_owned())
+    }
+}
+
+impl Query {
+    /// Returns what the query needs.
+    pub(super) fn needs(&self) -> Needs {
+        let none = Needs {
+            scope: CoverageScope::default(),
+            cluster: Cluster::Nothing,
+            pods: Pods::None,
+            events: Vec::new(),
+            any_owner: true,
+            whole: false,
+            budgets: false,
+            everything: false,
+            patience: None,
+        };
+        match &self.wanted {
+            Wanted::Coverage(scope) => Needs {
+                scope: scope.clone(),
+                cluster: Cluster::Nodes,
+                pods: Pods::All,
+                events: self.events_about(scope.node.as_deref()),
+                any_owner: scope.node.is_some(),
+                whole: scope.node.is_some(),
+                ..none
+            },
+            Wanted::Everything => Needs {
+                scope: CoverageScope { admission: true, config: true, ..CoverageScope::default() },
+                cluster: Cluster::Nodes,
+                pods: Pods::All,
+                events: vec![Events { about: "", field_selector: String::new() }],
+                whole: true,
+                budgets: true,
+                everything: true,
+                ..none
+            },
+            Wanted::History(PodsOf::None) => none,
+            Wanted::History(PodsOf::All) => Needs { pods: Pods::Own, ..none },
+            Wanted::Change => Needs {
+                cluster: Cluster::Nodes,
+                pods: Pods::Own,
+                events: self.events_about(None),
+                budgets: true,
+                patience: Some(PATIENCE),
+                ..none
+            },
+            Wanted::RecentChanges => {
+                let about_nodes = Events { about: "Node", field_selector: "involvedObject.kind=Node".to_owned() };
+                Needs { cluster: Cluster::Writes, events: vec![about_nodes], ..none }
+            }
+        }
+    }
+
+    /// Returns the events about the DaemonSets, and warnings about their pods; for one node all about the pods, and those about the
+    /// node.
+    fn events_about(&self, node: Option<&str>) -> Vec<Events> {
+        let events = |about: &'static str, of: &str| Events {
+            about,
+            field_selector: format!("involvedObject.kind={about}{of}"),
+        };
+        let named = |name: &str| format!(",involvedObject.name={name}");
+        let daemon_sets = match self.names.as_slice() {
+            [name] => named(name),
+            _ => String::new(),
+        };
+        let pods = if node.is_some() { "" } else { ",type!=Normal" };
+        let about_node = node.map(|node| events("Node", &named(node)));
+        [events("DaemonSet", &daemon_sets), events("Pod", pods)].into_iter().chain(about_node).collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! The kinds of objects that a snapshot can hold: one table, which reading, counting, sorting and writing them go through.
+
+use super::snapshot::Snapshot;
+
+/// Declares the kinds, a line each: the group and version, the kind and the resource as the API names them, and the list of a
+/// snapshot that has them. The order is the one in which a snapshot is written.
+macro_rules! kinds {
+    (
+        $d:tt
+        in every dump { $($(#[doc = $doc:literal])+ $kind:ident: $version:literal $name:literal $resource:literal $list:ident,)+ }
+        in some dumps { $($(#[doc = $some_doc:literal])+ $some:ident: $some_version:literal $some_name:literal $some_resource:literal $some_list:ident,)+ }
+        in no dump { $($(#[doc = $no_doc:literal])+ $no:ident: $no_version:literal $no_name:literal $no_resource:literal,)+ }
+    ) => {
+        /// A kind of object that a snapshot can hold.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[doc = $doc])+ $kind,)+
+            $($(#[doc = $some_doc])+ $some,)+
+            $($(#[doc = $no_doc])+ $no,)+
+        }
+
+        impl Kind {
+            /// Every kind that each cluster has, in the order in which a snapshot is written.
+            pub const ALL: [Kind; [$($name),+].len()] = [$(Kind::$kind),+];
+
+            /// Returns every kind that dumps have, in the order in which a snapshot is written.
+            pub fn every() -> impl Iterator<Item = Kind> {
+                Kind::ALL.into_iter().chain([$(Kind::$some),+])
+            }
+
+            /// Returns the group and version, the kind, and the resource as the API names them.
+            pub fn api_names(self) -> (&'static str, &'static str, &'static str) {
+                match self {
+                    $(Kind::$kind => ($version, $name, $resource),)+
+                    $(Kind::$some => ($some_version, $some_name, $some_resource),)+
+                    $(Kind::$no => ($no_version, $no_name, $no_resource),)+
+                }
+            }
+        }
+
+        /// Does something with the place that a snapshot has for the objects of a kind, whatever their type; returns `None` for a kind
+        /// that has none.
+        macro_rules! with_place {
+            ($d kind:expr, $d place:ident => $d do:expr) => {
+                match $d kind {
+                    $($crate::model::kind::Kind::$kind => {
+                        let $d place = $crate::model::kind::Place { of: |all| &all.$list, of_mut: |all| &mut all.$list };
+                        Some($d do)
+                    })+
+                    $($crate::model::kind::Kind::$some => {
+                        let $d place =
+                            $crate::model::kind::Place { of: |all| &all.$some_list, of_mut: |all| &mut all.$some_list };
+                        Some($d do)
+                    })+
+                    $($crate::model::kind::Kind::$no)|+ => None,
+                }
+            };
+        }
+    };
+}
+
+kinds! { $
+    in every dump {
+        /// apps/v1 DaemonSets.
+        DaemonSets: "apps/v1" "DaemonSet" "daemonsets" daemon_sets,
+        /// apps/v1 ControllerRevisions.
+        ControllerRevisions: "apps/v1" "ControllerRevision" "controllerrevisions" controller_revisions,
+        /// Nodes.
+        Nodes: "v1" "Node" "nodes" nodes,
+        /// Pods.
+        Pods: "v1" "Pod" "pods" pods,
+        /// Events.
+        Events: "v1" "Event" "events" events,
+        /// LimitRanges.
+        LimitRanges: "v1" "LimitRange" "limitranges" limit_ranges,
+        /// RuntimeClasses.
+        RuntimeClasses: "node.k8s.io/v1" "RuntimeClass" "runtimeclasses" runtime_classes,
+        /// PriorityClasses.
+        PriorityClasses: "scheduling.k8s.io/v1" "PriorityClass" "priorityclasses" priority_classes,
+        /// Leases.
+        Leases: "coordination.k8s.io/v1" "Lease" "leases" leases,
+    }
+    in some dumps {
+        /// OpenKruise's Advanced DaemonSets. Few clusters have them, so a dump without them is complete.
+        AdvancedDaemonSets: "apps.kruise.io/v1beta1" "DaemonSet" "daemonsets.apps.kruise.io" advanced_daemon_sets,
+        /// PodDisruptionBudgets. Only changes of the update strategy and simulated preemptions look at them, so a dump without them
+        /// is complete.
+        PodDisruptionBudgets: "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" pod_disruption_budgets,
+        /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not offer.
+        DeviceClasses: "resource.k8s.io/v1" "DeviceClass" "deviceclasses" device_classes,
+        /// ConfigMaps, without their data. Only `status NAME` looks at them, so a dump without them is complete.
+        ConfigMaps: "v1" "ConfigMap" "configmaps" config_maps,
+        /// Secrets, without their data, as ConfigMaps.
+        Secrets: "v1" "Secret" "secrets" secrets,
+        /// Namespaces. Only those in which pods are missing matter, so a dump without them is complete.
+        Namespaces: "v1" "Namespace" "namespaces" namespaces,
+    }
+    in no dump {
+        /// ResourceQuotas. Only what has changed is read of them.
+        ResourceQuotas: "v1" "ResourceQuota" "resourcequotas",
+    }
+}
+
+impl Kind {
+    /// The kinds that limit and label the pods of a namespace, of which who has changed them is read.
+    pub const WRITTEN: [Kind; 3] = [Kind::LimitRanges, Kind::ResourceQuotas, Kind::Namespaces];
+
+    /// Returns the resource's name, such as `pods`.
+    pub fn resource(self) -> &'static str {
+        self.api_names().2
+    }
+
+    /// Returns whether a group and version and the name of a kind mean this one.
+    pub(crate) fn is(self, api_version: &str, name: &str) -> bool {
+        let (known_version, known_name, _) = self.api_names();
+        (known_version, known_name) == (api_version, name)
+    }
+}
+
+/// The place that a snapshot has for the objects of a kind.
+pub(crate) struct Place<T> {
+    /// Returns the objects.
+    pub of: fn(&Snapshot) -> &Vec<T>,
+    /// Returns the objects, to be changed.
+    pub of_mut: fn(&mut Snapshot) -> &mut Vec<T>,
+}
+
+pub(crate) use with_place;

@@ -38,7 +38,7 @@ use crate::rollout::harm::harm_of_stage;
 use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
-use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
+use crate::rollout::partition::plan::{PlannedStage, StageRequest, continues_undo, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
@@ -154,9 +154,9 @@ impl Order<'_> {
             let before = Situation::new(&index, only_one(snapshot, &named.name)?);
             let revisions = &before.revisions;
             let back_to = match request.template {
-                NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
                 // A rollback is not taken back to what it was begun to leave.
-                _ if request.is_undo() => None,
+                _ if request.is_undo() || continues_undo(before.daemon_set, request) => None,
+                NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
                 // A new template replaces the present one, which may be what fails, or what no node has ever got.
                 _ => {
                     let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
@@ -261,7 +261,7 @@ impl Order<'_> {
             false => run.carry_out(io, &mut out).await,
         };
         run.progress.clear(io)?;
-        let undoes = matches!(ended, Ok(Exit::No)) && request.rolls_back;
+        let undoes = matches!(ended, Ok(Exit::No)) && request.rolls_back && !continues_undo(run.before, request);
         if !run.is_lost && !undoes {
             run.report.outcome.way_out = way_out(&run.report, request, back_to);
         }
@@ -362,7 +362,8 @@ impl Order<'_> {
         };
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
         let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
-        let undo = StageRequest { delete_surge_pods: request.delete_surge_pods, ..undo };
+        let StageRequest { delete_surge_pods, max_unavailable, .. } = *request;
+        let undo = StageRequest { delete_surge_pods, max_unavailable, ..undo };
         // The user has asked for it already.
         let order = Order { yes: true, doubts: Vec::new(), ..*self };
         order.stage(undo, Some(snapshot), None, io, out).await.map(drop)

@@ -289,6 +289,11 @@ impl<'a> Run<'a> {
             self.is_lost = true;
             return Err(refusal::template_has_changed(&self.report.daemon_set, &hold).into());
         }
+        let stored = restored.as_ref().map(|restored| strategy(&restored.spec.update_strategy));
+        if let Some(stored) = stored.filter(|stored| *stored != self.report.original_strategy) {
+            writeln!(io.err, "warning: the server has stored another update strategy, {stored}; {before}")?;
+            self.report.original_strategy = stored;
+        }
         let interrupt = io.interrupt.clone();
         let is_still_held = tokio::select! {
             biased;

@@ -187,9 +187,12 @@ impl PendingChange<'_> {
         let Ok(planned) = self.plan.applied_to(&self.before.daemon_set.object) else { return };
         let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
         self.report.outcome.made_by_server = match (template(&planned), template(object)) {
-            _ if !self.report.kind.changes_template() => changes(&planned, object),
-            (Some(planned), Some(made)) => difference(&planned, &made),
-            _ => Vec::new(),
+            (Some(of_plan), Some(made)) if self.report.kind.changes_template() => {
+                let mut beside = object.clone();
+                beside["spec"]["template"] = planned["spec"]["template"].clone();
+                [difference(&of_plan, &made), changes(&planned, &beside)].concat()
+            }
+            _ => changes(&planned, object),
         };
     }
 

@@ -193,7 +193,7 @@ mod tests {
     use super::{ConnectOptions, parse_duration};
 
     #[test]
-    fn durations_are_read_as_kubectl_reads_them() {
+    fn durations_are_read_as_kubectl_reads_them_or_in_days() {
         for (text, milliseconds) in [
             ("30", 30_000),
             ("30s", 30_000),
@@ -203,10 +203,11 @@ mod tests {
             ("1h30m", 5_400_000),
             ("0", 0),
             ("0s", 0),
+            ("5d", 432_000_000),
         ] {
             assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(milliseconds), "{text}");
         }
-        for text in ["", "soon", "5 s", "-5", "-5s", "5d", "s", "1e400s", "99999999999999999999h"] {
+        for text in ["", "soon", "5 s", "-5", "-5s", "5mo", "s", "1e400s", "99999999999999999999h"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

@@ -12,6 +12,7 @@ use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::server_side_apply;
 use crate::model::strategic_merge::{patched, three_way_patch};
 use crate::model::template::Template;
+use crate::report::age::{format_age, seconds_between};
 use crate::report::plan::{Warning, WarningCode};
 
 /// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
@@ -170,8 +171,21 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
     serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()
 }
 
+/// Warns if no controller acts on a change: because of a deletion, or because it seems to be down.
+pub(super) fn nobody_acts(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
+    let down = facts.controller_silent_since().map(|since| {
+        let ago = format_age(seconds_between(since, facts.now()));
+        let message = format!(
+            "{} seems to be down (it renewed its lease {ago} ago): until it runs, no pod is created or replaced",
+            facts.controller.program()
+        );
+        Warning { fix: Some(facts.controller.check()), ..Warning::new(WarningCode::ControllerDown, message) }
+    });
+    deleting(facts).into_iter().chain(down)
+}
+
 /// Warns if the DaemonSet or its namespace is being deleted.
-pub(super) fn deleting(facts: &Facts<'_>) -> Option<Warning> {
+fn deleting(facts: &Facts<'_>) -> Option<Warning> {
     let controller = Controller::of(facts.daemon_set).name();
     let message = match facts.terminating_namespace() {
         _ if facts.daemon_set.metadata.is_terminating() => {

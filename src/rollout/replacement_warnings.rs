@@ -7,8 +7,8 @@ use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
 use crate::coverage::{
-    Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal, exceeds_quota, have_same_cause, is_overdrawn,
-    is_refused_like_controller, is_refused_within_quota, refusal_reason,
+    Origin, TemplatePart, creation_refusal, exceeds_quota, have_same_cause, is_overdrawn, is_refused_like_controller,
+    is_refused_within_quota, refusal_reason,
 };
 use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -122,6 +122,10 @@ impl Replacement<'_> {
     }
 }
 
+/// For how many seconds a pod that the controller has created shows that the API server refuses people alone: a policy or a webhook that
+/// is down may be newer than an older one.
+const JUST_CREATED: i64 = 30;
+
 /// Returns whether a refusal may end once a pod is deleted, which gives back its share of a quota.
 fn gives_back(message: &str) -> bool {
     exceeds_quota(message) && !is_overdrawn(message)
@@ -135,7 +139,7 @@ fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
     let refusal = of_current.and_then(|admission| admission.refusal.as_ref());
     let updated = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get());
     refusal.is_some_and(|refusal| have_same_cause(index.snapshot, daemon_set, refusal, message))
-        && situation.is_recent(updated.max(), PROGRESS_DEADLINE)
+        && situation.is_recent(updated.max(), JUST_CREATED)
 }
 
 /// Returns why a change must not be made unless that is forced: the controller would delete available pods for new ones that
@@ -654,9 +658,10 @@ mod tests {
         // The pods that are replaced give back their quota.
         assert_eq!(of(Some(quota), None, "11:30:00"), None);
         // The controller has just created a pod that people are refused for the same reason.
-        assert_eq!(of(Some(webhook), Some(webhook), "11:55:00"), None);
-        assert!(of(Some(webhook), Some(webhook), "11:30:00").is_some());
-        assert!(of(Some(security), Some(webhook), "11:55:00").is_some());
+        assert_eq!(of(Some(webhook), Some(webhook), "11:59:45"), None);
+        // What refuses them may be newer than that pod.
+        assert!(of(Some(webhook), Some(webhook), "11:59:15").is_some());
+        assert!(of(Some(security), Some(webhook), "11:59:45").is_some());
     }
 
     /// Which nodes get one, if the API server is not known to refuse that, too.

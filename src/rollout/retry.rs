@@ -16,7 +16,6 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerState, ContainerStatus, Pod};
 use crate::model::snapshot::{GapCause, Kind};
 use crate::plan::Plan;
-use crate::report::age::{format_age, seconds_between};
 use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Attempt, Backoff, Obstacle, PlanKind, PodOnNode, Warning, WarningCode};
@@ -68,7 +67,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let replaces = replace_pods.is_some();
     let proposal = Proposal::new(before, Plan::retry(daemon_set, before.now()));
     let mut report = proposal.report(PlanKind::RetryPlan);
-    report.warnings.extend(change_warnings::deleting(before));
+    report.warnings.extend(change_warnings::nobody_acts(before));
     report.warnings.extend(in_vain(before, replaces));
     report.incomplete = proposal.unread(false);
     report.incomplete.extend(proposal.unread_events());
@@ -114,14 +113,6 @@ fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
 /// Warns of what makes a new attempt fail as the last one did.
 fn in_vain(before: &Situation<'_>, replaces: bool) -> Vec<Warning> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
-    let down = before.controller_silent_since().map(|since| {
-        let ago = format_age(seconds_between(since, before.now()));
-        let message = format!(
-            "{} seems to be down (it renewed its lease {ago} ago): until it runs, nothing is tried again",
-            before.controller.program()
-        );
-        Warning { fix: Some(before.controller.check()), ..Warning::new(WarningCode::ControllerDown, message) }
-    });
     let asked = before.current_hash().and_then(|hash| snapshot.admission(daemon_set, hash));
     let refusal = match asked {
         Some(asked) => asked.refusal.as_ref().map(|message| refusal_reason(snapshot, daemon_set, message)),
@@ -142,7 +133,7 @@ fn in_vain(before: &Situation<'_>, replaces: bool) -> Vec<Warning> {
     let failing = suspect(before).filter(|suspect| replaces && suspect.what == SuspectKind::Revision);
     let so = "unless what it depends on was changed, new pods of it fail, too";
     let failing = failing.map(|failing| failing_revision(before, &failing, so));
-    down.into_iter().chain(refused).chain(failing).collect()
+    refused.into_iter().chain(failing).collect()
 }
 
 /// Says that the controller manager may be down: the lease could not be read. Many may not read it, which says nothing.

@@ -185,9 +185,11 @@ fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
         began(revision).zip(created).is_some_and(|(began, created)| seconds_between(created, began) > 60)
     };
     let age = daemon_set.metadata.creation_timestamp.get().map(|created| seconds_between(created, facts.now()));
-    let is_often = age.is_some_and(|age| (last.number() - kept) * seconds > age.max(1) * OFTEN);
+    // Whoever may write revisions chooses their numbers.
+    let returned = last.number().saturating_sub(kept);
+    let is_often = age.is_some_and(|age| returned.saturating_mul(seconds) > age.max(1).saturating_mul(OFTEN));
     if kept >= limit
-        || last.number() - kept < returns
+        || returned < returns
         || !is_recent(last)
         || !is_recent(before)
         || !(is_often || is_return(last) && is_return(before))

@@ -283,7 +283,8 @@ pub(crate) fn plan(
         NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
-    let flags = StageFlags { replaced_revision, restarted_at, ..request.flags() };
+    let is_undo = request.is_undo() || continues_undo(daemon_set, request);
+    let flags = StageFlags { replaced_revision, restarted_at, is_undo, ..request.flags() };
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
@@ -517,6 +518,12 @@ fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timesta
     before.rolled_out_at().is_some_and(|at| seconds_between(began, at) > at_most)
 }
 
+/// Returns whether a stage goes on with a rollback, which is never taken back to what it was begun to leave.
+pub(crate) fn continues_undo(daemon_set: &DaemonSet, request: &StageRequest) -> bool {
+    let flags = Hold::in_force(daemon_set).and_then(|hold| hold.flags);
+    request.template == NewTemplate::Live && flags.is_some_and(|flags| flags.is_undo)
+}
+
 /// Warns that a stage stops at pods that fail already, if the new ones fare no better; the rules have put them first.
 fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
     let fails = |node: &&RolloutNode<'_>| {
@@ -541,7 +548,8 @@ fn warnings(
     template: Option<&Template>,
 ) -> Result<Vec<Warning>, StageRefusal> {
     let daemon_set = proposal.before.daemon_set;
-    let mut warnings = who_puts_back(daemon_set, Some(keep));
+    let mut warnings: Vec<Warning> = change_warnings::nobody_acts(proposal.before).collect();
+    warnings.extend(who_puts_back(daemon_set, Some(keep)));
     warnings.extend(lost_original(daemon_set));
     if let Some(template) = template {
         let managers = change_warnings::managers(daemon_set, Written::Template(template));

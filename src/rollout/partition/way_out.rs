@@ -106,8 +106,8 @@ impl<'a> Continued<'a> {
         if self.is_on_delete {
             return self.name.undo(revision);
         }
-        let StageFlags { evict, progress_deadline_seconds, .. } = self.flags;
-        let flags = StageFlags { evict, progress_deadline_seconds, ..StageFlags::default() };
+        let StageFlags { evict, progress_deadline_seconds, max_unavailable, .. } = self.flags;
+        let flags = StageFlags { evict, progress_deadline_seconds, max_unavailable, ..StageFlags::default() };
         self.command(&flags, ALL).flag("--to-revision", revision.to_string())
     }
 
@@ -312,7 +312,7 @@ mod tests {
         assert!(!annotation.contains("curl"));
         let same = again(&request).replace("'curl $NODE'", "\"${VERIFY:?}\"");
         let left = commands(&annotation, true);
-        let back = "kubectl ds partition -n team --progress-deadline 60s --evict --to-revision 1 agent 0".to_owned();
+        let back = "kubectl ds partition -n team --max-unavailable '10%' --progress-deadline 60s --evict --to-revision 1 agent 0".to_owned();
         assert_eq!(left.iter().map(|(_, command)| command).collect::<Vec<_>>(), [&same, &back]);
         assert!(left[0].0.contains("VERIFY"), "{left:?}");
         // Nobody but the run knows whether the gates have passed.

@@ -313,7 +313,8 @@ impl<'a> Situation<'a> {
             step.upkeep.delete.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
         // OpenKruise's controller notes the time of each pod.
         let is_advanced = self.daemon_set.flavor() == Flavor::Advanced;
-        if is_advanced || min_ready == 0 || deletes.is_empty() || !step.upkeep.create.is_empty() {
+        let is_idle = is_advanced || self.controller_silent_since().is_some();
+        if is_idle || min_ready == 0 || deletes.is_empty() || !step.upkeep.create.is_empty() {
             return None;
         }
         let is_replaced = |node: &&RolloutNode<'_>| {
@@ -371,7 +372,12 @@ impl<'a> Situation<'a> {
             Some(ReasonCode::NodeNotReadyTaint) => node.is_ready(),
             Some(_) => self.passes(node),
             // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
-            None => (node.updated.is_some() || !node.terminating.is_empty()) && !node.is_done,
+            None => {
+                let waits_for_controller =
+                    node.updated_is_available && node.old.is_some() && node.terminating.is_empty();
+                let is_moving = (node.updated.is_some() || !node.terminating.is_empty()) && !node.is_done;
+                is_moving && !(waits_for_controller && self.controller_silent_since().is_some())
+            }
         }
     }
 

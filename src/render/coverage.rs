@@ -113,16 +113,22 @@ fn headline(daemon_set: &DaemonSetCoverage) -> String {
     if let (true, Some(not_eligible @ 1..), Some(1..)) =
         (daemon_set.problems.is_empty(), counts.not_eligible, counts.eligible)
     {
-        let why = why_none(daemon_set).replacen('(', ": ", 1).replace([')'], "");
-        line.push_str(&format!(" ({not_eligible} not eligible{})", why.trim_end()));
+        let codes = codes_of_others(daemon_set);
+        let why = if codes.is_empty() { codes } else { format!(": {codes}") };
+        line.push_str(&format!(" ({not_eligible} not eligible{why})"));
     }
     line
 }
 
 /// Returns in parentheses the codes of why no node is eligible.
 fn why_none(daemon_set: &DaemonSetCoverage) -> String {
-    let codes = Affected::of(&daemon_set.not_eligible);
-    if codes.is_empty() { String::new() } else { format!(" ({})", some_codes(&codes, usize::MAX)) }
+    let codes = codes_of_others(daemon_set);
+    if codes.is_empty() { codes } else { format!(" ({codes})") }
+}
+
+/// Returns the codes of why nodes are not eligible, with their numbers of nodes.
+fn codes_of_others(daemon_set: &DaemonSetCoverage) -> String {
+    some_codes(&Affected::of(&daemon_set.not_eligible), usize::MAX)
 }
 
 fn count_with_pods(nodes: usize) -> String {

@@ -202,6 +202,10 @@ fn a_template_that_changes_back_again_and_again_has_two_writers() {
     ] {
         assert_eq!(told(number, kept, times, patch).is_some(), expected, "{number} {kept} {times:?}");
     }
+    // Whoever may write revisions chooses their numbers.
+    for number in [1 << 53, i64::MAX - 1, i64::MAX] {
+        assert!(told(number, 2, lately, json!({})).is_some(), "{number}");
+    }
 }
 
 #[test]

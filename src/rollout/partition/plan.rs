@@ -595,7 +595,7 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
+    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, continues_undo, plan};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
@@ -1042,6 +1042,30 @@ mod tests {
             incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>()
         };
         assert_eq!((of(false), of(true)), (names(&["poddisruptionbudgets"]), Vec::new()));
+    }
+
+    /// Whoever repeats a command does not know that its stage was rolled back, and that its rollback has stopped.
+    #[test]
+    fn a_stage_that_continues_a_rollback_stays_one() {
+        for is_undo in [true, false] {
+            let flags =
+                crate::model::hold::StageFlags { is_undo, progress_deadline_seconds: 600, ..Default::default() }
+                    .to_annotation();
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": "0", "kubectl-ds/gates": flags});
+            let patch = json!({"metadata": {"annotations": annotations},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let snapshot = rolling(&json!({})).daemon_set(patch).finish();
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let again = StageRequest { rolls_back: true, ..request(0) };
+            let after = plan(&before, &again, None).unwrap().plan.applied_to(&before.daemon_set.object).unwrap();
+            let hold = Hold::of(&DaemonSet::from_object(after).unwrap()).unwrap();
+            assert_eq!((hold.flags.unwrap().is_undo, continues_undo(before.daemon_set, &again)), (is_undo, is_undo));
+            // Another template is no part of it.
+            let other = StageRequest { template: NewTemplate::Images(Vec::new()), ..request(0) };
+            assert!(!continues_undo(before.daemon_set, &other));
+        }
     }
 
     /// Of two clients, the first one gives way: whoever starts the second one must know.

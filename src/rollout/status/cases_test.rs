@@ -705,6 +705,15 @@ fn only_its_own_controller_counts_as_silent() {
     assert_eq!(status(blocked()).way_out.len(), 1);
     assert_eq!(silent(blocked().finish()), (Verdict::Blocked, Some(at("11:48:00")), 0));
     assert_eq!(silent(advanced(&json!({}), 1)), (Verdict::Progressing, None, 0));
+    // It would have to delete the old pod of a surge, and nothing else is to come.
+    for min_ready in [0, 5] {
+        let surge = json!({"spec": {"minReadySeconds": min_ready,
+            "updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}});
+        let replaced = with_states(world().daemon_set(surge), &["old + new", "new", "old"]).finish();
+        assert_eq!(silent(replaced.clone()).0, Verdict::Blocked, "{min_ready}");
+        let status = rollout_status(&replaced, None).daemon_sets.remove(0);
+        assert_eq!(status.verdict == Verdict::Progressing, min_ready == 0, "{:?}", status.stalled_since);
+    }
 }
 
 #[test]

@@ -63,11 +63,17 @@ impl<'a> Reader<'a> {
         match namespace {
             Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
                 let unique: BTreeSet<&String> = names.iter().collect();
-                let named = join_all(unique.into_iter().map(|name| self.daemon_set(namespace, name)));
+                let named = join_all(unique.iter().map(|name| self.daemon_set(namespace, name)));
                 let (named, ()) = futures::join!(named, self.note_neighbors(namespace));
                 let found = named.into_iter().collect::<Result<Vec<_>, _>>()?;
-                if found.contains(&None) {
+                let absent = unique.iter().zip(&found).filter(|(_, found)| found.is_none());
+                let absent: BTreeSet<&String> = absent.map(|(name, _)| *name).collect();
+                if !absent.is_empty() {
                     (all.daemon_sets, all.advanced_daemon_sets) = self.perhaps_meant(namespace).await;
+                    // What a list has that cannot be read by its name is not there.
+                    let is_absent = |it: &ObjectMeta| it.namespace == *namespace && absent.contains(&it.name);
+                    all.daemon_sets.retain(|one| !is_absent(&one.metadata));
+                    all.advanced_daemon_sets.retain(|one| !is_absent(&one.metadata));
                 }
                 let (own, advanced) = found.into_iter().flatten().partition(|one| one.flavor() == Flavor::Apps);
                 add_missing(&mut all.daemon_sets, own);

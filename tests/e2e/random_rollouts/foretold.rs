@@ -122,7 +122,7 @@ impl Rollout {
             let command = status.way_out[0].command.as_ref().unwrap().to_string();
             assert!(command.starts_with("kubectl delete pod "), "{command}");
             let pod = command.rsplit(' ').next().unwrap();
-            self.bed.cluster.api.delete(&format!("/api/v1/namespaces/{}/pods/{pod}", self.namespace));
+            self.bed.cluster.api.delete(&format!("/api/v1/namespaces/{}/pods/{pod}", self.workload.namespace));
             self.tell("stalls: as warned of".to_owned());
             self.stand_still();
         }

@@ -284,7 +284,8 @@ pub(crate) fn plan(
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
     let is_undo = request.is_undo() || continues_undo(daemon_set, request);
-    let flags = StageFlags { replaced_revision, restarted_at, is_undo, ..request.flags() };
+    let undoes_on_failure = request.rolls_back && !is_undo;
+    let flags = StageFlags { replaced_revision, restarted_at, is_undo, undoes_on_failure, ..request.flags() };
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
@@ -1061,7 +1062,9 @@ mod tests {
             let again = StageRequest { rolls_back: true, ..request(0) };
             let after = plan(&before, &again, None).unwrap().plan.applied_to(&before.daemon_set.object).unwrap();
             let hold = Hold::of(&DaemonSet::from_object(after).unwrap()).unwrap();
-            assert_eq!((hold.flags.unwrap().is_undo, continues_undo(before.daemon_set, &again)), (is_undo, is_undo));
+            let flags = hold.flags.unwrap();
+            assert_eq!((flags.is_undo, flags.undoes_on_failure), (is_undo, !is_undo));
+            assert_eq!(continues_undo(before.daemon_set, &again), is_undo);
             // Another template is no part of it.
             let other = StageRequest { template: NewTemplate::Images(Vec::new()), ..request(0) };
             assert!(!continues_undo(before.daemon_set, &other));

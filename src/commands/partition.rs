@@ -25,7 +25,7 @@ use crate::cluster::manifest::{self, Manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
-use crate::facts::revisions::{Revision, Revisions, name_of};
+use crate::facts::revisions::{Doubt, Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
@@ -38,7 +38,7 @@ use crate::rollout::harm::harm_of_stage;
 use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
-use crate::rollout::partition::plan::{PlannedStage, StageRequest, continues_undo, plan};
+use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
@@ -155,8 +155,8 @@ impl Order<'_> {
             let revisions = &before.revisions;
             let back_to = match request.template {
                 // A rollback is not taken back to what it was begun to leave.
-                _ if request.is_undo() || continues_undo(before.daemon_set, request) => None,
-                NewTemplate::Live => revisions.proven().map(|(revision, _)| revision.number()),
+                _ if request.is_undo() => None,
+                NewTemplate::Live => revisions.proven_and_kept().map(|(revision, _)| revision.number()),
                 // A new template replaces the present one, which may be what fails, or what no node has ever got.
                 _ => {
                     let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
@@ -261,7 +261,7 @@ impl Order<'_> {
             false => run.carry_out(io, &mut out).await,
         };
         run.progress.clear(io)?;
-        let undoes = matches!(ended, Ok(Exit::No)) && request.rolls_back && !continues_undo(run.before, request);
+        let undoes = matches!(ended, Ok(Exit::No)) && request.rolls_back;
         if !run.is_lost && !undoes {
             run.report.outcome.way_out = way_out(&run.report, request, back_to);
         }
@@ -356,9 +356,19 @@ impl Order<'_> {
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
         let worked = revisions.others().find(|(revision, _)| Some(revision.number()) == worked);
-        let Some(number) = worked.or_else(|| revisions.proven()).map(|(revision, _)| revision.number()) else {
-            let message = "the stage is not rolled back: no other revision is available on any node";
-            return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name)).into());
+        let target = worked.or_else(|| revisions.proven()).map(|(revision, _)| revision);
+        let (is_live, left) = (request.template == NewTemplate::Live, Some(Doubt::RolledBack));
+        let number = match target {
+            Some(target) if is_live && revisions.doubt(target) == left => {
+                let message =
+                    format!("the stage is not rolled back: revision {} was rolled back before", target.number());
+                return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name)).into());
+            }
+            Some(target) => target.number(),
+            None => {
+                let message = "the stage is not rolled back: no other revision is available on any node";
+                return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name)).into());
+            }
         };
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
         let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);

@@ -276,6 +276,11 @@ impl<'a> Revisions<'a> {
         most_available(self.others())
     }
 
+    /// Returns it unless it was rolled back from: a stage of the live template, which may be a rollback itself, never returns there.
+    pub(crate) fn proven_and_kept(&self) -> Option<(&Revision<'a>, &Template)> {
+        self.proven().filter(|(revision, _)| self.doubt(revision) != Some(Doubt::RolledBack))
+    }
+
     /// Returns the revision whose pods are available on most nodes, other than those of a template.
     pub(crate) fn proven_besides(&self, template: &Template) -> Option<(&Revision<'a>, &Template)> {
         most_available(self.readable().filter(|(_, other)| !other.same_meaning(template)))

@@ -8,6 +8,7 @@ use super::effect::{effect, template_effect};
 use super::forecast;
 use super::pace_warnings::{pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once};
 use super::replacement_warnings::{Replacement, replacement_warnings};
+use super::rollback::revision_fails;
 use super::situation::Situation;
 use super::situation::suspect::suspect;
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
@@ -191,9 +192,9 @@ pub(super) fn propose_template(
 /// Warns that another revision does not mend what fails on a few nodes.
 fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
     let Suspect { failing, available, .. } =
-        suspect(before).filter(|it| it.what == SuspectKind::Nodes && it.available > 0)?;
+        suspect(before).filter(|it| it.what == SuspectKind::Nodes && it.available > 0 && !revision_fails(before))?;
     let message = format!(
-        "the present revision works on {available} of {} nodes that run it: what fails on {} is likely not mended by another one",
+        "the present revision works on {available} of {} nodes that run it: another one is not likely to fix what fails on {}",
         available + failing,
         if failing == 1 { "the other one".to_owned() } else { format!("the other {failing}") }
     );

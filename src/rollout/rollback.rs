@@ -1,7 +1,7 @@
 //! Whether to roll back, and to which revision: the one place that suggests it, and that says why not.
 
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
-use super::situation::suspect::{failing, suspect};
+use super::situation::suspect::{failed_before, failing, suspect};
 use super::situation::{RolloutNode, Situation, simulation};
 use crate::facts::revisions::{BRIEF, Doubt, name_of};
 use crate::model::daemon_set::UpdateStrategy;
@@ -50,9 +50,6 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
     if situation.has_lasted() {
         return Err(NoRollback::HasLasted);
     }
-    if suspect(situation).is_some_and(|suspect| suspect.what == SuspectKind::EveryRevision) {
-        return Err(NoRollback::NotTheRevision);
-    }
     match situation.revisions.doubt(target) {
         Some(Doubt::Failing(_)) => return Err(NoRollback::NeverWorked),
         // Where the current one has no room at all, nothing can be lost.
@@ -68,7 +65,7 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
         true if situation.another_is_admitted() => {}
         true if is_admitted != Some(false) && revision_fails(situation) => {}
         true => return Err(NoRollback::Refused),
-        false if failing(situation).is_empty() => return Err(NoRollback::NotTheRevision),
+        false if failing(situation).is_empty() || failed_before(situation) => return Err(NoRollback::NotTheRevision),
         false => {}
     }
     if daemon_set.reverted_by().is_some() {

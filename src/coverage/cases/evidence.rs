@@ -38,6 +38,7 @@ fn a_controller_that_has_stopped_trying_is_made_to_try_again() {
     for (world, renewed, code, advice, retries) in [
         (refused(timeout, "11:20:00"), "11:59:50", R::ApiServerFailing, "make the controller try again", true),
         (refused(timeout, "11:50:00"), "11:59:50", R::ApiServerFailing, "wait", false),
+        (refused(timeout, "11:20:00"), "11:21:00", R::ApiServerFailing, "wait", false),
         (refused(quota, "11:20:00"), "11:59:50", R::QuotaExceeded, "", false),
         (plain(), "11:59:50", R::Unexplained, "make the controller look", true),
         (plain(), "11:40:00", R::ControllerNotObserved, "", false),

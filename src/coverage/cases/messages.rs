@@ -473,6 +473,10 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
             "failed to create containerd task: failed to mount container storage: hcsshim::PrepareLayer - failed failed in Win32: The device is not ready. (0x15)",
             "Windows does not mount the layers",
         ),
+        (
+            "hcsshim::PrepareLayer - failed failed in Win32: The paging file is too small for this operation to complete. (0x5af)",
+            "enlarge its paging file",
+        ),
         ("container has runAsNonRoot and image will run as root (pod: \"agent-x\", container: agent)", "runAsUser"),
         (
             "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root",
@@ -580,11 +584,11 @@ fn a_sandbox_gets_advice_by_what_is_said() {
         ("HNSCall failed in Win32: The object already exists. (0x1392)", "Restart-Service hns"),
         (
             "error getting ClusterInformation: Get \"https://10.255.0.1:443/apis/crd\": x509: cannot validate certificate for 10.255.0.1 because it doesn't contain any IP SANs",
-            "issue the certificate of the API server anew",
+            "reissue the certificate of the API server",
         ),
         (
             "Get \"https://10.96.0.1:443/api/v1/namespaces/default\": x509: certificate is valid for 10.0.0.1, not 10.96.0.1",
-            "issue the certificate of the API server anew",
+            "reissue the certificate of the API server",
         ),
         (
             "Get \"https://10.96.0.1:443/api/v1/namespaces/default\": x509: certificate signed by unknown authority",
@@ -1172,6 +1176,8 @@ fn what_a_container_says_before_a_probe_kills_it_tells_more_than_the_probe() {
         (liveness, 137, "error while loading shared libraries: libz.so.1", Some("correct the image")),
         (startup, 137, "open /data/lock: no space left on device", Some("free space")),
         (startup, 143, "", None),
+        (startup, 143, "level=info msg=\"warming cache 40%\"", None),
+        (startup, 143, "level=error msg=\"http: Server closed\"", None),
         // It has ended as it was told to.
         (liveness, 0, "error: server closed", None),
     ] {

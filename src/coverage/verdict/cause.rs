@@ -111,15 +111,10 @@ const OF_NODES: &[Cause] = &[
     ),
     cause(
         Mends::Node,
-        &["stale nfs file handle", "stale file handle"],
+        // Overlay file systems have stale handles of their own.
+        &["stat /…stale nfs file handle", "stat /…stale file handle"],
         "unmount the path that the message names on the node (`umount -l`), and mount it again: the file server no longer knows it; once it \
-         is unmounted, deleting the pod mounts a volume anew",
-    ),
-    cause(
-        Mends::Node,
-        &["hcsshim::preparelayer", "hcsshim::activatelayer"],
-        "restart the container runtime of the node, or the node: Windows does not mount the layers of the image there; if it persists, \
-         check its disk",
+         is unmounted, deleting the pod mounts a volume again",
     ),
     cause(
         Mends::Node,
@@ -138,6 +133,12 @@ const OF_NODES: &[Cause] = &[
         ],
         "free memory on the node, or enlarge its paging file: Windows has no memory left to commit, which containers without a memory limit \
          may use up",
+    ),
+    cause(
+        Mends::Node,
+        &["hcsshim::preparelayer", "hcsshim::activatelayer"],
+        "restart the container runtime of the node, or the node: Windows does not mount the layers of the image there; if it persists, \
+         check its disk",
     ),
     cause(
         Mends::Node,

@@ -67,7 +67,7 @@ const LAST_WORDS: &[Cause] = &[
     cause(
         Mends::Node,
         &["driver/library version mismatch"],
-        "restart the node, or load the kernel module of its GPU driver anew: it is of another version than the driver's library",
+        "restart the node, or reload the kernel module of its GPU driver: it is of another version than the driver's library",
     ),
     cause(
         Mends::Template,

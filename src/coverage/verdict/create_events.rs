@@ -103,7 +103,8 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
             finding.refused_by = None;
         }
         let is_given_up = at.is_some_and(|at| seconds_between(at, index.now()) > GIVEN_UP);
-        if is_given_up && facts.is_accepted().is_none() && passes_by_itself(finding.code) {
+        let is_silent = facts.controller_silent_since().is_some();
+        if is_given_up && !is_silent && facts.is_accepted().is_none() && passes_by_itself(finding.code) {
             finding = not_tried_again(daemon_set, finding, event, index.now());
         } else if facts.is_accepted() == Some(true) {
             finding = no_longer_refused(daemon_set, finding.message.seen(event, index.now()), finding.code);
@@ -126,13 +127,12 @@ fn passes_by_itself(code: ReasonCode) -> bool {
 /// Finds that the controller has not tried again for longer than it waits, by its events: of those that are made every few minutes, the
 /// spam filter of client-go keeps some.
 fn not_tried_again(daemon_set: &DaemonSet, refused: Finding, event: &Event, now: Timestamp) -> Finding {
-    let message = refused
-        .message
-        .seen(event, now)
-        .words("; since then the controller has not tried again, as far as events tell");
+    let message = refused.message.clone().seen(event, now);
+    let message = message.words("; since then the controller has not tried again, as far as events tell");
     let advice =
         "make the controller try again: it waits at most 17m after a try that fails; if no pod follows, restart it";
-    Finding::new(refused.code, message, advice).with_command(name_of(daemon_set).command(Subcommand::Retry))
+    let finding = Finding { message, advice: advice.into(), ..refused };
+    finding.with_command(name_of(daemon_set).command(Subcommand::Retry))
 }
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each

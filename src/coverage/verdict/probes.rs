@@ -9,7 +9,7 @@ use super::finding::{Finding, Origin, describe_bound_node, edit, logs};
 use super::images::template_of;
 use super::sandbox::pods_of_node;
 use super::sentence::Sentence;
-use super::telling::telling_line;
+use super::telling::{telling_line, tells_of_failure};
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, Pod, Probe};
 use crate::report::age::seconds_between;
@@ -145,8 +145,8 @@ pub fn killed(
     if let Some(failure) = failure {
         message = message.words(": ").event(failure, subject.index.now());
     }
-    // What it says as it is told to end is not why it did not answer.
-    let said = telling_line(&end.message).filter(|_| end.exit_code != 0 && unreached.is_none() && !is_slow);
+    let said = telling_line(&end.message).filter(|line| tells_of_failure(line));
+    let said = said.filter(|_| end.exit_code != 0 && unreached.is_none() && !is_slow);
     if let Some(text) = said.and_then(|_| last_words(end)) {
         message = message.words("; it said last: ").example(format!("{text:?}"));
     }

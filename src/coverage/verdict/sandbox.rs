@@ -125,7 +125,7 @@ const CAUSES: &[Cause] = &[
     cause(
         Mends::Cluster,
         &["https://…x509: … doesn't contain any ip sans", "https://…x509: certificate is valid for", "https://…x509: certificate is not valid for"],
-        "issue the certificate of the API server anew, with the address that the message names: the network plugin does not accept it \
+        "reissue the certificate of the API server with the address that the message names: the network plugin does not accept it \
          without",
     ),
     cause(
@@ -135,7 +135,7 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         Mends::Node,
-        &["https://…x509:"],
+        &["/api/v1/…x509:", "/apis/…x509:"],
         "restart the pod of the network plugin on the node: the CA in the configuration that it has written there is not that of the API \
          server",
     )

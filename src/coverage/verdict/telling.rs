@@ -108,6 +108,16 @@ pub fn telling_line(text: &str) -> Option<&str> {
     decisive().or_else(telling).or_else(|| lines().find(|line| !closes(line))).or_else(|| lines().next())
 }
 
+/// What a program says that was told to end.
+const TOLD_TO_END: &[&str] = &["server closed", "sigterm", "signal", "context canceled", "graceful"];
+
+/// Returns whether a line tells of a failure, and not only that the program was told to end.
+pub fn tells_of_failure(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
+    has(TELLING) && !has(TOLD_TO_END)
+}
+
 /// Cuts a long line in its middle: what is said last matters most.
 fn shortened(line: &str) -> String {
     let length = line.chars().count();

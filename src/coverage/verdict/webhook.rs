@@ -52,8 +52,8 @@ const CALLS: [(&[&str], &str); 15] = [
     (&["currently unable to handle the request"], "it is not available (status 503): see whether its pods are ready"),
 ];
 
-const OTHER_NAME: &str = "its certificate is not made for the name that it is called by: issue one with the DNS name of its service, which \
-                          the message ends with, or correct the service in the configuration";
+const OTHER_NAME: &str = "its certificate is not made for the name or address that it is called by: issue one that has it, or correct the \
+                          service in the configuration";
 
 /// What is said of an answer that is wrong: `callAttrMutatingHook` of k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/dispatcher.go,
 /// and `VerifyAdmissionResponse`, …/request/admissionreview.go, release 1.37.2.

@@ -283,9 +283,7 @@ pub(crate) fn plan(
         NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
-    let is_undo = request.is_undo() || continues_undo(daemon_set, request);
-    let undoes_on_failure = request.rolls_back && !is_undo;
-    let flags = StageFlags { replaced_revision, restarted_at, is_undo, undoes_on_failure, ..request.flags() };
+    let flags = StageFlags { replaced_revision, restarted_at, ..request.flags() };
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
@@ -519,12 +517,6 @@ fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timesta
     before.rolled_out_at().is_some_and(|at| seconds_between(began, at) > at_most)
 }
 
-/// Returns whether a stage goes on with a rollback, which is never taken back to what it was begun to leave.
-pub(crate) fn continues_undo(daemon_set: &DaemonSet, request: &StageRequest) -> bool {
-    let flags = Hold::in_force(daemon_set).and_then(|hold| hold.flags);
-    request.template == NewTemplate::Live && flags.is_some_and(|flags| flags.is_undo)
-}
-
 /// Warns that a stage stops at pods that fail already, if the new ones fare no better; the rules have put them first.
 fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
     let fails = |node: &&RolloutNode<'_>| {
@@ -596,7 +588,7 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, continues_undo, plan};
+    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
@@ -1043,32 +1035,6 @@ mod tests {
             incomplete.into_iter().map(|one| one.resource).collect::<Vec<_>>()
         };
         assert_eq!((of(false), of(true)), (names(&["poddisruptionbudgets"]), Vec::new()));
-    }
-
-    /// Whoever repeats a command does not know that its stage was rolled back, and that its rollback has stopped.
-    #[test]
-    fn a_stage_that_continues_a_rollback_stays_one() {
-        for is_undo in [true, false] {
-            let flags =
-                crate::model::hold::StageFlags { is_undo, progress_deadline_seconds: 600, ..Default::default() }
-                    .to_annotation();
-            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
-                "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": "0", "kubectl-ds/gates": flags});
-            let patch = json!({"metadata": {"annotations": annotations},
-                "spec": {"updateStrategy": {"type": "OnDelete"}}});
-            let snapshot = rolling(&json!({})).daemon_set(patch).finish();
-            let index = Index::new(&snapshot);
-            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
-            let again = StageRequest { rolls_back: true, ..request(0) };
-            let after = plan(&before, &again, None).unwrap().plan.applied_to(&before.daemon_set.object).unwrap();
-            let hold = Hold::of(&DaemonSet::from_object(after).unwrap()).unwrap();
-            let flags = hold.flags.unwrap();
-            assert_eq!((flags.is_undo, flags.undoes_on_failure), (is_undo, !is_undo));
-            assert_eq!(continues_undo(before.daemon_set, &again), is_undo);
-            // Another template is no part of it.
-            let other = StageRequest { template: NewTemplate::Images(Vec::new()), ..request(0) };
-            assert!(!continues_undo(before.daemon_set, &other));
-        }
     }
 
     /// Of two clients, the first one gives way: whoever starts the second one must know.

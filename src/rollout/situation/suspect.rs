@@ -33,8 +33,10 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
         .filter(|node| node.code().is_some_and(|code| codes.contains(&code)))
         .count();
-    let replaced_failing = failing_before(situation, &codes);
-    let old_failing = if replaced_failing * 2 >= failing { old_failing.max(replaced_failing) } else { old_failing };
+    let old_failing = match failed_before(situation) {
+        true => old_failing.max(failing),
+        false => old_failing,
+    };
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
@@ -74,12 +76,19 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
 /// For how many seconds a pod has to fail so that it does not only start, and how long before a rollout at most it was last seen to.
 const LASTS: i64 = 300;
 
-/// Returns how many pods that are gone failed like the present ones until the rollout of the current revision began, which may have been
-/// to mend that, as events tell.
-fn failing_before(situation: &Situation<'_>, codes: &BTreeSet<ReasonCode>) -> usize {
-    let Some(began) = situation.rolled_out_at() else { return 0 };
+/// How many random characters the name of a pod ends with (`SimpleNameGenerator`, k8s.io/apiserver, pkg/storage/names, release 1.37.2).
+const SUFFIX: usize = 5;
+
+/// Returns whether as many pods that are gone failed like the present ones until the rollout of the current revision began, which may have
+/// been to mend that, as events tell.
+pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
+    let failing = failing_nodes(situation).filter(|node| node.excess.is_none()).filter_map(|node| node.code());
+    let failing: Vec<ReasonCode> = failing.collect();
+    let codes: BTreeSet<ReasonCode> = failing.iter().copied().collect();
+    let Some(began) = situation.rolled_out_at().filter(|_| !codes.is_empty()) else { return false };
     let metadata = &situation.daemon_set.metadata;
-    let present: BTreeSet<&str> = situation.pods().map(|pod| pod.metadata.name.as_str()).collect();
+    let of_namespace = situation.index.snapshot.pods.iter().filter(|pod| pod.metadata.namespace == metadata.namespace);
+    let present: BTreeSet<&str> = of_namespace.map(|pod| pod.metadata.name.as_str()).collect();
     let is_alike = |event: &Event| {
         codes.iter().any(|code| match code {
             ReasonCode::CrashLooping => {
@@ -101,10 +110,11 @@ fn failing_before(situation: &Situation<'_>, codes: &BTreeSet<ReasonCode>) -> us
         let about = &event.involved_object;
         let is_pod = about.kind == "Pod" && about.namespace == metadata.namespace;
         let suffix = about.name.strip_prefix(metadata.name.as_str())?.strip_prefix('-')?;
-        let is_own = is_pod && !suffix.contains('-') && !present.contains(about.name.as_str());
+        let is_generated = suffix.len() == SUFFIX && !suffix.contains('-');
+        let is_own = is_pod && is_generated && !present.contains(about.name.as_str());
         (is_own && is_alike(event) && lasted(event) == Some(true)).then_some(about.name.as_str())
     });
-    former.collect::<BTreeSet<&str>>().len()
+    former.collect::<BTreeSet<&str>>().len() >= failing.len()
 }
 
 /// For how many seconds before the first pod fails another one must have started at most to show that it might run, too.

@@ -8,7 +8,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage};
 use crate::report::fix::Command;
-use crate::report::rollout_status::Verdict;
+use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::rollback::{NoRollback, rollback};
 use crate::rollout::situation::Situation;
 use crate::rollout::situation::suspect::suspect;
@@ -35,10 +35,11 @@ fn blame(situation: &Situation<'_>, coverage: &mut DaemonSetCoverage) {
     if matches!(verdict, Verdict::Unknown | Verdict::Deleting) {
         return;
     }
-    if rollback(situation).err() == Some(NoRollback::NotTheRevision) {
+    coverage.suspect = suspect(situation);
+    let is_another = coverage.suspect.as_ref().is_some_and(|suspect| suspect.what != SuspectKind::Revision);
+    if is_another || rollback(situation).err() == Some(NoRollback::NotTheRevision) {
         coverage.common_causes.retain(|cause| cause.revision.as_ref().is_none_or(|revision| !revision.current));
     }
-    coverage.suspect = suspect(situation);
     let ways = way_out(situation, verdict, &step, coverage.suspect.as_ref());
     coverage.rollback = ways.into_iter().find(|fix| fix.command.as_ref().is_some_and(Command::is_rollback));
 }

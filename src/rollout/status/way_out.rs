@@ -178,7 +178,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             let skipped = eligible().filter(|node| node.old.is_some() && is_skipped(node));
             let skipped: Vec<&str> = skipped.map(|node| node.name).collect();
             let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
-            let back_to = situation.revisions.proven().map(|(revision, _)| revision.number());
+            let back_to = situation.revisions.proven_and_kept().map(|(revision, _)| revision.number());
             let mut fixes = match skipped.len() < old {
                 true => continuation(&name, hold, updates, back_to, situation),
                 false => Vec::new(),

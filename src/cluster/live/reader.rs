@@ -70,10 +70,13 @@ impl<'a> Reader<'a> {
                 let absent: BTreeSet<&String> = absent.map(|(name, _)| *name).collect();
                 if !absent.is_empty() {
                     (all.daemon_sets, all.advanced_daemon_sets) = self.perhaps_meant(namespace).await;
-                    // What a list has that cannot be read by its name is not there.
-                    let is_absent = |it: &ObjectMeta| it.namespace == *namespace && absent.contains(&it.name);
-                    all.daemon_sets.retain(|one| !is_absent(&one.metadata));
-                    all.advanced_daemon_sets.retain(|one| !is_absent(&one.metadata));
+                    // What a list has that cannot be read by its name is not there; of the other flavor it may have been meant.
+                    let is_absent = |it: &DaemonSet| {
+                        let is_asked = it.metadata.namespace == *namespace && flavors.include(it.flavor());
+                        is_asked && absent.contains(&it.metadata.name)
+                    };
+                    all.daemon_sets.retain(|one| !is_absent(one));
+                    all.advanced_daemon_sets.retain(|one| !is_absent(one));
                 }
                 let (own, advanced) = found.into_iter().flatten().partition(|one| one.flavor() == Flavor::Apps);
                 add_missing(&mut all.daemon_sets, own);

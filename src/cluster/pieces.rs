@@ -48,7 +48,7 @@ pub(super) fn newlines(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
 }
 
-/// Takes a piece and where it begins.
+/// Receives each piece with its position.
 pub(super) type Hand<'h> = dyn FnMut(Piece<'_>, Position<'_>) -> Result<(), Stop> + 'h;
 
 /// Why reading stops.

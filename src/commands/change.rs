@@ -108,7 +108,7 @@ pub(super) trait Verb {
         of_target.into_iter().chain(trial_of_current(snapshot, daemon_set)).collect()
     }
 
-    /// Plans a rollback without asking whether the API server would create its pods. Fails if there is no revision to roll back to.
+    /// Plans a rollback, without a dry run of its pods. Fails if there is no revision to roll back to.
     fn plan_rollback(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         self.plan(before)
     }

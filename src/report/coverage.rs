@@ -328,7 +328,7 @@ pub struct Affected {
 }
 
 impl Affected {
-    /// Returns where it comes among those of several DaemonSets: most nodes first, with progressing ones last.
+    /// Returns the sort key for lists about several DaemonSets: most nodes first, and last what only takes time.
     pub fn rank(&self) -> (bool, Reverse<(usize, usize)>, ReasonCode) {
         (self.code.takes_time(), Reverse((self.count, self.daemon_sets.len())), self.code)
     }

@@ -356,20 +356,18 @@ impl Order<'_> {
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
         let worked = revisions.others().find(|(revision, _)| Some(revision.number()) == worked);
-        let target = worked.or_else(|| revisions.proven()).map(|(revision, _)| revision);
-        let (is_live, left) = (request.template == NewTemplate::Live, Some(Doubt::RolledBack));
-        let number = match target {
-            Some(target) if is_live && revisions.doubt(target) == left => {
-                let message =
-                    format!("the stage is not rolled back: revision {} was rolled back before", target.number());
-                return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name)).into());
-            }
-            Some(target) => target.number(),
-            None => {
-                let message = "the stage is not rolled back: no other revision is available on any node";
-                return Err(CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name)).into());
-            }
+        let is_left = |revision: &Revision<'_>| {
+            request.template == NewTemplate::Live && revisions.doubt(revision) == Some(Doubt::RolledBack)
         };
+        let number = match worked.or_else(|| revisions.proven()).map(|(revision, _)| revision) {
+            Some(target) if is_left(target) => Err(format!("revision {} was rolled back before", target.number())),
+            Some(target) => Ok(target.number()),
+            None => Err("no other revision is available on any node".to_owned()),
+        };
+        let number = number.map_err(|why| {
+            let message = format!("the stage is not rolled back: {why}");
+            CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name))
+        })?;
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
         let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
         let StageRequest { delete_surge_pods, max_unavailable, .. } = *request;

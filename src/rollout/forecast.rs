@@ -58,10 +58,7 @@ pub(crate) fn standstill(
 /// everywhere if they are available nowhere.
 fn standstill_if_pods_fail_again(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Standstill> {
     let fails_everywhere = suspect(before).is_some_and(|it| it.what == SuspectKind::Revision && it.available == 0);
-    let fails = |node: &RolloutNode<'_>| {
-        let is_unavailable = node.eligible && !node.updated_is_available && !node.old_is_available;
-        fails_everywhere || is_unavailable && !before.passes(node)
-    };
+    let fails = |node: &RolloutNode<'_>| fails_everywhere || before.fails_on(node);
     end(before, after, hash, true, fails).map(|end| Standstill { max_unavailable: None, ..end })
 }
 

@@ -519,10 +519,7 @@ fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timesta
 
 /// Warns that a stage stops at pods that fail already, if the new ones fare no better; the rules have put them first.
 fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
-    let fails = |node: &&RolloutNode<'_>| {
-        node.eligible && !node.updated_is_available && !node.old_is_available && !before.passes(node)
-    };
-    let failing = nodes.iter().filter_map(|name| before.node(name).filter(fails));
+    let failing = nodes.iter().filter_map(|name| before.node(name)).filter(|node| before.fails_on(node));
     let failing: Vec<&str> = failing.map(|node| node.name).collect();
     let pods = match failing.len() {
         0 => return None,

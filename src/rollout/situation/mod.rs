@@ -390,6 +390,11 @@ impl<'a> Situation<'a> {
         node.updated_is_available && node.updated.is_some_and(is_steady)
     }
 
+    /// Returns whether an eligible node has no available pod, and waiting does not help.
+    pub(in crate::rollout) fn fails_on(&self, node: &RolloutNode<'_>) -> bool {
+        node.eligible && !node.updated_is_available && !node.old_is_available && !self.passes(node)
+    }
+
     /// Returns whether the pod that waits for room gets it as soon as others have terminated; the scheduler may still have
     /// to notice.
     pub(in crate::rollout) fn has_room(&self, node: &RolloutNode<'_>) -> bool {

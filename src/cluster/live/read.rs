@@ -447,8 +447,8 @@ impl Live {
             ..List::of(Kind::Pods)
         });
         let read = futures::stream::iter(lists).map(|list| self.list(list, keep)).buffered(AT_ONCE);
-        let peers: Vec<Vec<Pod>> = read.filter_map(async |read| read.ok()).collect().await;
-        snapshot.peers = peers.concat();
+        let peers: Vec<Result<Vec<Pod>, ClusterError>> = read.collect().await;
+        snapshot.peers = peers.into_iter().flatten().flatten().collect();
     }
 
     /// Adds the namespaces with these names. That one cannot be read becomes a gap, one that does not exist is left out.

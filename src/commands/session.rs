@@ -24,6 +24,7 @@ use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::connection::error::ConnectionError;
 use crate::connection::{ConnectOptions, contexts_matching};
 use crate::coverage::filter::CoverageFilter;
+use crate::coverage::needs::needs;
 use crate::coverage::refused_namespaces;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
@@ -412,7 +413,14 @@ impl Session {
                 Ok(Ok(Asked::No(message))) => Some(message),
                 Ok(Ok(Asked::Unknown(_)) | Err(_)) | Err(_) => return None,
             };
-            Some(Admission { daemon_set_uid, hash, refusal })
+            let mut lacks = Vec::new();
+            // Whether a Secret exists is not asked: the answer would be the Secret.
+            for need in needs(&pod).into_iter().filter(|need| refusal.is_none() && need.kind != "Secret") {
+                if let Ok(Ok(Asked::No(_))) = timeout_at(end, live.exists(need.kind, &namespace, need.name)).await {
+                    lacks.push((need.kind, need.name.to_owned()));
+                }
+            }
+            Some(Admission { daemon_set_uid, hash, refusal, lacks })
         };
         let admissions = join_all(pods.into_iter().map(ask)).await;
         // They are about pods that nobody creates.

@@ -224,13 +224,12 @@ fn is_clear(nodes: &Split) -> bool {
         && (failing - failing_with) * with * 10 <= failing_with * without
 }
 
-/// Returns the values of a feature, as far as they are known.
-fn values<'a>(feature: Feature, observation: &Observation<'a>, now: Timestamp) -> [Option<&'a str>; AGES.len()] {
-    let node = observation.node;
+/// Returns the value of a feature of a node that is one word of its own, not of its pod or its age.
+fn of_node(feature: Feature, node: &Node) -> Option<&str> {
     let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
     let info = &node.status.node_info;
-    let value = match feature {
-        Feature::Revision => observation.revision,
+    match feature {
+        Feature::Revision | Feature::NodeAge => None,
         Feature::NodePool => POOL_LABELS.iter().find_map(|key| label(key)),
         Feature::Zone => label("topology.kubernetes.io/zone"),
         Feature::InstanceType => label("node.kubernetes.io/instance-type"),
@@ -238,10 +237,39 @@ fn values<'a>(feature: Feature, observation: &Observation<'a>, now: Timestamp) -
         Feature::OsImage => Some(info.os_image.as_str()),
         Feature::Architecture => Some(info.architecture.as_str()),
         Feature::KubeletVersion => Some(info.kubelet_version.as_str()),
+    }
+}
+
+/// What programs depend on, the least likely to differ by chance first.
+const KINDS: [Feature; 4] = [Feature::Architecture, Feature::OsImage, Feature::KernelVersion, Feature::InstanceType];
+
+/// Returns whether a node has a value.
+pub(crate) fn has(FeatureValue { feature, value }: &FeatureValue, node: &Node) -> bool {
+    of_node(*feature, node) == Some(value)
+}
+
+/// Returns what makes nodes one kind: what all of them have, and some node of `like`, but none of `unlike`.
+pub(crate) fn kind_of<'n>(nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
+    let value = |feature: &Feature, node: &'n Node| of_node(*feature, node).filter(|value| !value.is_empty());
+    let first = nodes.first()?;
+    KINDS.iter().find_map(|feature| {
+        let value = value(feature, first)?;
+        let has = |node: &&Node| of_node(*feature, node) == Some(value);
+        let is_kind = nodes.iter().all(|node| has(node)) && like.iter().any(has) && !unlike.iter().any(has);
+        is_kind.then(|| FeatureValue { feature: *feature, value: value.to_owned() })
+    })
+}
+
+/// Returns the values of a feature, as far as they are known.
+fn values<'a>(feature: Feature, observation: &Observation<'a>, now: Timestamp) -> [Option<&'a str>; AGES.len()] {
+    let node = observation.node;
+    let value = match feature {
+        Feature::Revision => observation.revision,
         Feature::NodeAge => {
             let age = node.metadata.creation_timestamp.get().map(|created| seconds_between(created, now));
             return AGES.map(|(limit, younger, older)| age.map(|age| if age < limit { younger } else { older }));
         }
+        _ => of_node(feature, node),
     };
     [value, None, None]
 }

@@ -5,7 +5,7 @@
 
 #[cfg(test)]
 mod cases;
-mod common_cause;
+pub(crate) mod common_cause;
 #[cfg(feature = "live")]
 pub(crate) mod filter;
 mod fisher;

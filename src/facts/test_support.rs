@@ -76,6 +76,16 @@ impl World {
     pub fn revision_of_image(self, hash: &str, number: i64, image: &str) -> Self {
         let mut template = self.daemon_set["spec"]["template"].clone();
         template["spec"]["containers"][0]["image"] = json!(image);
+        self.revision_of(hash, number, template)
+    }
+
+    /// Adds a revision of the template as it is.
+    pub fn revision_of_template(self, hash: &str, number: i64) -> Self {
+        let template = self.daemon_set["spec"]["template"].clone();
+        self.revision_of(hash, number, template)
+    }
+
+    fn revision_of(self, hash: &str, number: i64, mut template: Value) -> Self {
         template["$patch"] = json!("replace");
         self.revision_with(hash, number, json!({"spec": {"template": template}}))
     }

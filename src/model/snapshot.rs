@@ -93,7 +93,7 @@ pub struct Snapshot {
 }
 
 /// What the API server answered to a dry run of a new pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admission {
     /// The DaemonSet of the pod.
     pub daemon_set_uid: String,
@@ -101,6 +101,8 @@ pub struct Admission {
     pub hash: String,
     /// The message with which the pod was refused; `None` if it would be created.
     pub refusal: Option<String>,
+    /// What it needs to start and what does not exist: kinds, such as `ConfigMap`, and names.
+    pub lacks: Vec<(&'static str, String)>,
 }
 
 /// The name of a DaemonSet that does not exist, and what may have been meant.

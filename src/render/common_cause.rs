@@ -40,7 +40,7 @@ pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>) -> Vec<St
     let is_told = |what: SuspectKind| match what {
         SuspectKind::Revision => causes.iter().any(|cause| cause.revision.as_ref().is_some_and(|it| it.current)),
         SuspectKind::Nodes => causes.iter().any(|cause| cause.revision.is_none()),
-        SuspectKind::EveryRevision => false,
+        SuspectKind::EveryRevision | SuspectKind::Surroundings => false,
     };
     let suspicion = suspect.filter(|suspect| !is_told(suspect.what)).and_then(suspicion);
     causes.iter().map(|cause| format!("Likely cause: {}", sentence(cause))).chain(suspicion).collect()
@@ -89,10 +89,23 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 count(suspect.failing, "node")
             )
         }
-        SuspectKind::Revision => format!(
-            "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
-            count(suspect.old_available, "node")
-        ),
+        SuspectKind::Revision => match &suspect.on {
+            None => format!(
+                "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
+                count(suspect.old_available, "node")
+            ),
+            Some(on) => format!(
+                "Revision {number} is likely to blame: of the nodes with {}, it fails on {}, and older pods are available on {}; where it \
+                 works, {} another.",
+                named(on),
+                match suspect.failing {
+                    1 => "the only one that runs it".to_owned(),
+                    failing => format!("all {failing} that run it"),
+                },
+                suspect.old_available,
+                if suspect.available == 1 { "the node has" } else { "nodes have" },
+            ),
+        },
         SuspectKind::Nodes if suspect.available == 0 => format!(
             "Revision {number} is not likely to blame: on {where_it_runs}, all other pods have failed since before its \
              rollout."
@@ -115,6 +128,10 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
         SuspectKind::EveryRevision => format!(
             "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}, or did so before its rollout.",
             count(suspect.old_failing, "node")
+        ),
+        SuspectKind::Surroundings => format!(
+            "Revision {number} is not likely to blame: it only restarts pods, which fail on {where_it_runs}. What pods find when they \
+             start has changed, such as a ConfigMap, a Secret or the image behind a tag: pods that restart fail, too."
         ),
     })
 }

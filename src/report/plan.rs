@@ -274,6 +274,8 @@ pub enum WarningCode {
     OriginalStrategyLost,
     /// No old revisions are retained.
     NoHistory,
+    /// The new pods would not start, because something that they need does not exist.
+    MissingObjects,
     /// Pods fail because of their nodes, so that another revision does not mend it.
     NotByRevision,
     /// The rolling update comes to a standstill, because of nodes that use up its limit.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::acceptance::Acceptance;
-use super::common_cause::CommonCause;
+use super::common_cause::{CommonCause, FeatureValue};
 use super::coverage::{Affected, Counters, Counts, Incomplete, LostPods, ReasonGroup, RemovedNodes};
 use super::fix::Fix;
 use super::incident::Incident;
@@ -420,6 +420,9 @@ pub struct Suspect {
     pub old_available: usize,
     /// Nodes where a pod of an older revision fails for the same reasons, or failed until the rollout began.
     pub old_failing: usize,
+    /// What all nodes where it fails have, and none where it works, if a pod of an older revision is available on a node that has it, too;
+    /// `failing` and `old_available` count only such nodes then.
+    pub on: Option<FeatureValue>,
     /// What pods of the current revision request of resources that nodes lack, and older pods do not.
     pub raised_requests: Vec<RaisedRequest>,
 }
@@ -439,12 +442,14 @@ pub struct RaisedRequest {
 /// What is likely to blame for failing pods.
 #[apply(value!)]
 pub enum SuspectKind {
-    /// The current revision: it fails on most nodes that run it, and the older one is available elsewhere.
+    /// The current revision: it fails on most nodes that run it, or on all of a kind, and the older one is available elsewhere.
     Revision,
     /// The nodes: the current revision is available on most nodes that run it.
     Nodes,
     /// Neither alone: pods of an older revision fail for the same reasons.
     EveryRevision,
+    /// What pods meet when they start, such as a ConfigMap or what an image's tag leads to: the revision only restarts pods.
+    Surroundings,
 }
 
 /// What the controller does next.

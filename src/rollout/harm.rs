@@ -14,7 +14,7 @@ const NODE_CRITICAL: (&str, i32) = ("system-node-critical", 2_000_001_000);
 pub(crate) fn harm(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
     let is_harm = |code| {
         use WarningCode as W;
-        matches!(code, W::Blocks | W::ReadyPodsDeleted | W::ReplacedRegardless)
+        matches!(code, W::Blocks | W::MissingObjects | W::ReadyPodsDeleted | W::ReplacedRegardless)
     };
     let warnings = report.warnings.iter().filter(|warning| is_harm(warning.code));
     let mut harm: Vec<String> = warnings.map(|warning| warning.message.clone()).collect();

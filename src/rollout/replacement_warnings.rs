@@ -366,7 +366,12 @@ mod tests {
     /// Adds what the API server says in a dry run about a pod of a revision.
     fn asked(mut world: World, hash: &str, refusal: Option<&str>) -> World {
         let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
-        world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: refusal.map(str::to_owned) });
+        world.snapshot.admissions.push(Admission {
+            daemon_set_uid,
+            hash,
+            refusal: refusal.map(str::to_owned),
+            lacks: Vec::new(),
+        });
         world
     }
 

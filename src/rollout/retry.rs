@@ -405,7 +405,12 @@ mod tests {
         let asked = |refusal: Option<&str>| {
             let mut world = one_crashes();
             let (daemon_set_uid, hash) = ("agent-uid".to_owned(), CURRENT.to_owned());
-            world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: refusal.map(str::to_owned) });
+            world.snapshot.admissions.push(Admission {
+                daemon_set_uid,
+                hash,
+                refusal: refusal.map(str::to_owned),
+                lacks: Vec::new(),
+            });
             world
         };
         let lease = |renewed: &str| {

@@ -1,11 +1,16 @@
 //! Whether to roll back, and to which revision: the one place that suggests it, and that says why not.
 
+use std::collections::BTreeSet;
+
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::suspect::{failed_before, failing, suspect};
 use super::situation::{RolloutNode, Situation, simulation};
+use crate::coverage::needs::in_dump;
+use crate::facts::Facts;
 use crate::facts::revisions::{BRIEF, Doubt, name_of};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
+use crate::model::template::Template;
 use crate::report::fix::Fix;
 use crate::report::rollout_status::SuspectKind;
 
@@ -20,6 +25,8 @@ pub(in crate::rollout) enum NoRollback {
     HasLasted,
     /// Nothing that fails is about the revision: it is the node's, or the other revision has the same.
     NotTheRevision,
+    /// Its pods would not start: something that they need does not exist.
+    Lacks,
     /// The API server refuses the pods of the other revision, or is not known to take them.
     Refused,
     /// Whoever writes the DaemonSet takes the rollback back: the revision is to be changed there.
@@ -42,11 +49,24 @@ fn only_lacks_room(situation: &Situation<'_>) -> bool {
     eligible.peek().is_some() && eligible.all(|node| node.excess.is_some())
 }
 
+/// Returns what pods of a template need to start and what is known not to exist, such as a ConfigMap that was deleted with the last pod
+/// that used it.
+pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Template) -> Vec<String> {
+    let (snapshot, daemon_set) = (facts.index.snapshot, facts.daemon_set);
+    let asked = snapshot.admission(daemon_set, hash).map(|admission| admission.lacks.clone()).unwrap_or_default();
+    let in_dump = in_dump(snapshot, &daemon_set.with_template(template), None, |_, _| false).missing;
+    let missing: BTreeSet<(&str, String)> = asked.into_iter().chain(in_dump).collect();
+    missing.into_iter().map(|(kind, name)| format!("{kind} {name}")).collect()
+}
+
 /// Returns how to return to the revision that `undo` returns to by default if that helps: it is tried on the rules, in a simulation of the
 /// controller.
 pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;
+    if situation.only_restarts() {
+        return Err(NoRollback::NotTheRevision);
+    }
     if situation.has_lasted() {
         return Err(NoRollback::HasLasted);
     }
@@ -55,6 +75,9 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
         // Where the current one has no room at all, nothing can be lost.
         Some(Doubt::ReplacedAfter(..BRIEF)) if !only_lacks_room(situation) => return Err(NoRollback::NeverWorked),
         _ => {}
+    }
+    if !lacks(situation, target.object.hash(), template).is_empty() {
+        return Err(NoRollback::Lacks);
     }
     let is_admitted = situation.index.snapshot.is_admitted(daemon_set, target.object.hash());
     // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It

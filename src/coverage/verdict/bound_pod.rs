@@ -206,6 +206,8 @@ fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
 pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     let reason = pod.status.reason.as_str();
     let is_of_template = OF_TEMPLATE.contains(&reason);
+    // The policies of the CPU, memory and topology managers judge what containers request by how the node is divided.
+    let is_of_topology = matches!(reason, "TopologyAffinityError" | "SMTAlignmentError");
     let is_of_node = reason.starts_with("OutOf") || OF_NODE.contains(&reason);
     let is_other = !reason.is_empty() && pod.status.message.starts_with("Pod was rejected");
     if !is_of_template && !is_of_node && !is_other {
@@ -269,6 +271,7 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
         _ => "check the kubelet log on the node",
     };
     let origin = match () {
+        () if is_of_topology => Origin::Template(TemplatePart::Requests),
         () if is_of_template => Origin::Template(TemplatePart::Anything),
         () if is_of_node => Origin::Node,
         () => Origin::Unknown,

@@ -72,6 +72,8 @@ pub enum TemplatePart {
         /// The key.
         key: Option<String>,
     },
+    /// What containers request, and their limits.
+    Requests,
     /// A volume.
     Volume(String),
     /// What the sandbox depends on: everything outside of the containers.

@@ -358,6 +358,14 @@ pub fn other_platform(subject: &Subject, pod: &Pod) -> String {
         (true, Some(build)) => format!("Windows {build}"),
         _ => platform.clone(),
     };
+    let has_same = |other: &&Pod| KEYS.iter().zip(&here).all(|(key, here)| label(&other.spec.node_name, key) == *here);
+    let is_older = |other: &&Pod| other.is_ready() && other.revision_hash() != pod.revision_hash();
+    let is_known = here.iter().any(Option::is_some);
+    if is_known && subject.pods().filter(is_older).any(|other| has_same(&other)) {
+        return format!(
+            "the image is not for {platform}, although that of another revision is: build it for {platform}, or use one that is"
+        );
+    }
     for (key, here) in KEYS.into_iter().zip(&here) {
         let others: Vec<String> = works_on(key).into_iter().collect();
         if let ([other], true) = (others.as_slice(), here.as_ref().is_some_and(|here| !others.contains(here))) {

@@ -823,7 +823,7 @@ mod tests {
             let mut world = world.revision_of_image("hash1", 1, "agent:1").refusal(denied);
             let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
             let refusal = refusal.map(str::to_owned);
-            world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal });
+            world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal, lacks: Vec::new() });
             world
         };
         let of_image = || request_of_image(2);
@@ -857,7 +857,12 @@ mod tests {
         let other = "pods \"agent-x\" is forbidden: no PriorityClass with name ghost was found";
         let asked = |mut world: World, refusal: &str| {
             let (daemon_set_uid, hash) = ("agent-uid".to_owned(), CURRENT.to_owned());
-            world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: Some(refusal.to_owned()) });
+            world.snapshot.admissions.push(Admission {
+                daemon_set_uid,
+                hash,
+                refusal: Some(refusal.to_owned()),
+                lacks: Vec::new(),
+            });
             world
         };
         let refused = || rolling(&json!({})).refusal(denied);

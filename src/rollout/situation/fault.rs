@@ -191,7 +191,7 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
         Some(since) if was_before_rollout(situation, since) => Fault::Node,
         // The pod may be another one than the one that the others failed with, such as of a network plugin.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
-        _ if blamed(SuspectKind::Nodes) || blamed(SuspectKind::EveryRevision) => Fault::Unknown,
+        _ if suspect.is_some_and(|suspect| suspect.what != SuspectKind::Revision) => Fault::Unknown,
         _ if situation.has_lasted() || is_in_common(situation, origin) => Fault::Unknown,
         _ => Fault::Revision,
     }

@@ -66,6 +66,7 @@ pub struct Situation<'a> {
     works_on_most: OnceCell<bool>,
     has_lasted: OnceCell<bool>,
     raised: OnceCell<Raised>,
+    only_restarts: OnceCell<bool>,
     /// What [`parts_in_common`] finds out about each part that a cause is about.
     in_common: RefCell<BTreeMap<TemplatePart, bool>>,
 }
@@ -206,10 +207,11 @@ impl<'a> Situation<'a> {
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
         let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
-        let (works_on_most, has_lasted, raised) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let (works_on_most, has_lasted, only_restarts) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let raised = OnceCell::new();
         let in_common = RefCell::default();
         let mut situation =
-            Situation { facts, coverage, nodes, is_known, works_on_most, has_lasted, raised, in_common };
+            Situation { facts, coverage, nodes, is_known, works_on_most, has_lasted, only_restarts, raised, in_common };
         situation.find_excess();
         situation
     }
@@ -288,6 +290,11 @@ impl<'a> Situation<'a> {
         let found = parts_in_common::is_in_common(self, part);
         self.in_common.borrow_mut().insert(part.clone(), found);
         found
+    }
+
+    /// Returns whether the current revision differs from the one to return to by nothing but a restart.
+    pub(in crate::rollout) fn only_restarts(&self) -> bool {
+        *self.only_restarts.get_or_init(|| parts_in_common::only_restarts(self))
     }
 
     /// Returns whether the current revision takes more than the one to return to.

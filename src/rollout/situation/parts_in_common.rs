@@ -44,6 +44,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
             !changes().iter().any(|it| has_field(it, &["resourceClaims", "claims"]))
         }
         TemplatePart::Object { kind, name, key } => template.needs(kind, name, key.as_deref()),
+        TemplatePart::Requests => !changes().iter().any(|it| has_field(it, &["resources"])),
         TemplatePart::Volume(name) => {
             let is_of_volume = |change: &Change| {
                 let [_, PathStep::Field(list), PathStep::Entry(entry), ..] = change.path.0.as_slice() else {
@@ -59,6 +60,17 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
         TemplatePart::Anything => false,
     }
+}
+
+/// Returns whether pods of the revision to return to are the same: the current one only restarts them.
+pub(super) fn only_restarts(situation: &Situation<'_>) -> bool {
+    let Some((_, template)) = situation.revisions.target() else { return false };
+    difference(template, &situation.revisions.live).iter().all(is_restart)
+}
+
+fn is_restart(change: &Change) -> bool {
+    let [_, _, PathStep::Field(key) | PathStep::Entry(key)] = change.path.0.as_slice() else { return false };
+    key == RESTARTED_AT_ANNOTATION
 }
 
 fn entries<'v>(value: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> {
@@ -92,9 +104,6 @@ fn is_inside_container(change: &Change) -> bool {
         [_, PathStep::Field(list), PathStep::Entry(_), PathStep::Field(name), ..] => {
             matches!(list.as_str(), "containers" | "initContainers") && INSIDE.contains(&name.as_str())
         }
-        [PathStep::Field(_), PathStep::Field(_), PathStep::Field(key) | PathStep::Entry(key)] => {
-            key == RESTARTED_AT_ANNOTATION
-        }
-        _ => false,
+        _ => is_restart(change),
     }
 }

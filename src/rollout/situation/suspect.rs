@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use super::fault::{failing_since, was_broken};
 use super::{RolloutNode, Situation};
-use crate::coverage::Origin;
+use crate::coverage::{Origin, TemplatePart, common_cause};
 use crate::model::event::Event;
+use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
+use crate::report::common_cause::FeatureValue;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
@@ -20,14 +22,19 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let working = situation.eligible().filter(|node| situation.works_on(node)).count();
     // What another revision has, too, is the node's where the same pod works on more others.
     let in_common = || may_fail(situation).filter(|node| is_in_common(situation, node)).collect::<Vec<_>>();
+    let others_are_empty = others.is_empty();
     let of_current = match is_only_broken {
         true => broken,
-        false if others.is_empty() => Some(in_common()).filter(|nodes| working > nodes.len()).unwrap_or_default(),
+        false if others_are_empty => Some(in_common()).filter(|nodes| working > nodes.len()).unwrap_or_default(),
         false => others,
     };
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.code()).collect();
+    let kind = (!is_only_broken && !others_are_empty).then(|| kind_that_fails(situation, &of_current)).flatten();
     let failing = of_current.len();
+    // The kubelet names what the revision has changed: pods of the other one ask what was granted there before.
+    let is_of_requests = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Template(TemplatePart::Requests));
+    let asks_otherwise = !others_are_empty && of_current.iter().all(is_of_requests);
     let old_failing = situation
         .eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
@@ -50,14 +57,21 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if for_itself.count() == 0 && !situation.has_lasted() => SuspectKind::Revision,
         // A node whose pod is refused is not to blame for that.
         () if working > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
+        () if working > failing && (kind.is_some() || asks_otherwise) => SuspectKind::Revision,
         () if working > failing => SuspectKind::Nodes,
         // Something else has broken.
         () if situation.has_lasted() => return None,
         // A policy or a limit may be as new as the revision: only the API server can tell.
         () if is_refused && !situation.another_is_admitted() => return None,
+        () if situation.only_restarts() => SuspectKind::Surroundings,
         () if old_available > 0 => SuspectKind::Revision,
         () => return None,
     };
+    let on = kind.filter(|_| what == SuspectKind::Revision && working > failing);
+    let is_alike = |node: &&RolloutNode<'_>| {
+        on.as_ref().is_none_or(|on| node.object.is_some_and(|node| common_cause::has(on, node)))
+    };
+    let old_available = situation.nodes.iter().filter(|node| node.old_is_available).filter(is_alike).count();
     let raised_requests = raised.into_iter().cloned().collect();
     let works_since_before = what == SuspectKind::Nodes && !has_proof(situation, &of_current);
     Some(Suspect {
@@ -69,8 +83,23 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         works_since_before,
         old_available,
         old_failing,
+        on,
         raised_requests,
     })
+}
+
+/// Returns what makes the failing nodes one of a kind on which the current revision works nowhere, and an older one does: that it works on
+/// others says nothing about these.
+fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
+    if situation.has_lasted() || situation.only_restarts() {
+        return None;
+    }
+    let objects = |is_one: &dyn Fn(&RolloutNode<'_>) -> bool| -> Vec<&Node> {
+        situation.eligible().filter(|node| is_one(node)).filter_map(|node| node.object).collect()
+    };
+    let failing: Vec<&Node> = failing.iter().filter_map(|node| node.object).collect();
+    let old = objects(&|node| node.old_is_available && node.updated.is_none());
+    common_cause::kind_of(&failing, &old, &objects(&|node| situation.works_on(node)))
 }
 
 /// For how many seconds a pod has to fail so that it does not only start, and how long before a rollout at most it was last seen to.

@@ -37,13 +37,7 @@ fn commands(status: &RolloutStatus) -> Vec<String> {
 /// What a template asks of a node is not the fault of the node, whose other pods run.
 #[test]
 fn a_revision_that_kubelets_reject_is_rolled_back() {
-    for reason in [
-        "AppArmor",
-        "PodFeatureUnsupported",
-        "PodLevelResourcesNotSupported",
-        "SysctlForbidden",
-        "TopologyAffinityError",
-    ] {
+    for reason in ["AppArmor", "PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SysctlForbidden"] {
         let rejected = json!({"phase": "Failed", "reason": reason, "containerStatuses": null, "conditions": [
             {"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]});
         let world = with_states(
@@ -501,7 +495,12 @@ fn refused(world: World) -> World {
 fn tried(mut world: World, current: Option<&str>, before: Option<&str>) -> World {
     for (hash, refusal) in [("hash2", current), ("hash1", before)] {
         let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
-        world.snapshot.admissions.push(Admission { daemon_set_uid, hash, refusal: refusal.map(str::to_owned) });
+        world.snapshot.admissions.push(Admission {
+            daemon_set_uid,
+            hash,
+            refusal: refusal.map(str::to_owned),
+            lacks: Vec::new(),
+        });
     }
     world
 }

@@ -20,6 +20,8 @@ pub(super) mod held;
 #[cfg(test)]
 mod judgement_test;
 #[cfg(test)]
+mod kinds_test;
+#[cfg(test)]
 mod model_test;
 mod node_map;
 mod problems;

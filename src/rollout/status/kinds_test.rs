@@ -1,0 +1,234 @@
+//! Whose fault it is where a revision works on nodes of one kind and not on those of another, where it only restarts pods, and
+//! where the other one could not come back: a row for each situation.
+
+use serde_json::{Value, json};
+
+use super::{Question, answer};
+use crate::coverage::test_support::{World, at, world};
+use crate::report::common_cause::Feature;
+use crate::report::rollout_status::{RolloutStatus, SuspectKind};
+
+const UNDO: &str = "kubectl ds undo --to-revision 1 -n default agent";
+
+fn status_of(world: World) -> RolloutStatus {
+    answer(&world.finish(), &Question::default()).daemon_sets.remove(0)
+}
+
+fn commands(status: &RolloutStatus) -> Vec<String> {
+    status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
+}
+
+/// Two revisions, the newer one since 11:45, and a rolling update by one node.
+fn revisions(before: Value, after: Value) -> World {
+    changed(before, json!({"spec": {"template": {"spec": after}}}))
+}
+
+/// The revision of a template, and a newer one after a change.
+fn changed(before: Value, change: Value) -> World {
+    let mut world = world();
+    world.snapshot.controller_revisions.clear();
+    let mut world =
+        world.template(before).revision_of_template("hash1", 1).daemon_set(change).revision_of_template("hash2", 2);
+    let metadata = &mut world.snapshot.controller_revisions[1].metadata;
+    metadata.creation_timestamp = serde_json::from_value(json!(at("11:45:00"))).unwrap();
+    world.daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}}))
+}
+
+fn of_image(image: &str) -> Value {
+    json!({"containers": [{"name": "agent", "image": image}]})
+}
+
+fn images() -> World {
+    revisions(of_image("agent:1"), of_image("agent:2"))
+}
+
+/// Adds nodes with what they are, each with a pod: `old`, `new`, `old fails` or `new fails`.
+fn with(world: World, nodes: &[(&str, Value)]) -> World {
+    nodes.iter().enumerate().fold(world, |world, (number, (pod, object))| {
+        let (node, name) = (format!("n{number}"), format!("agent-n{number}"));
+        let (created, labels) = match pod.starts_with("old") {
+            true => ("11:30:00", json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"})),
+            false => ("11:46:00", json!({})),
+        };
+        let mut patch = json!({"metadata": {"creationTimestamp": at(created), "labels": labels}});
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = world.node(&node, object.clone());
+        if pod.ends_with("fails") {
+            patch["status"]["conditions"] =
+                json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:46:10")}]);
+            return world.unready_pod(&name, &node, crashes, patch);
+        }
+        world.pod(&name, &node, patch)
+    })
+}
+
+fn info(field: &str, value: &str) -> Value {
+    json!({"status": {"nodeInfo": {field: value}}})
+}
+
+fn instance(value: &str) -> Value {
+    json!({"metadata": {"labels": {"node.kubernetes.io/instance-type": value}}})
+}
+
+#[test]
+fn a_revision_that_works_only_on_nodes_of_another_kind_is_to_blame() {
+    let kernel = |version| info("kernelVersion", version);
+    let arch = |arch| info("architecture", arch);
+    let os = |image| info("osImage", image);
+    let (works, fails, old, old_fails) = ("new", "new fails", "old", "old fails");
+    for (nodes, on) in [
+        (
+            vec![(works, kernel("6.8")), (works, kernel("6.8")), (fails, kernel("4.14")), (old, kernel("4.14"))],
+            Some(Feature::KernelVersion),
+        ),
+        (
+            vec![(works, arch("amd64")), (works, arch("amd64")), (fails, arch("arm64")), (old, arch("arm64"))],
+            Some(Feature::Architecture),
+        ),
+        (
+            vec![
+                (works, os("Ubuntu")),
+                (works, os("Ubuntu")),
+                (fails, os("Amazon Linux 2")),
+                (old, os("Amazon Linux 2")),
+            ],
+            Some(Feature::OsImage),
+        ),
+        (
+            vec![(works, instance("m5")), (works, instance("m6")), (fails, instance("g5")), (old, instance("g5"))],
+            Some(Feature::InstanceType),
+        ),
+        // Both fail, and nothing is known of the kind of others.
+        (
+            vec![
+                (works, kernel("6.8")),
+                (works, kernel("6.8")),
+                (works, kernel("6.8")),
+                (fails, kernel("5.4")),
+                (fails, kernel("5.4")),
+                (old, kernel("5.4")),
+            ],
+            Some(Feature::KernelVersion),
+        ),
+        // It works on one of that kind.
+        (vec![(works, kernel("6.8")), (works, kernel("4.14")), (fails, kernel("4.14")), (old, kernel("4.14"))], None),
+        // No old pod shows that another revision works there.
+        (vec![(works, kernel("6.8")), (works, kernel("6.8")), (fails, kernel("4.14")), (old, kernel("6.8"))], None),
+        (
+            vec![
+                (works, kernel("6.8")),
+                (works, kernel("6.8")),
+                (fails, kernel("4.14")),
+                (old_fails, kernel("4.14")),
+                (old, kernel("6.8")),
+            ],
+            None,
+        ),
+        // They are all alike, or what they are is not known.
+        (vec![(works, kernel("6.8")), (works, kernel("6.8")), (fails, kernel("6.8")), (old, kernel("6.8"))], None),
+        (vec![(works, json!({})), (works, json!({})), (fails, json!({})), (old, json!({}))], None),
+        // The two that fail are of two kinds.
+        (
+            vec![
+                (works, kernel("6.8")),
+                (works, kernel("6.8")),
+                (works, kernel("6.8")),
+                (fails, kernel("5.4")),
+                (fails, kernel("4.14")),
+                (old, kernel("5.4")),
+            ],
+            None,
+        ),
+    ] {
+        let status = status_of(with(images(), &nodes));
+        let suspect = status.suspect.as_ref().unwrap();
+        assert_eq!(suspect.on.as_ref().map(|on| on.feature), on, "{nodes:?} {suspect:?}");
+        let is_blamed = suspect.what == SuspectKind::Revision;
+        assert_eq!(is_blamed, on.is_some(), "{nodes:?} {suspect:?}");
+        if is_blamed {
+            assert_eq!((commands(&status), suspect.old_available), (vec![UNDO.to_owned()], 1), "{nodes:?}");
+        } else {
+            assert!(!commands(&status).contains(&UNDO.to_owned()), "{nodes:?}");
+        }
+    }
+}
+
+/// A tag may lead to another image, a ConfigMap may have changed: the pods of the other revision would fail alike.
+#[test]
+fn a_restart_is_not_to_blame_and_is_not_rolled_back() {
+    let annotation = json!({"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-11-27T11:45:00Z"}});
+    let restarted = |after: Value| {
+        let template = json!({"metadata": annotation, "spec": after});
+        changed(of_image("agent:1"), json!({"spec": {"template": template}}))
+    };
+    let one = |pod| (pod, json!({}));
+    for (after, nodes, what, undo) in [
+        (of_image("agent:1"), vec![one("new fails"), one("old"), one("old")], SuspectKind::Surroundings, false),
+        (of_image("agent:1"), vec![one("new fails"), one("new"), one("old")], SuspectKind::Surroundings, false),
+        (of_image("agent:1"), vec![one("new fails"), one("new"), one("new"), one("old")], SuspectKind::Nodes, false),
+        (of_image("agent:1"), vec![one("new fails"), one("old fails"), one("old")], SuspectKind::EveryRevision, false),
+        (of_image("agent:2"), vec![one("new fails"), one("old"), one("old")], SuspectKind::Revision, true),
+    ] {
+        let status = status_of(with(restarted(after.clone()), &nodes));
+        let suspect = status.suspect.as_ref().unwrap();
+        assert_eq!(suspect.what, what, "{after} {nodes:?}");
+        assert_eq!(commands(&status).contains(&UNDO.to_owned()), undo, "{after} {nodes:?} {:?}", commands(&status));
+    }
+}
+
+/// What the kubelet refuses of what a revision requests, it has granted the other one on the same nodes.
+#[test]
+fn requests_that_do_not_fit_the_nodes_cpus_are_the_revisions_if_it_changed_them() {
+    let asks = |cpu: &str, image: &str| json!({"containers": [{"name": "agent", "image": image, "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}]});
+    for reason in ["SMTAlignmentError", "TopologyAffinityError"] {
+        for (before, what) in [("2", SuspectKind::Revision), ("3", SuspectKind::Nodes)] {
+            let rejected = json!({"phase": "Failed", "reason": reason, "containerStatuses": null, "conditions": [
+                {"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]});
+            let world = with(
+                revisions(asks(before, "agent:1"), asks("3", "agent:2")),
+                &[("new", json!({})), ("new", json!({})), ("old", json!({}))],
+            );
+            let world = world.node("odd", json!({})).pod("agent-odd", "odd", json!({ "status": rejected }));
+            let status = status_of(world);
+            assert_eq!(status.suspect.as_ref().map(|suspect| suspect.what), Some(what), "{reason} {before}");
+            assert_eq!(commands(&status).contains(&UNDO.to_owned()), before == "2", "{reason} {before}");
+        }
+    }
+}
+
+/// A ConfigMap whose name has the hash of its content is deleted with the template that used it.
+#[test]
+fn no_rollback_is_offered_to_pods_that_would_not_start() {
+    let uses = |name: &str, image: &str| json!({"containers": [{"name": "agent", "image": image}], "volumes": [{"name": "config", "configMap": {"name": name}}]});
+    let secret = |name: &str, image: &str| json!({"containers": [{"name": "agent", "image": image, "envFrom": [{"secretRef": {"name": name}}]}]});
+    let optional = |image: &str| json!({"containers": [{"name": "agent", "image": image}], "volumes": [{"name": "config", "configMap": {"name": "gone", "optional": true}}]});
+    let (config_map, other) = (("ConfigMap", "agent-2"), ("ConfigMap", "unrelated"));
+    for (before, after, names, is_offered) in [
+        (uses("agent-1", "agent:1"), uses("agent-2", "agent:2"), vec![config_map, other], false),
+        (
+            uses("agent-1", "agent:1"),
+            uses("agent-2", "agent:2"),
+            vec![("ConfigMap", "agent-1"), config_map, other],
+            true,
+        ),
+        // A dump that has only what is in use does not tell.
+        (uses("agent-1", "agent:1"), uses("agent-2", "agent:2"), vec![config_map], true),
+        (uses("agent-1", "agent:1"), uses("agent-2", "agent:2"), vec![], true),
+        (
+            secret("agent-1", "agent:1"),
+            secret("agent-2", "agent:2"),
+            vec![("Secret", "agent-2"), ("Secret", "unrelated")],
+            false,
+        ),
+        (secret("agent-1", "agent:1"), secret("agent-2", "agent:2"), vec![config_map, other], true),
+        (optional("agent:1"), optional("agent:2"), vec![config_map, other], true),
+    ] {
+        let mut world =
+            with(revisions(before.clone(), after), &[("new fails", json!({})), ("old", json!({})), ("old", json!({}))]);
+        let name = |(kind, name): &(&str, &str)| ((*kind).to_owned(), "default".to_owned(), (*name).to_owned());
+        world.snapshot.object_names = names.iter().map(name).collect();
+        let status = status_of(world);
+        assert_eq!(status.suspect.as_ref().map(|it| it.what), Some(SuspectKind::Revision));
+        assert_eq!(commands(&status).contains(&UNDO.to_owned()), is_offered, "{before} {names:?}");
+    }
+}

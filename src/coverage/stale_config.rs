@@ -167,6 +167,12 @@ fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, fail
     if facts.current.known().is_none() || !facts.pods_known {
         return "whether a rollout is in progress is not known: restart the pods when none is".into();
     }
+    // What was changed may be why.
+    if let Some(pod) = failing {
+        let name = &pod.metadata.name;
+        return format!("do not restart the pods before it is known why {name} fails, which has seen the change")
+            .into();
+    }
     let is_old = |pod: &&Pod| !pod.metadata.is_terminating() && facts.is_updated(pod) == Some(false);
     let old = facts.pods().filter(is_old).count();
     if old > 0 {
@@ -178,12 +184,6 @@ fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, fail
     }
     if facts.still_refuses_pods() {
         return "do not restart the pods: the API server refuses new pods".into();
-    }
-    // What was changed may be why.
-    if let Some(pod) = failing {
-        let name = &pod.metadata.name;
-        return format!("do not restart the pods before it is known why {name} fails, which has seen the change")
-            .into();
     }
     let advice = match is_stale {
         true => "to restart the pods, following the update strategy",

@@ -6,16 +6,26 @@ use super::page::Page;
 use super::style;
 use super::text::{count, time_since};
 use crate::report::coverage::ReasonGroup;
+use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 
 /// Writes what a DaemonSet uses that was changed after its pods had started, if that is not refreshed, or that does not exist, unless
-/// problems say so.
-pub(super) fn section(stale: &StaleConfig, problems: &[ReasonGroup], now: Timestamp, page: &mut Page<'_>) {
+/// problems say so; what is refreshed, too, if a revision that only restarts pods fails.
+pub(super) fn section(
+    stale: &StaleConfig,
+    problems: &[ReasonGroup],
+    suspect: Option<&Suspect>,
+    now: Timestamp,
+    page: &mut Page<'_>,
+) {
     let StaleConfig { pods, stale_pods, unknown_pods, changed, missing, unknown, fix } = stale;
     let of = pods.map_or("its pods".to_owned(), |pods| count(pods, "pod"));
     let is_told = |it: &ConfigName| problems.iter().any(|problem| problem.message.contains(&*it.name));
     let line = match stale_pods.filter(|pods| *pods > 0) {
         Some(stale) => format!("{stale} of {of} started before a change of what they use:"),
+        None if !changed.is_empty() && suspect.is_some_and(|suspect| suspect.what == SuspectKind::Surroundings) => {
+            "Changed since older pods started:".to_owned()
+        }
         None if !missing.iter().all(is_told) => "New pods would not start, because the template requires:".to_owned(),
         None => return,
     };

@@ -233,7 +233,9 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         writeln!(page);
     }
     way_out(&rollout.way_out, page);
-    rollout.stale_config.iter().for_each(|stale| stale_config::section(stale, &rollout.problems, now, page));
+    rollout.stale_config.iter().for_each(|stale| {
+        stale_config::section(stale, &rollout.problems, rollout.suspect.as_ref(), now, page);
+    });
     if !rollout.recent_changes.is_empty() {
         writeln!(page, "\nWhat changed lately:");
         recent_changes::with_ages(&rollout.recent_changes, now, page);
@@ -577,6 +579,7 @@ fn way_out(fixes: &[Fix], page: &mut Page<'_>) {
     let view = page.view;
     let lines: Vec<(String, Option<String>)> = fixes
         .iter()
+        .filter(|fix| fix.command.is_some())
         .map(|fix| {
             let (advice, command) = view.suggest(fix);
             (format!("{advice}:"), command)
@@ -595,4 +598,5 @@ fn way_out(fixes: &[Fix], page: &mut Page<'_>) {
             writeln!(page, "    {command}");
         }
     }
+    fixes.iter().filter(|fix| fix.command.is_none()).for_each(|fix| page.what_to_do(fix, "  "));
 }

@@ -59,6 +59,20 @@ pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Templa
     missing.into_iter().map(|(kind, name)| format!("{kind} {name}")).collect()
 }
 
+/// Returns what has to exist again before a rollback helps, if nothing else is in its way.
+pub(in crate::rollout) fn to_restore(situation: &Situation<'_>) -> Option<Fix> {
+    let (target, template) = situation.revisions.target().filter(|_| rollback(situation) == Err(NoRollback::Lacks))?;
+    let lacks = lacks(situation, target.object.hash(), template).join(" and ");
+    let namespace = &situation.daemon_set.metadata.namespace;
+    let number = target.number();
+    Some(
+        format!(
+            "pods of revision {number} would not start: create {lacks} in namespace {namespace} before rolling back"
+        )
+        .into(),
+    )
+}
+
 /// Returns how to return to the revision that `undo` returns to by default if that helps: it is tried on the rules, in a simulation of the
 /// controller.
 pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {

@@ -20,7 +20,7 @@ use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
-use crate::rollout::rollback::{revision_fails, rollback};
+use crate::rollout::rollback::{revision_fails, rollback, to_restore};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::next_step::NextStep;
@@ -59,7 +59,7 @@ pub(super) fn way_out(
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
-        _ if revision_fails => vec![undo(), resume_afterwards(situation)],
+        _ if revision_fails => vec![undo(), to_restore(situation), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
             vec![delete_failed(situation)]
         }

@@ -10,6 +10,7 @@ use super::pace_warnings::{pace_warnings, ready_pods_deleted, surge_pods_deleted
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::rollback::{lacks, revision_fails};
 use super::situation::Situation;
+use super::situation::fault::failing_by_node;
 use super::situation::suspect::suspect;
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
 use crate::difference::{difference, object};
@@ -20,6 +21,7 @@ use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::{Plan, Step};
 use crate::report::change::Change;
+use crate::report::count;
 use crate::report::coverage::Incomplete;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Effect, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::report::reason::ReasonCode;
@@ -205,13 +207,25 @@ fn missing_objects(before: &Situation<'_>, hash: &str, template: &Template) -> O
 
 /// Warns that another revision does not mend what fails on a few nodes.
 fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
-    let Suspect { failing, available, .. } =
-        suspect(before).filter(|it| it.what == SuspectKind::Nodes && it.available > 0 && !revision_fails(before))?;
-    let message = format!(
-        "the present revision works on {available} of {} nodes that run it: another one is not likely to fix what fails on {}",
-        available + failing,
-        if failing == 1 { "the other one".to_owned() } else { format!("the other {failing}") }
-    );
+    if revision_fails(before) {
+        return None;
+    }
+    let suspect = suspect(before);
+    let message = match &suspect {
+        Some(Suspect { what: SuspectKind::Nodes, failing, available, .. }) if *available > 0 => format!(
+            "the present revision works on {available} of {} nodes that run it: another one is not likely to fix what fails on {}",
+            available + failing,
+            if *failing == 1 { "the other one".to_owned() } else { format!("the other {failing}") }
+        ),
+        _ => {
+            let failing = failing_by_node(before, suspect.as_ref())?;
+            let its = if failing == 1 { "the node itself" } else { "these nodes themselves" };
+            format!(
+                "what fails on {} comes from {its}: another revision is not likely to fix it",
+                count(failing, "node")
+            )
+        }
+    };
     Some(Warning::new(WarningCode::NotByRevision, message))
 }
 

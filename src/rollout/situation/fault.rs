@@ -135,6 +135,15 @@ pub(super) fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node
     (!situation.is_passing(node)).then(|| blame(situation, suspect, diagnosis, Some(node)))
 }
 
+/// Returns on how many eligible nodes pods fail, if each of these nodes is at fault itself.
+pub(in crate::rollout) fn failing_by_node(situation: &Situation<'_>, suspect: Option<&Suspect>) -> Option<usize> {
+    let fails =
+        |node: &&RolloutNode<'_>| !node.updated_is_available && node.updated.is_some() && !situation.is_passing(node);
+    let failing: Vec<_> = situation.eligible().filter(fails).collect();
+    let is_of_node = |node: &&RolloutNode<'_>| of_node(situation, suspect, node) == Some(Fault::Node);
+    (!failing.is_empty() && failing.iter().all(is_of_node)).then_some(failing.len())
+}
+
 /// Judges whose fault a cause is, from where it comes and what all nodes show; without a node, it concerns the pods that a surge
 /// does not get.
 ///

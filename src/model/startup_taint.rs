@@ -45,6 +45,19 @@ pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
     ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))
 }
 
+/// The taint that the kubelet sets if a cloud provider is external, until the cloud controller manager has initialized the node.
+pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// Returns whether a DaemonSet runs the cloud controller manager, which removes [`UNINITIALIZED`]: vendors name the program after
+/// upstream's (k8s.io/cloud-provider).
+pub fn initializes_nodes(daemon_set: &DaemonSet) -> bool {
+    let containers = daemon_set.object.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    let is_it = |container: &Value| {
+        ["image", "command", "args"].iter().any(|field| mentions(&container[*field], "cloud-controller-manager"))
+    };
+    containers.into_iter().flatten().any(is_it)
+}
+
 /// Returns whether pods of other DaemonSets depend on those of a DaemonSet: they install a plugin of the kubelet or of the network, or remove
 /// one of these taints.
 pub fn is_node_agent(daemon_set: &DaemonSet, keys: &BTreeSet<String>) -> bool {

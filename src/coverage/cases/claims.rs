@@ -240,3 +240,84 @@ fn devices_that_a_plugin_no_longer_offers_are_not_freed_by_another_pod() {
         assert_eq!(reason.fix.advice.contains("preempt"), allocatable == "3", "{reason:?}");
     }
 }
+
+/// All pods of a DaemonSet share what its template names; a volume of one zone, or for one pod, is not for them.
+#[test]
+fn a_claim_that_all_pods_share_is_named() {
+    let shared = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "geoip-db"}}]});
+    let ephemeral = json!({"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]});
+    let one_pod = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
+    for (volumes, said, advice) in [
+        (&shared, "node(s) had volume node affinity conflict", "share claim geoip-db, so that only nodes"),
+        (&shared, "node(s) didn't match PersistentVolume's node affinity", "share claim geoip-db, so that only nodes"),
+        (&shared, one_pod, "only one pod may have at a time"),
+        (&ephemeral, "node(s) had volume node affinity conflict", "check the claims"),
+    ] {
+        let message = format!("0/1 nodes are available: 1 {said}.");
+        let world = world().template(volumes.clone()).node("n", json!({}));
+        let reason = first(world.pending_pod("agent-x", "n", &message, json!({})));
+        assert!(reason.code == R::VolumeUnsatisfiable && reason.fix.advice.contains(advice), "{said}: {reason:?}");
+    }
+}
+
+/// The scheduler waits for the provisioner, which says why on the claim.
+#[test]
+fn what_keeps_a_claim_from_being_provisioned_is_told() {
+    let said = "running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded";
+    let condition = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": said}]);
+    let pod = json!({"status": {"conditions": condition}});
+    let reason = first(world().node("n", json!({})).pending_pod("agent-x", "n", said, pod));
+    assert!(reason.code == R::VolumeUnsatisfiable && reason.fix.advice.contains("provisioner"), "{reason:?}");
+}
+
+/// In a virtual cluster, and on nodes that no kubelet runs, others say why a pod does not run.
+#[test]
+fn what_others_than_the_scheduler_and_the_kubelet_report_is_told() {
+    let refused = "Error syncing to host cluster: pods \"agent-x\" is forbidden: violates PodSecurity";
+    let silent = || world().node("n", json!({})).pending_pod("agent-x", "n", "", json!({}));
+    let told = first(silent().event("Pod", "agent-x", "SyncError", refused, "11:58:00"));
+    assert!(told.message.contains(refused) && !told.fix.advice.contains("kube-scheduler"), "{told:?}");
+    assert!(first(silent()).fix.advice.contains("kube-scheduler"));
+
+    let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let failed = json!({"status": {"reason": "ProviderFailed", "message": "volume varlog is of an unsupported type"}});
+    let virtual_node = json!({"metadata": {"labels": {"type": "virtual-kubelet"}}});
+    for (node, advice) in [(virtual_node, "exclude these nodes with a node affinity"), (json!({}), "look at the pod")] {
+        let told = first(world().node("n", node).unready_pod("agent-x", "n", creating.clone(), failed.clone()));
+        assert!(told.message.contains("unsupported type") && told.fix.advice.contains(advice), "{told:?}");
+    }
+
+    let fargate = first(world().node("n", json!({})).pending_pod(
+        "agent-x",
+        "n",
+        "Pod not supported on Fargate: invalid SecurityContext fields: Privileged",
+        json!({}),
+    ));
+    assert!(fargate.fix.advice.contains("a Fargate profile selects these pods"), "{fargate:?}");
+}
+
+/// Who removes a taint has to tolerate it.
+#[test]
+fn a_cloud_controller_manager_that_waits_for_itself_is_told() {
+    let taint = json!({"spec": {"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true",
+        "effect": "NoSchedule"}]}});
+    let of = |container: Value| world().template(json!({"containers": [container]})).node("n", taint.clone());
+    for (container, waits_for_itself) in [
+        (json!({"name": "a", "image": "hetznercloud/hcloud-cloud-controller-manager:v1"}), true),
+        (json!({"name": "a", "image": "x", "command": ["/bin/openstack-cloud-controller-manager"]}), true),
+        (json!({"name": "a", "image": "x", "args": ["exec /bin/aws-cloud-controller-manager --v=2"]}), true),
+        (json!({"name": "a", "image": "fluent-bit:4"}), false),
+    ] {
+        let reason = first(of(container.clone()));
+        assert_eq!(
+            reason.fix.advice.contains("add to the template's tolerations"),
+            waits_for_itself,
+            "{container}: {reason:?}"
+        );
+        assert_eq!(
+            reason.fix.advice.contains("wait for the cloud controller manager"),
+            !waits_for_itself,
+            "{reason:?}"
+        );
+    }
+}

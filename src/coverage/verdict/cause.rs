@@ -88,6 +88,17 @@ const OF_NODES: &[Cause] = &[
         &["/sys/fs/cgroup… cannot allocate memory", "/sys/fs/cgroup… no space left on device"],
         "restart the node, and upgrade its kernel: it has no memory cgroups left, which old kernels leak",
     ),
+    // `SizeMemoryBackedVolumes`: `calculateEmptyDirMemorySize`, pkg/volume/emptydir, whose limit is that of the pod's containers together.
+    cause(
+        Mends::Template,
+        &[
+            "kubernetes.io~projected/…no space left on device",
+            "kubernetes.io~secret/…no space left on device",
+            "kubernetes.io~downward-api/…no space left on device",
+        ],
+        "raise limits.memory in the template: this volume is kept in memory, and is no larger than the limits of the pod's containers \
+         together (128m is less than a byte, and 128Mi what is usually meant)",
+    ),
     cause(
         Mends::Node,
         &["no space left on device", "disk quota exceeded"],

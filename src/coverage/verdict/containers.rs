@@ -9,7 +9,7 @@ use super::creation_errors::{
 };
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, delete_pod, describe_node, describe_pod, edit, logs};
-use super::fit::instead_of_surge;
+use super::fit::{instead_of_surge, single_pod_node};
 use super::images::{image_pull_failed, template_of};
 use super::probes;
 use super::sentence::Sentence;
@@ -39,6 +39,13 @@ const LAST_WORDS: &[Cause] = &[
         Mends::Node,
         &["no space left on device"],
         "free space where the container writes: in the volume, or on the disk of the node",
+    ),
+    // ETXTBSY: the kernel lets nobody write to a program while it runs.
+    cause(
+        Mends::Node,
+        &["text file busy"],
+        "end the process on the node that runs the file, and write it anew under another name, then rename it (`install`, or `cp \
+         --remove-destination`): a program that runs cannot be written to",
     ),
     cause(
         Mends::Node,
@@ -610,6 +617,17 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
     let finding =
         |message: Sentence, advice: &str| Finding::new(ReasonCode::ContainersStarting, message, advice.to_owned());
     const LOOK: &str = "wait; if it persists, look at the pod";
+    // A provider of virtual nodes says here why it does not run the pod (node/pod.go, github.com/virtual-kubelet/virtual-kubelet).
+    if !pod.status.reason.is_empty() {
+        let message = message.words("; ").value(&pod.status.reason).words(": ").value(pod.status.message.trim());
+        let node = subject.index.node(&pod.spec.node_name);
+        return match node.and_then(|node| Some(single_pod_node(node)?.advice(node))) {
+            Some(advice) => {
+                Finding::new(ReasonCode::ContainersStarting, message, advice).with_command(edit(subject.daemon_set))
+            }
+            None => finding(message, LOOK).with_command(describe_pod(pod)),
+        };
+    }
     // What was said of the scheduling is over.
     let now = subject.index.now();
     let warns =
@@ -781,9 +799,9 @@ mod tests {
             last_words(&ContainerStateTerminated { message: message.to_owned(), ..ContainerStateTerminated::default() })
         };
         assert_eq!(words("first\nlast \n\n").as_deref(), Some("last"));
-        let longest = "x".repeat(160);
+        let longest = "x".repeat(320);
         assert_eq!(words(&longest).as_ref(), Some(&longest));
-        let half = "x".repeat(80);
+        let half = "x".repeat(160);
         assert_eq!(words(&format!("{half}yyy{half}")), Some(format!("{half}…{half}")));
     }
 

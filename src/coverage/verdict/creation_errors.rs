@@ -44,6 +44,12 @@ pub const MEMORY_TOO_LOW: &[&str] = &[
 /// those of containerd 1.7 and 2, CRI-O and runc.
 const CAUSES: &[Cause] = &[
     cause(Mends::Host, &["not a shared mount", "not a shared or slave mount"], "").and(Also::ShareMount),
+    // `mount_setattr(2)`, which runc calls for each volume of a pod with a user namespace.
+    cause(
+        Mends::Template,
+        &["mount_attr_idmap"],
+        "remove hostUsers: false from the template, or the volume that the message names: its file system cannot be used in a user namespace",
+    ),
     platform(&["exec format error", "does not match the host operating system", "cannot be used on this platform"]),
     cause(
         Mends::Template,

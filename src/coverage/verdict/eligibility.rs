@@ -14,6 +14,7 @@ use crate::facts::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::pod::{NodeSelectorTerm, Toleration};
+use crate::model::startup_taint::{UNINITIALIZED, initializes_nodes};
 use crate::report::coverage::Check;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
@@ -464,6 +465,13 @@ fn untolerated(
             node_not_ready_taint(index, daemon_set, node, taint)
         }
         ("node.kubernetes.io/network-unavailable", "NoSchedule") => network_unavailable(index, daemon_set, node),
+        (UNINITIALIZED, _) if near.is_none() && initializes_nodes(daemon_set) => {
+            let message = format!(
+                "taint {taint} is not tolerated by the cloud controller manager, which removes it: it waits for itself"
+            );
+            let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
+            Finding::mistake(daemon_set, ReasonCode::UntoleratedNoSchedule, message, advice)
+        }
         (_, effect) => {
             let (code, does) = match effect {
                 "NoExecute" => (ReasonCode::UntoleratedNoExecute, "evicts pods and excludes the node"),
@@ -630,7 +638,7 @@ fn taint_advice(taint: &Taint) -> String {
         "node.kubernetes.io/out-of-service" => {
             "remove the taint once the node is back in service; do not tolerate it".to_owned()
         }
-        "node.cloudprovider.kubernetes.io/uninitialized" => {
+        UNINITIALIZED => {
             "wait for the cloud controller manager to initialize the node; if it does not, check its pods".to_owned()
         }
         "node.cloudprovider.kubernetes.io/shutdown" => "start the machine, or remove it".to_owned(),

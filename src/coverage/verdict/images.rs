@@ -27,7 +27,8 @@ const CAUSES: &[Cause] = &[
     cause(
         Mends::Template,
         &["is not present with pull policy of never", "errimageneverpull"],
-        "load the image onto the node, or set imagePullPolicy: IfNotPresent in the template",
+        "load the image onto the node, or exclude the node if it is not to have it; imagePullPolicy: IfNotPresent helps only if a registry \
+         has the image",
     ),
     cause(
         Mends::Template,
@@ -259,14 +260,21 @@ pub fn image_pull_failed(
             other_nodes(recent),
             cause.advice
         ),
-        Some(cause) if cause.mends == Mends::Template && runs_elsewhere(subject, pod) => format!(
-            "{}; {} it from before: do not drain or replace them until a node can pull it",
-            cause.advice,
-            match same_elsewhere(subject, pod).count() {
-                1 => "another node has".to_owned(),
-                nodes => format!("{nodes} other nodes have"),
-            }
-        ),
+        // What is never pulled may be part of the machine's image.
+        Some(cause)
+            if cause.mends == Mends::Template
+                && waiting.reason != "ErrImageNeverPull"
+                && runs_elsewhere(subject, pod) =>
+        {
+            format!(
+                "{}; {} it from before: do not drain or replace them until a node can pull it",
+                cause.advice,
+                match same_elsewhere(subject, pod).count() {
+                    1 => "another node has".to_owned(),
+                    nodes => format!("{nodes} other nodes have"),
+                }
+            )
+        }
         Some(cause) => local_registry(subject, pod, image, said).unwrap_or_else(|| cause.advice.to_owned()),
         None if said.is_empty() => "look at the events of the pod".to_owned(),
         None => {

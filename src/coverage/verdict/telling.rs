@@ -3,7 +3,7 @@
 use super::cause::{Cause, Mends, cause};
 
 /// How many characters of a termination message are shown; `--node` shows all.
-pub const LONGEST_MESSAGE: usize = 160;
+pub const LONGEST_MESSAGE: usize = 320;
 
 /// What explains an end wherever it is said: nothing before it can be the cause, and what follows misleads.
 pub const DECISIVE: &[Cause] = &[

@@ -6,6 +6,7 @@ use super::node_health;
 use super::sandbox::{of_network, pods_of_node};
 use super::sentence::Sentence;
 use crate::facts::controller::Controller;
+use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
@@ -77,7 +78,7 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     let not_ready = node.and_then(|node| Some((node, node_health::not_ready(now, node)?)));
     // The kubelet lives.
     let events = subject.index.events_about("Pod", metadata);
-    if let Some(failed) = events.into_iter().find(|event| event.reason == "FailedKillPod") {
+    if let Some(failed) = events.iter().find(|event| event.reason == "FailedKillPod") {
         let message = message.words(", and its kubelet cannot end it: ").event(failed, now);
         let finding = |advice: &str| Finding::new(ReasonCode::StuckTerminating, message, advice.to_owned());
         return match of_network(&failed.message) {
@@ -96,6 +97,14 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     if not_ready.is_none() && statuses.len() > 0 && statuses.all(|status| status.state.terminated.is_some()) {
         let message = message
             .words(", although its containers have ended: its kubelet has not cleaned up its volumes or its sandbox");
+        // Whatever the kubelet waits for in vain comes before the end of a pod, too.
+        let warns = |event: &&&Event| event.type_ == "Warning" && event.is_recent(now);
+        if let Some(event) = events.iter().find(warns) {
+            let message = message.words("; ").value(&event.reason).words(": ").event(event, now);
+            let advice = "mend what the kubelet warns of, such as an object that the pod mounts and that was deleted: it does so before it \
+                          ends the pod";
+            return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(describe_pod(pod));
+        }
         let advice =
             "see the log of the kubelet for what it cannot clean up, often a volume that is busy; restart the kubelet";
         return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(describe_pod(pod));

@@ -13,12 +13,14 @@ use super::eligibility::label_setter;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_node, describe_pod, edit};
 use super::fit::{NEVER_BESIDE_OLD, NodeRoom, fits_now, instead_of_surge, port_conflicts, single_pod_node};
 use super::images::template_of;
+use super::pod_claims::{get_claims, shared_claims, volumes_not_bound};
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
 use super::terminating;
 use super::workload::workload;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::quantity::Quantity;
@@ -250,6 +252,17 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
         return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
     }
+    let events = subject.index.events_about("Pod", &pod.metadata);
+    let warns = |event: &&&Event| event.type_ == "Warning" && event.is_recent(subject.index.now());
+    if let Some(event) = events.iter().find(warns) {
+        // In a virtual cluster, it is the host cluster that schedules.
+        let message =
+            Sentence::from("the pod has no node; ").value(&event.reason).words(": ").example(event.message.trim());
+        let message = message.seen(event, subject.index.now());
+        let advice = "mend what it says: who reports it places such pods, or keeps them from being placed";
+        let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_origin(Origin::Unknown);
+        return Some(finding.with_command(describe_pod(pod)));
+    }
     let (advice, command) = if scheduler == DEFAULT_SCHEDULER {
         let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
         ("check that kube-scheduler is running".to_owned(), lease)
@@ -391,6 +404,9 @@ fn not_recomputed_here(
     recomputed: &[Finding],
 ) -> Vec<Finding> {
     if last.is_scheduler_error {
+        if last.text.contains("binding volumes: ") {
+            return vec![volumes_not_bound(subject, &last.text)];
+        }
         return vec![scheduler_rejected(&last.text)];
     }
     if last.message.knows_only_other_nodes {
@@ -508,8 +524,7 @@ fn not_recomputed(
 
 /// Finds a volume that the node cannot have, by the scheduler's reason.
 fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
-    let claims = Command::kubectl(&["get", "pvc"]).namespace(&subject.daemon_set.metadata.namespace);
-    let message = format!("volume: {}", without_nodes(reason));
+    let message = format!("the scheduler rejects the node for a volume of the pod: {}", without_nodes(reason));
     if let Some(old) = old_pod(subject, node, pod).filter(|_| reason.contains("ReadWriteOncePod")) {
         return beside_old_pod(ReasonCode::VolumeUnsatisfiable, message.into(), old, "cannot use the claim together");
     }
@@ -520,7 +535,20 @@ fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str)
             .with_origin(Origin::Node)
             .with_command(node);
     }
-    Finding::new(ReasonCode::VolumeUnsatisfiable, message, "check the claims").with_command(claims)
+    let shared = shared_claims(subject);
+    let advice = match shared.as_slice() {
+        [] => "check the claims".to_owned(),
+        claims if reason.contains("ReadWriteOncePod") => format!(
+            "all pods of a DaemonSet share {}, which only one pod may have at a time: use an ephemeral volume or a hostPath instead",
+            claims.join(" and ")
+        ),
+        claims => format!(
+            "all pods of a DaemonSet share {}, so that only nodes that its volume can be attached to may have one: use an ephemeral volume or \
+             a hostPath instead, or select those nodes",
+            claims.join(" and ")
+        ),
+    };
+    Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(get_claims(subject))
 }
 
 /// Finds rules about other pods that exclude the node, by the scheduler's reason.
@@ -621,6 +649,8 @@ fn node_feature_missing(node: &Node, reason: &str) -> Finding {
 fn scheduler_rejected(reason: &str) -> Finding {
     let advice = if reason.contains("scheduler-enforced") {
         "addedAffinity in the scheduler's NodeAffinityArgs excludes the node: change it or the node's labels"
+    } else if reason.starts_with("Pod not supported on Fargate") {
+        "a Fargate profile selects these pods, and Fargate runs no DaemonSets: take their namespace or labels out of the profile"
     } else {
         "check the scheduler log"
     };

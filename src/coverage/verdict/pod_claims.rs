@@ -1,0 +1,30 @@
+//! The PersistentVolumeClaims of pods.
+
+use super::daemon_set_context::Subject;
+use super::finding::Finding;
+use super::sentence::Sentence;
+use crate::coverage::needs::needs;
+use crate::report::fix::Command;
+use crate::report::reason::ReasonCode;
+
+/// Returns the command that shows the claims of the namespace.
+pub fn get_claims(subject: &Subject) -> Command {
+    Command::kubectl(&["get", "pvc"]).namespace(&subject.daemon_set.metadata.namespace)
+}
+
+/// Returns the claims that the template names.
+pub fn shared_claims(subject: &Subject) -> Vec<String> {
+    let needs = needs(subject.revisions.live.value());
+    let claims = needs.into_iter().filter(|need| need.kind == "PersistentVolumeClaim");
+    claims.map(|need| format!("claim {}", need.name)).collect()
+}
+
+/// Finds that the volumes of a pod that has a node were not provisioned or bound in time: `BindPodVolumes`,
+/// pkg/scheduler/framework/plugins/volumebinding/binder.go, release 1.37.2.
+pub fn volumes_not_bound(subject: &Subject, text: &str) -> Finding {
+    let message = Sentence::from("the volumes of the pod were not provisioned in time: ").value(text);
+    let advice = "see the events of the claims: the provisioner of their storage class has not made the volumes";
+    let events = Command::kubectl(&["get", "events", "--field-selector", "involvedObject.kind=PersistentVolumeClaim"]);
+    let events = events.namespace(&subject.daemon_set.metadata.namespace);
+    Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(events)
+}

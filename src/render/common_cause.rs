@@ -90,6 +90,9 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
             )
         }
         SuspectKind::Revision => match &suspect.on {
+            None if suspect.old_available == 0 => {
+                format!("Revision {number} is likely to blame: it fails on {where_it_runs}.")
+            }
             None => format!(
                 "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
                 count(suspect.old_available, "node")

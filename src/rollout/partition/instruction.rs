@@ -436,9 +436,10 @@ impl<'v, 'a> StageView<'v, 'a> {
             message,
         };
         if let Some(seconds) = self.lost_after_update(node) {
+            let what = if node.updated.is_some() { "replaced" } else { "deleted, and has no new one yet" };
             return Some(failure(
                 Gate::NodeReady,
-                format!("the node became NotReady {seconds}s after its pod was replaced"),
+                format!("the node became NotReady {seconds}s after its pod was {what}"),
             ));
         }
         if !node.is_ready() || self.is_broken(node) {

@@ -232,3 +232,20 @@ fn no_rollback_is_offered_to_pods_that_would_not_start() {
         assert_eq!(commands(&status).contains(&UNDO.to_owned()), is_offered, "{before} {names:?}");
     }
 }
+
+/// Each of these nodes may be at fault; but what is rejected wherever it was tried is not tried on more nodes.
+#[test]
+fn a_larger_budget_is_not_suggested_for_pods_that_every_kubelet_rejects() {
+    let rejected = json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Pod was rejected: Allocate failed due to x",
+        "containerStatuses": null, "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]});
+    for (nodes, is_raised) in [(vec!["a"], true), (vec!["a", "b"], false), (vec!["a", "works"], true)] {
+        let old = ("old", json!({}));
+        let world = with(images(), &[old.clone(), old.clone(), old]);
+        let world = nodes.iter().fold(world, |world, node| {
+            let status = if *node == "works" { json!({}) } else { json!({ "status": rejected }) };
+            world.node(node, json!({})).pod(&format!("agent-{node}"), node, status)
+        });
+        let commands = commands(&status_of(world));
+        assert_eq!(commands.iter().any(|it| it.contains("--max-unavailable")), is_raised, "{nodes:?} {commands:?}");
+    }
+}

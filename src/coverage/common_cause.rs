@@ -255,7 +255,7 @@ pub(crate) fn kind_of<'n>(nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) 
     KINDS.iter().find_map(|feature| {
         let value = value(feature, first)?;
         let has = |node: &&Node| of_node(*feature, node) == Some(value);
-        let is_kind = nodes.iter().all(|node| has(node)) && like.iter().any(has) && !unlike.iter().any(has);
+        let is_kind = nodes.iter().all(has) && like.iter().any(has) && !unlike.iter().any(has);
         is_kind.then(|| FeatureValue { feature: *feature, value: value.to_owned() })
     })
 }

@@ -8,7 +8,7 @@ use super::effect::{effect, template_effect};
 use super::forecast;
 use super::pace_warnings::{pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::rollback::{lacks, revision_fails};
+use super::rollback::revision_fails;
 use super::situation::Situation;
 use super::situation::fault::failing_by_node;
 use super::situation::suspect::suspect;
@@ -170,7 +170,6 @@ pub(super) fn propose_template(
     let adopted = before.coverage.concerns.iter().find(|concern| concern.code == ReasonCode::AdoptedPods);
     let adopted = adopted.map(|concern| Warning::new(WarningCode::AdoptedPods, concern.message.clone()));
     warnings.extend(adopted.filter(|_| to.is_none()));
-    warnings.extend(missing_objects(before, to.map_or("", |to| to.object.hash()), &template));
     report.pods_left = left_on_delete(before, to.map(|_| &template));
     if to.is_some() && report.pods_left.is_empty() && before.knows(Kind::Pods) {
         // Every pod is on the target already, so nothing has to be deleted.
@@ -190,19 +189,6 @@ pub(super) fn propose_template(
     warnings.extend(effect.as_ref().and_then(template_at_once));
     report.effect = effect.map(|effect| Effect { standstill, ..effect });
     proposal.planned(report)
-}
-
-/// Warns that the new pods would not start, because something that they need does not exist.
-fn missing_objects(before: &Situation<'_>, hash: &str, template: &Template) -> Option<Warning> {
-    let lacks = lacks(before, hash, template);
-    if lacks.is_empty() {
-        return None;
-    }
-    let namespace = &before.daemon_set.metadata.namespace;
-    let does = if lacks.len() == 1 { "does" } else { "do" };
-    let message =
-        format!("the new pods would not start: {} {does} not exist in namespace {namespace}", lacks.join(" and "));
-    Some(Warning { is_certain: true, ..Warning::new(WarningCode::MissingObjects, message) })
 }
 
 /// Warns that another revision does not mend what fails on a few nodes.

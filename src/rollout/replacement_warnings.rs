@@ -2,7 +2,7 @@
 //! would not be recreated.
 
 use super::forecast::is_down;
-use super::rollback::rollback;
+use super::rollback::{lacks, rollback};
 use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
@@ -177,7 +177,25 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
         true => not_recreated(situation, replacement, &replaced),
         false => Default::default(),
     };
-    removed.into_iter().chain(failing).chain(refused).chain(not_by_nodes).chain(lost).collect()
+    let missing = missing_objects(situation, replacement);
+    removed.into_iter().chain(failing).chain(refused).chain(missing).chain(not_by_nodes).chain(lost).collect()
+}
+
+/// Warns that the new pods would not start, because something that they need does not exist.
+fn missing_objects(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Warning> {
+    let hash = match replacement.is_same_template {
+        true => situation.current_hash().unwrap_or_default(),
+        false => replacement.hash,
+    };
+    let lacks = lacks(situation, hash, &replacement.after.template());
+    if lacks.is_empty() {
+        return None;
+    }
+    let namespace = &situation.daemon_set.metadata.namespace;
+    let does = if lacks.len() == 1 { "does" } else { "do" };
+    let message =
+        format!("the new pods would not start: {} {does} not exist in namespace {namespace}", lacks.join(" and "));
+    Some(Warning { is_certain: true, ..Warning::new(WarningCode::MissingObjects, message) })
 }
 
 /// Warns that a revision has removed nodes, which do not get their pods back.

@@ -3,7 +3,6 @@
 use super::daemon_set_context::Subject;
 use super::finding::Finding;
 use super::sentence::Sentence;
-use crate::coverage::needs::needs;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
@@ -14,9 +13,9 @@ pub fn get_claims(subject: &Subject) -> Command {
 
 /// Returns the claims that the template names.
 pub fn shared_claims(subject: &Subject) -> Vec<String> {
-    let needs = needs(subject.revisions.live.value());
-    let claims = needs.into_iter().filter(|need| need.kind == "PersistentVolumeClaim");
-    claims.map(|need| format!("claim {}", need.name)).collect()
+    let volumes = subject.revisions.live.value()["spec"]["volumes"].as_array();
+    let claims = volumes.into_iter().flatten().filter_map(|it| it["persistentVolumeClaim"]["claimName"].as_str());
+    claims.map(|name| format!("claim {name}")).collect()
 }
 
 /// Finds that the volumes of a pod that has a node were not provisioned or bound in time: `BindPodVolumes`,

@@ -345,7 +345,7 @@ pub(crate) fn plan(
         let mut worse = certain(&found);
         if request.is_undo() {
             // What is left fails, too.
-            worse.retain(|warning| warning.code == WarningCode::CreationRefused);
+            worse.retain(|warning| matches!(warning.code, WarningCode::CreationRefused | WarningCode::MissingObjects));
         }
         // A stage that is continued has failed already, and its gates stop it again.
         let is_continued = template.is_none() && hold.as_ref().is_some_and(|hold| hold.partition == Some(keep));

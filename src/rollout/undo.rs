@@ -187,9 +187,13 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
         available => {
             let desired = revisions.daemon_set.status.desired_number_scheduled;
             let number = target.number();
-            format!(
-                "revision {number} was chosen because its pods are available on {available} of {desired} nodes{skipped}"
-            )
+            // Pods may be left on nodes that are no longer eligible.
+            let of = if i64::try_from(available).is_ok_and(|nodes| nodes <= desired) {
+                format!(" of {desired}")
+            } else {
+                String::new()
+            };
+            format!("revision {number} was chosen because its pods are available on {available}{of} nodes{skipped}")
         }
     }
 }

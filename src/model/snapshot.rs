@@ -93,7 +93,7 @@ pub struct Snapshot {
 }
 
 /// What the API server answered to a dry run of a new pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
     /// The DaemonSet of the pod.
     pub daemon_set_uid: String,

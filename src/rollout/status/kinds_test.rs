@@ -233,9 +233,9 @@ fn no_rollback_is_offered_to_pods_that_would_not_start() {
     }
 }
 
-/// Each of these nodes may be at fault; but what is rejected wherever it was tried is not tried on more nodes.
+/// Each of these nodes may be at fault; but what fails wherever it was tried is not tried on more nodes.
 #[test]
-fn a_larger_budget_is_not_suggested_for_pods_that_every_kubelet_rejects() {
+fn a_larger_budget_is_not_suggested_for_pods_that_fail_wherever_they_were_tried() {
     let rejected = json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Pod was rejected: Allocate failed due to x",
         "containerStatuses": null, "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]});
     for (nodes, is_raised) in [(vec!["a"], true), (vec!["a", "b"], false), (vec!["a", "works"], true)] {

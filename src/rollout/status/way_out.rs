@@ -16,7 +16,6 @@ use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
-use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
@@ -268,11 +267,11 @@ fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> 
     set_fields(situation, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
-/// Returns whether kubelets have rejected or ended the pods of the current revision on all nodes that have got one, and on more than one:
-/// each node may be at fault, but whatever else is replaced is not likely to fare better.
-fn is_rejected_everywhere(situation: &Situation<'_>) -> bool {
-    let tried: Vec<_> = situation.eligible().filter(|node| node.updated.is_some()).collect();
-    tried.len() > 1 && tried.iter().all(|node| node.code() == Some(ReasonCode::KubeletRejected))
+/// Returns whether pods of the current revision fail on all nodes that have got one and are ready, and on more than one: each node may be
+/// at fault, but whatever else is replaced is not likely to fare better.
+fn fails_everywhere(situation: &Situation<'_>) -> bool {
+    let tried: Vec<_> = situation.eligible().filter(|node| node.updated.is_some() && node.is_ready()).collect();
+    tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !situation.passes(node))
 }
 
 /// Suggests the smallest `maxUnavailable` with which the controller updates another node, whichever it visits first: one more
@@ -280,7 +279,7 @@ fn is_rejected_everywhere(situation: &Situation<'_>) -> bool {
 /// if that would let the controller delete many available pods at once.
 fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
-    if is_rejected_everywhere(situation) {
+    if fails_everywhere(situation) {
         return None;
     }
     let nodes = update.candidates.iter().filter_map(|candidate| situation.node(candidate.node));

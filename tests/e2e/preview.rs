@@ -246,8 +246,13 @@ fn pods_that_would_not_start_are_counted_unless_the_manifest_creates_what_they_l
 #[test]
 fn a_conflict_of_managers_fails_as_the_apply_does_unless_it_is_forced() {
     let cluster = with_namespace("conflicts");
-    cluster.create(r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-c"}}"#);
-    let manifest = daemon_set("conflicts").to_string();
+    // The nodes of other tests, which share the API server, are none of it.
+    let labels = json!({"pool": "conflicts"});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-c", "labels": labels}});
+    cluster.create(&node.to_string());
+    let mut manifest = daemon_set("conflicts");
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = labels;
+    let manifest = manifest.to_string();
     let apply = ["apply", "--server-side", "-f", "-"];
     assert!(cluster.try_kubectl(&apply, Some(&manifest)).status.success());
     let edit = r#"{"spec": {"template": {"spec": {"containers": [{"name": "agent", "image": "agent:2"}]}}}}"#;

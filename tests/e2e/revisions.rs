@@ -268,6 +268,8 @@ fn the_snapshot_has_the_history_of_the_cluster(shop: &Shop, snapshot: &[u8]) {
 
 /// The API server notes who has changed what.
 fn what_was_changed_bears_the_tools_name(shop: &Shop) {
+    // Without it, the rollback is refused: its pods would not start.
+    shop.control_plane.kubectl(&["create", "configmap", "agent", "-n", "shop"]);
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-ds"))
         .args(["undo", "agent", "--to-revision=1", "-n", "shop", "--kubeconfig"])
         .arg(shop.control_plane.kubeconfig())

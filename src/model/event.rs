@@ -82,6 +82,11 @@ impl Event {
         self.last_seen().is_none_or(|at| now.duration_since(at).as_secs() <= RECENT)
     }
 
+    /// Returns how often the event happened, in either form: once at least.
+    pub fn times(&self) -> i32 {
+        self.series.as_ref().map_or(self.count, |series| series.count).max(1)
+    }
+
     /// Returns when the event last happened, in either form.
     pub fn last_seen(&self) -> Option<Timestamp> {
         let series = self.series.as_ref().and_then(|series| series.last_observed_time.get());

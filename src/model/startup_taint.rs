@@ -48,12 +48,17 @@ pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
 /// The taint that the kubelet sets if a cloud provider is external, until the cloud controller manager has initialized the node.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Returns whether a DaemonSet runs the cloud controller manager, which removes [`UNINITIALIZED`]: vendors name the program after
-/// upstream's (k8s.io/cloud-provider).
+/// What those programs are called that remove [`UNINITIALIZED`]: most vendors take the name of upstream's (k8s.io/cloud-provider). Azure's
+/// for nodes and that of vSphere have names of their own.
+const INITIALIZERS: [&str; 3] = ["cloud-controller-manager", "cloud-node-manager", "cloud-provider-vsphere"];
+
+/// Returns whether a DaemonSet runs the cloud controller manager, which removes [`UNINITIALIZED`].
 pub fn initializes_nodes(daemon_set: &DaemonSet) -> bool {
     let containers = daemon_set.object.pointer("/spec/template/spec/containers").and_then(Value::as_array);
     let is_it = |container: &Value| {
-        ["image", "command", "args"].iter().any(|field| mentions(&container[*field], "cloud-controller-manager"))
+        let mentions =
+            |name: &&str| ["image", "command", "args"].iter().any(|field| mentions(&container[*field], name));
+        INITIALIZERS.iter().any(|name| mentions(name))
     };
     containers.into_iter().flatten().any(is_it)
 }

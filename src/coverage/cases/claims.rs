@@ -244,13 +244,24 @@ fn devices_that_a_plugin_no_longer_offers_are_not_freed_by_another_pod() {
 /// All pods of a DaemonSet share what its template names; a volume of one zone, or for one pod, is not for them.
 #[test]
 fn a_claim_that_all_pods_share_is_named() {
-    let shared = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "geoip-db"}}]});
+    let claims = |names: &[&str]| {
+        json!({"volumes": names.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
+        .collect::<Vec<_>>()})
+    };
+    let (shared, two) = (claims(&["geoip-db"]), claims(&["a", "b"]));
     let ephemeral = json!({"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]});
     let one_pod = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
     for (volumes, said, advice) in [
         (&shared, "node(s) had volume node affinity conflict", "share claim geoip-db, so that only nodes"),
         (&shared, "node(s) didn't match PersistentVolume's node affinity", "share claim geoip-db, so that only nodes"),
-        (&shared, one_pod, "only one pod may have at a time"),
+        (&two, "node(s) had volume node affinity conflict", "share claim a and claim b, so that only nodes"),
+        (&shared, one_pod, "share claim geoip-db, and only one pod may have such a claim"),
+        (&shared, "persistentvolumeclaim \"geoip-db\" not found", "check the claims"),
+        (&shared, "persistentvolumeclaim \"geoip-db\" is being deleted", "check the claims"),
+        (&shared, "pod has unbound immediate PersistentVolumeClaims", "check the claims"),
+        (&shared, "node(s) didn't find available persistent volumes to bind", "check the claims"),
+        (&shared, "node(s) did not have enough free storage", "check the claims"),
+        (&shared, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", "check the claims"),
         (&ephemeral, "node(s) had volume node affinity conflict", "check the claims"),
     ] {
         let message = format!("0/1 nodes are available: 1 {said}.");
@@ -277,7 +288,8 @@ fn what_others_than_the_scheduler_and_the_kubelet_report_is_told() {
     let silent = || world().node("n", json!({})).pending_pod("agent-x", "n", "", json!({}));
     let told = first(silent().event("Pod", "agent-x", "SyncError", refused, "11:58:00"));
     assert!(told.message.contains(refused) && !told.fix.advice.contains("kube-scheduler"), "{told:?}");
-    assert!(first(silent()).fix.advice.contains("kube-scheduler"));
+    let audited = first(silent().event("Pod", "agent-x", "PolicyViolation", "policy p/r fail: no limits", "11:58:00"));
+    assert!([audited, first(silent())].iter().all(|told| told.fix.advice.contains("kube-scheduler")));
 
     let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
     let failed = json!({"status": {"reason": "ProviderFailed", "message": "volume varlog is of an unsupported type"}});
@@ -306,6 +318,8 @@ fn a_cloud_controller_manager_that_waits_for_itself_is_told() {
         (json!({"name": "a", "image": "hetznercloud/hcloud-cloud-controller-manager:v1"}), true),
         (json!({"name": "a", "image": "x", "command": ["/bin/openstack-cloud-controller-manager"]}), true),
         (json!({"name": "a", "image": "x", "args": ["exec /bin/aws-cloud-controller-manager --v=2"]}), true),
+        (json!({"name": "a", "image": "mcr.microsoft.com/oss/kubernetes/azure-cloud-node-manager:v1.31"}), true),
+        (json!({"name": "a", "image": "registry.k8s.io/cloud-pv-vsphere/cloud-provider-vsphere:v1.31"}), true),
         (json!({"name": "a", "image": "fluent-bit:4"}), false),
     ] {
         let reason = first(of(container.clone()));

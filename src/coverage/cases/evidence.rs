@@ -533,3 +533,22 @@ fn a_label_that_an_operator_has_paused_is_left_alone() {
         assert!(group.fix.advice.contains(expected), "{value}: {}", group.fix.advice);
     }
 }
+
+/// Of a pod whose containers have ended, only what its volumes wait for keeps it; what was said before it was deleted does not.
+#[test]
+fn what_keeps_a_pod_whose_containers_have_ended_is_a_volume() {
+    let deleted = json!({"metadata": {"deletionTimestamp": at("11:50:00"), "deletionGracePeriodSeconds": 30}});
+    let ended = json!({"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
+    for (reason, said, keeps) in [
+        ("FailedMount", "configmap \"agent\" not found", true),
+        ("FailedAttachVolume", "Multi-Attach error for volume \"pvc-1\"", true),
+        ("Unhealthy", "Readiness probe failed", false),
+        ("BackOff", "Back-off restarting failed container agent", false),
+        ("FailedPreStopHook", "PreStopHook failed", false),
+    ] {
+        let world = world().node("n", json!({})).unready_pod("agent-x", "n", ended.clone(), deleted.clone());
+        let finding = first(world.event("Pod", "agent-x", reason, said, "11:58:00"));
+        assert_eq!(finding.code, R::StuckTerminating, "{reason}");
+        assert_eq!(finding.message.contains(said), keeps, "{reason}: {finding:?}");
+    }
+}

@@ -913,6 +913,14 @@ fn a_volume_gets_advice_by_what_is_said() {
             "MountVolume.SetUp failed for volume \"v\" : mkdir /var/lib/kubelet/pods/1/volumes: read-only file system",
             "check the disk of the node",
         ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : write /var/lib/kubelet/pods/1/volumes/kubernetes.io~projected/v/..1/token: no space left on device",
+            "raise limits.memory",
+        ),
+        (
+            "MountVolume.SetUp failed for volume \"v\" : mkdir /var/lib/kubelet/pods/1/volumes/kubernetes.io~projected/v: no space left on device",
+            "free disk space",
+        ),
         ("something new", "check the volume"),
     ];
     for reason in ["FailedMount", "FailedAttachVolume", "FailedMapVolume"] {

@@ -92,12 +92,12 @@ const OF_NODES: &[Cause] = &[
     cause(
         Mends::Template,
         &[
-            "kubernetes.io~projected/…no space left on device",
-            "kubernetes.io~secret/…no space left on device",
-            "kubernetes.io~downward-api/…no space left on device",
+            "write …kubernetes.io~projected/…no space left on device",
+            "write …kubernetes.io~secret/…no space left on device",
+            "write …kubernetes.io~downward-api/…no space left on device",
         ],
-        "raise limits.memory in the template: this volume is kept in memory, and is no larger than the limits of the pod's containers \
-         together (128m is less than a byte, and 128Mi what is usually meant)",
+        "raise limits.memory in the template (its suffix m stands for thousandths, Mi for mebibytes): this volume is kept in memory, and \
+         is no larger than the limits of the pod's containers together",
     ),
     cause(
         Mends::Node,

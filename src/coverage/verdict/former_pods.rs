@@ -61,8 +61,7 @@ pub fn rejections(facts: &Facts<'_>) -> Rejections {
         let Some((pod, node)) = failed_pod(event) else { continue };
         // One event stands for what has happened on many nodes after the tenth.
         let is_combined = event.message.starts_with("(combined from similar events)");
-        let count = event.series.as_ref().map_or(event.count, |series| series.count).max(1);
-        let times = if is_combined { 1 } else { count };
+        let times = if is_combined { 1 } else { event.times() };
         if let Some(known) = found.get_mut(node) {
             known.pods = known.pods.saturating_add(times);
             continue;

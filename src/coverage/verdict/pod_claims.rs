@@ -11,11 +11,11 @@ pub fn get_claims(subject: &Subject) -> Command {
     Command::kubectl(&["get", "pvc"]).namespace(&subject.daemon_set.metadata.namespace)
 }
 
-/// Returns the claims that the template names.
-pub fn shared_claims(subject: &Subject) -> Vec<String> {
+/// Returns the claims that the template names, if any, such as `claim a and claim b`.
+pub fn shared_claims(subject: &Subject) -> Option<String> {
     let volumes = subject.revisions.live.value()["spec"]["volumes"].as_array();
     let claims = volumes.into_iter().flatten().filter_map(|it| it["persistentVolumeClaim"]["claimName"].as_str());
-    claims.map(|name| format!("claim {name}")).collect()
+    claims.map(|name| format!("claim {name}")).reduce(|all, one| format!("{all} and {one}"))
 }
 
 /// Finds that the volumes of a pod that has a node were not provisioned or bound in time: `BindPodVolumes`,

@@ -163,7 +163,7 @@ fn gist(message: &str) -> String {
 fn event_line(event: &Event) -> EventLine {
     EventLine {
         at: event.last_seen(),
-        count: event.series.as_ref().map_or(event.count.max(1), |series| series.count),
+        count: event.times(),
         type_: event.type_.clone(),
         reason: event.reason.clone(),
         message: event.message.clone(),

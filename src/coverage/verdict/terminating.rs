@@ -97,9 +97,11 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     if not_ready.is_none() && statuses.len() > 0 && statuses.all(|status| status.state.terminated.is_some()) {
         let message = message
             .words(", although its containers have ended: its kubelet has not cleaned up its volumes or its sandbox");
-        // Whatever the kubelet waits for in vain comes before the end of a pod, too.
-        let warns = |event: &&&Event| event.type_ == "Warning" && event.is_recent(now);
-        if let Some(event) = events.iter().find(warns) {
+        // The kubelet waits for the volumes before it ends a pod, too: `SyncTerminatingPod`, pkg/kubelet/kubelet.go, release 1.37.2.
+        let waits = |event: &&&Event| {
+            matches!(event.reason.as_str(), "FailedMount" | "FailedAttachVolume") && event.is_recent(now)
+        };
+        if let Some(event) = events.iter().find(waits) {
             let message = message.words("; ").value(&event.reason).words(": ").event(event, now);
             let advice = "mend what the kubelet warns of, such as an object that the pod mounts and that was deleted: it does so before it \
                           ends the pod";

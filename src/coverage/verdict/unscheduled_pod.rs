@@ -253,8 +253,11 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
     }
     let events = subject.index.events_about("Pod", &pod.metadata);
-    let warns = |event: &&&Event| event.type_ == "Warning" && event.is_recent(subject.index.now());
-    if let Some(event) = events.iter().find(warns) {
+    // What a policy only reports keeps no pod from a node.
+    let keeps = |event: &&&Event| {
+        event.type_ == "Warning" && event.reason != "PolicyViolation" && event.is_recent(subject.index.now())
+    };
+    if let Some(event) = events.iter().find(keeps) {
         // In a virtual cluster, it is the host cluster that schedules.
         let message =
             Sentence::from("the pod has no node; ").value(&event.reason).words(": ").example(event.message.trim());
@@ -535,18 +538,21 @@ fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str)
             .with_origin(Origin::Node)
             .with_command(node);
     }
-    let shared = shared_claims(subject);
-    let advice = match shared.as_slice() {
-        [] => "check the claims".to_owned(),
-        claims if reason.contains("ReadWriteOncePod") => format!(
-            "all pods of a DaemonSet share {}, which only one pod may have at a time: use an ephemeral volume or a hostPath instead",
-            claims.join(" and ")
+    // `ErrReasonConflict` and `ErrReasonNodeConflict` of pkg/scheduler/framework/plugins, release 1.37.2, and ReadWriteOncePod: what else the
+    // scheduler says of a claim has nothing to do with who shares it.
+    let is_elsewhere = ["volume node affinity conflict", "match PersistentVolume's node affinity"]
+        .iter()
+        .any(|it| reason.contains(it));
+    let advice = match shared_claims(subject) {
+        Some(claims) if reason.contains("ReadWriteOncePod") => format!(
+            "all pods of a DaemonSet share {claims}, and only one pod may have such a claim at a time: use an ephemeral volume or a hostPath \
+             instead"
         ),
-        claims => format!(
-            "all pods of a DaemonSet share {}, so that only nodes that its volume can be attached to may have one: use an ephemeral volume or \
-             a hostPath instead, or select those nodes",
-            claims.join(" and ")
+        Some(claims) if is_elsewhere => format!(
+            "all pods of a DaemonSet share {claims}, so that only nodes to which the volume can be attached may have one: use an ephemeral \
+             volume or a hostPath instead, or select those nodes"
         ),
+        _ => "check the claims".to_owned(),
     };
     Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(get_claims(subject))
 }

@@ -85,7 +85,7 @@ kubectl ds logs fluent-bit -n logging --node general-c2
 # Show the log of the agent next to another pod
 kubectl ds logs falco -n falco --beside default/node-exporter-debug")]
 pub struct LogsArgs {
-    /// The DaemonSets; by default all in the namespace, and with --node those of all namespaces
+    /// The DaemonSets; by default all of the namespace, or of --node
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
@@ -100,12 +100,12 @@ pub struct LogsArgs {
     /// By default the one that crashes or is not ready, or else the first.
     #[arg(short, long, value_name = "CONTAINER")]
     container: Option<String>,
-    /// How many lines of each log are shown, from the end.
+    /// How many lines of each log, from the end.
     ///
     /// -1 is all. By default 20, and all of a single pod.
     #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     tail: Option<i64>,
-    /// Only lines logged within this duration, such as 5m
+    /// Only lines of this last time, such as 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     since: Option<Duration>,
     /// Follow the logs of the current runs.

@@ -77,7 +77,8 @@ pub(super) fn explained() -> impl TypedValueParser<Value = &'static str> {
     Brief(one_of(names.leak(), |name| *name))
 }
 
-/// A parser of many values, whose error about an unknown one lists similar ones alone, or says what lists all of them.
+/// A parser of many values, which takes kubectl's words for reason codes, too, and whose error about an unknown one lists similar ones
+/// alone, or says what lists all of them.
 #[derive(Clone)]
 struct Brief<P>(P);
 
@@ -85,7 +86,8 @@ impl<P: TypedValueParser> TypedValueParser for Brief<P> {
     type Value = P::Value;
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<P::Value, clap::Error> {
-        self.0.parse_ref(command, argument, value).map_err(|mut error| {
+        let of_kubectl = value.to_str().and_then(ReasonCode::of_kubectl).map(|code| OsStr::new(code.name()));
+        self.0.parse_ref(command, argument, of_kubectl.unwrap_or(value)).map_err(|mut error| {
             error.remove(ContextKind::ValidValue);
             if error.get(ContextKind::SuggestedValue).is_none() {
                 let all = StyledStr::from("`kubectl ds explain` lists all values");

@@ -22,7 +22,10 @@ use crate::rollout::situation::Situation;
 /// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
-#[command(before_help = "# Pause a rollout
+#[command(before_help = "# Show what pausing a rollout would change
+kubectl ds pause fluent-bit -n logging --dry-run=client
+
+# Pause it
 kubectl ds pause fluent-bit -n logging")]
 pub struct PauseArgs {
     /// Pause although nodes have two pods.

@@ -31,7 +31,10 @@ use crate::rollout::situation::Situation;
 /// Exit codes: 3 if a gate has stopped it; 6 if the change was applied and the controller was not seen to act on it; 7 if the
 /// change was sent and it is not known whether it was applied.
 #[derive(Debug, Args)]
-#[command(before_help = "# Restart all pods of a DaemonSet, as its update strategy allows
+#[command(before_help = "# Show how many pods would be replaced at once, and which checks fail
+kubectl ds restart cilium -n kube-system --dry-run=client
+
+# Restart all pods of a DaemonSet, as its update strategy allows
 kubectl ds restart cilium -n kube-system
 
 # Restart one pod after another, and stop if one does not come back

@@ -22,11 +22,11 @@ use crate::rollout::situation::Situation;
 /// Exit codes: 6 if the change was applied and that could not be printed; 7 if the change was sent and it is not known whether it
 /// was applied.
 #[derive(Debug, Args)]
-#[command(before_help = "# Create the pods that a quota refused, which was raised
-kubectl ds retry fluent-bit -n logging
+#[command(before_help = "# Show what backs off, and when it would try again by itself
+kubectl ds retry fluent-bit -n logging --dry-run
 
-# Show what backs off, and when it would try again by itself
-kubectl ds retry fluent-bit -n logging --dry-run")]
+# Create the pods that a quota refused, which was raised
+kubectl ds retry fluent-bit -n logging")]
 #[command(mut_arg("no_wait", |flag| flag.hide(true)), mut_arg("timeout", |flag| flag.hide(true)))]
 pub struct RetryArgs {
     #[command(flatten)]

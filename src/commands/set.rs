@@ -25,7 +25,10 @@ use crate::rollout::situation::Situation;
 /// Exit codes: 6 if the change was applied and the controller was not seen to act on it; 7 if the change was sent and
 /// it is not known whether it was applied.
 #[derive(Debug, Args)]
-#[command(before_help = "# Allow half of the pods to be unavailable during a rolling update
+#[command(before_help = "# Show the effect of allowing half of the pods to be unavailable
+kubectl ds set node-exporter -n monitoring --max-unavailable 50% --dry-run
+
+# Allow it
 kubectl ds set node-exporter -n monitoring --max-unavailable 50%
 
 # Create new pods before the old ones are deleted, on 2 nodes at a time

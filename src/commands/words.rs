@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 use super::parse::flavor_of_type;
-use crate::cluster::similar_names;
+use crate::cluster::{Flavors, similar_names};
 use crate::encode::shell::quote;
 
 /// Returns where the words are.
@@ -50,9 +50,12 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
         "did you mean `{} list`? `{} history NAME --revision live -o yaml` has the template of a DaemonSet, `kubectl get ds` the object",
     ),
     (&["describe", "why"], "did you mean `{} coverage`?"),
-    (&["watch"], "did you mean `{} status -w`? `{} list` and `{} coverage` take -w, too"),
+    (&["watch"], "did you mean `{} status -w`? `{} list` takes -w, too"),
     (&["wait"], "did you mean `{} status -w`?"),
-    (&["rollback"], "did you mean `{} undo`?"),
+    (&["rollback", "revert"], "did you mean `{} undo`?"),
+    (&["nodes", "node"], "did you mean `{} coverage`? It takes --node NODE, and --nodes for a row per node"),
+    (&["log"], "did you mean `{} logs`?"),
+    (&["fix", "repair"], "did you mean `{} status`? It says what to do"),
     (&["hold", "stop", "freeze"], "did you mean `{} pause`?"),
     (&["continue", "unpause"], "did you mean `{} resume`?"),
     (&["diff"], "did you mean `{} history --diff`? `{} preview -f FILE` shows what a manifest changes"),
@@ -81,6 +84,7 @@ const OF_OTHERS: &[(&[&str], &str)] = &[
 /// Flags that people give to a command which has another one for it, or needs none.
 const FLAGS_OF_OTHERS: &[(&str, &[&str], &str)] = &[
     ("undo", &["--revision", "--to", "-r"], "did you mean `--to-revision`?"),
+    ("coverage", &["--watch", "-w"], "did you mean `status --watch`? `list` takes it, too"),
     ("status", &["--revision"], "did you mean `--to-revision`?"),
     ("status", &["--wait"], "did you mean `--watch`?"),
     ("logs", &["--previous", "-p"], "of a container that crashes, the log of its previous run is shown anyway"),
@@ -107,18 +111,43 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
     let word = |index: usize| places.get(index).and_then(|place| arguments[*place].to_str()).unwrap_or_default();
     let (first, second) = (word(0), word(1));
     let is_type = !second.is_empty() && flavor_of_type(first).is_some();
-    let meant = |command: &str| format!("did you mean `{program} {command}`?");
+    let meant =
+        |command: &str, arguments: &[OsString]| format!("did you mean `{program} {}`?", as_command(command, arguments));
+    let without = |index: usize| {
+        let mut rest = arguments.to_vec();
+        rest.remove(places[index]);
+        rest
+    };
     let (given, hint) = match OF_OTHERS.iter().find(|(words, _)| words.contains(&first)) {
         _ if first == "rollout" => {
             let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
             let verb = verbs.into_iter().find(|known| *known == second)?;
-            (format!("rollout {verb}"), meant(verb))
+            (format!("rollout {verb}"), meant(verb, &without(1)))
         }
-        Some((_, hint)) => (first.to_owned(), hint.replace("{}", program)),
+        Some((_, hint)) => (first.to_owned(), in_full(hint, arguments, places.len()).replace("{}", program)),
         None if is_type => return None,
-        None => (first.to_owned(), meant(&near_command(first)?)),
+        None => match near_command(first) {
+            Some(near) => (first.to_owned(), meant(&near, arguments)),
+            // The name before the command.
+            None if places.len() == 2 && super::command().find_subcommand(second).is_some() => {
+                let mut swapped = arguments.to_vec();
+                swapped.swap(places[0], places[1]);
+                (first.to_owned(), meant(second, &swapped))
+            }
+            None => return None,
+        },
     };
     Some(UnknownCommand { given, hint })
+}
+
+/// Completes the command that a hint begins with by what else was typed, such as names and flags.
+fn in_full(hint: &str, arguments: &[OsString], words: usize) -> String {
+    let parts = hint.strip_prefix("did you mean `{} ").and_then(|rest| rest.split_once('`'));
+    // A flag of it may take what follows for its value.
+    let Some((meant, rest)) = parts.filter(|(meant, _)| words > 1 && !meant.contains("--")) else {
+        return hint.to_owned();
+    };
+    format!("did you mean `{{}} {}`{rest}", as_command(meant, arguments))
 }
 
 /// Returns the command that a word is a mistyped form of: one letter of it differs, or two of a long one, or one is missing or too many.
@@ -148,6 +177,9 @@ pub(super) fn extra_word(error: &clap::Error, arguments: &[OsString], program: &
             "`{program} set` changes the update strategy; use `kubectl set {kind}`, and before `{program} preview NAME --if` to see \
              what it would do"
         ),
+        ("undo" | "restart" | "retry" | "set" | "pause" | "resume" | "partition", _) => {
+            format!("{name} takes one DaemonSet at a time; repeat the command for each")
+        }
         _ => {
             let chooses_node = |command: &Command| command.get_arguments().any(|flag| flag.get_long() == Some("node"));
             super::command().find_subcommand(&name).filter(|command| chooses_node(command))?;
@@ -222,13 +254,13 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
 /// Returns the arguments of `coverage` as `preview` or `status` takes them, quoted.
 fn as_command(name: &str, arguments: &[OsString]) -> String {
     let places = places(arguments);
+    let verb = if name == "status" && places.len() == 1 { "status NAME" } else { name };
     let word = |(place, argument): (usize, &OsString)| {
         let text = argument.to_string_lossy();
         match &*text {
-            _ if Some(&place) == places.first() && name == "status" && places.len() == 1 => {
-                Some("status NAME".to_owned())
-            }
-            _ if Some(&place) == places.first() => Some(name.to_owned()),
+            _ if Some(&place) == places.first() => None,
+            // `kubectl get ds` is the list.
+            text if places.get(1) == Some(&place) && flavor_of_type(text) == Some(Flavors::Apps) => None,
             "--stale-config" | "--logs" => None,
             "--exit-code" | "-A" | "--all-namespaces" if name == "status" => None,
             text => {
@@ -238,7 +270,8 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
             }
         }
     };
-    arguments.iter().enumerate().skip(1).filter_map(word).collect::<Vec<_>>().join(" ")
+    let rest = arguments.iter().enumerate().skip(1).filter_map(word);
+    [verb.to_owned()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }
 
 /// Says of a command that lacks the name of a DaemonSet what to type.

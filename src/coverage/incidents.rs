@@ -7,7 +7,7 @@ use std::slice;
 use jiff::Timestamp;
 
 use super::options::Options;
-use super::verdict::finding::describe_node;
+use super::verdict::finding::describe;
 use super::verdict::node_removal::stuck;
 use crate::facts::Facts;
 use crate::facts::index::STARTUP;
@@ -19,6 +19,9 @@ use crate::report::fix::Fix;
 use crate::report::incident::{Incident, IncidentCause, Refuser};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::strategy::Strategy;
+
+/// How many nodes are described at most.
+const DESCRIBED: usize = 3;
 
 /// How many DaemonSets a cause has to concern.
 const LEAST_DAEMON_SETS: usize = 2;
@@ -99,7 +102,7 @@ impl Incidents {
             };
             let fix = Fix::new(
                 "check what all pods of the node depend on, such as its runtime and network",
-                describe_node(node),
+                describe(&[&node.metadata.name]),
             );
             add(IncidentCause::NothingReady { node: name.clone() }, None, slice::from_ref(name), &fix);
         }
@@ -108,13 +111,21 @@ impl Incidents {
     /// Returns the causes that several DaemonSets have in common, those of the most DaemonSets first.
     pub(crate) fn finish(self) -> Vec<Incident> {
         let is_common = |(_, found): &(IncidentCause, Found)| found.daemon_sets.len() >= LEAST_DAEMON_SETS;
-        let incident = |(cause, found): (IncidentCause, Found)| Incident {
-            cause,
-            since: found.since,
-            nodes: found.nodes.into_iter().collect(),
-            daemon_sets: found.daemon_sets.into_iter().collect(),
-            in_rollout: found.in_rollout.map(|names| names.into_iter().collect()),
-            fix: found.fix,
+        let incident = |(cause, mut found): (IncidentCause, Found)| {
+            // The advice of the first node is that for all of them.
+            if let (2..=DESCRIBED, Some(command)) = (found.nodes.len(), &mut found.fix.command)
+                && found.nodes.iter().any(|node| *command == describe(&[node]))
+            {
+                *command = describe(&found.nodes.iter().collect::<Vec<_>>());
+            }
+            Incident {
+                cause,
+                since: found.since,
+                nodes: found.nodes.into_iter().collect(),
+                daemon_sets: found.daemon_sets.into_iter().collect(),
+                in_rollout: found.in_rollout.map(|names| names.into_iter().collect()),
+                fix: found.fix,
+            }
         };
         let mut incidents: Vec<Incident> = self.found.into_iter().filter(is_common).map(incident).collect();
         incidents.sort_by_key(|incident| Reverse(incident.daemon_sets.len()));

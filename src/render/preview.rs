@@ -1,6 +1,6 @@
 //! What would change if a manifest were applied, a DaemonSet edited, or nodes labeled and tainted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::write_warnings;
 use super::changes;
@@ -224,7 +224,11 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
         evictions(one).iter().for_each(|line| page.hanging(["    "; 2], line, style::plain));
     }
     row("GAINS", &one.gains, style::well, page);
-    row("KEEPS", &one.keeps, style::context, page);
+    // Each node is in one row.
+    let failing: BTreeSet<&String> =
+        one.does_not_start.iter().chain(&one.does_not_fit).flat_map(|group| &group.nodes).collect();
+    let keeps: Vec<String> = one.keeps.iter().filter(|node| !failing.contains(node)).cloned().collect();
+    row("KEEPS", &keeps, style::context, page);
     if !one.missing.is_empty() {
         row("MISSING NOW", &one.missing, style::trouble, page);
     }
@@ -255,6 +259,9 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
                 row("NOT ELIGIBLE", &nodes, style::context, page);
             }
         }
+    }
+    if !keeps.is_empty() && one.template_changes == Some(true) && !one.on_delete {
+        page.paragraph("KEEPS: the node has a pod before and after; the rollout replaces it", style::context);
     }
 }
 

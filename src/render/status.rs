@@ -237,7 +237,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         stale_config::section(stale, &rollout.problems, rollout.suspect.as_ref(), now, page);
     });
     if !rollout.recent_changes.is_empty() {
-        writeln!(page, "\nWhat changed lately:");
+        writeln!(page, "\nWhat else changed lately:");
         recent_changes::with_ages(&rollout.recent_changes, now, page);
         let command = Some(Command::kubectl(&["ds", "changes"]).namespace(&rollout.namespace));
         page.what_to_do(&Fix { advice: "for all changes".to_owned(), command }, "  ");
@@ -276,7 +276,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
             let degraded = if rollout.is_degraded() { ", but degraded" } else { "" };
             match desired {
-                0 => format!("{name} is complete{degraded}: no node is eligible"),
+                0 => format!("{name} has no eligible node, so that no pod is to be created{degraded}"),
                 1 => format!("{name} is complete{degraded}: {revision} is available on its only node"),
                 2 => format!("{name} is complete{degraded}: {revision} is available on both nodes"),
                 all => format!("{name} is complete{degraded}: {revision} is available on all {all} nodes"),
@@ -340,7 +340,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             } else if !rollout.retained.is_empty() {
                 &format!("; the partition or the selector of the update strategy retains {retained}")
             } else if rollout.strategy == Strategy::OnDelete {
-                "; the strategy is OnDelete, so pods are updated only when they are deleted"
+                // Nobody has paused it.
+                let why = "the update strategy is OnDelete, so pods are updated only when they are deleted";
+                return format!("{name}: {updated}{not_available}; {why}");
             } else {
                 "; the update strategy replaces no pods"
             };

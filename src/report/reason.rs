@@ -292,6 +292,34 @@ reason_codes! {
     Unexplained: Unknown, AtStart;
 }
 
+/// What kubectl shows in its place of a pod, such as in its STATUS, and in events; only what stands for one code.
+const OF_KUBECTL: &[(&str, ReasonCode)] = &[
+    ("BackOff", ReasonCode::CrashLooping),
+    ("ContainerCreating", ReasonCode::ContainersStarting),
+    ("CrashLoopBackOff", ReasonCode::CrashLooping),
+    ("CreateContainerConfigError", ReasonCode::ContainerConfigError),
+    ("CreateContainerError", ReasonCode::ContainerConfigError),
+    ("ErrImageNeverPull", ReasonCode::ImagePullFailed),
+    ("ErrImagePull", ReasonCode::ImagePullFailed),
+    ("FailedAttachVolume", ReasonCode::MountFailed),
+    ("FailedCreatePodSandBox", ReasonCode::SandboxFailed),
+    ("FailedDaemonPod", ReasonCode::FailedPodBackoff),
+    ("FailedMount", ReasonCode::MountFailed),
+    ("ImagePullBackOff", ReasonCode::ImagePullFailed),
+    ("InvalidImageName", ReasonCode::ImagePullFailed),
+    ("NotReady", ReasonCode::NodeUnreachable),
+    ("PodInitializing", ReasonCode::ContainersStarting),
+    ("RunContainerError", ReasonCode::ContainerConfigError),
+    ("Unhealthy", ReasonCode::ReadinessFailing),
+];
+
+impl ReasonCode {
+    /// Returns the code that a word of kubectl stands for, in any case.
+    pub fn of_kubectl(word: &str) -> Option<ReasonCode> {
+        OF_KUBECTL.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, code)| *code)
+    }
+}
+
 /// What has to change so that a reason goes away.
 ///
 /// Whose fault a reason is follows for most classes. [`Class::Room`] and [`Class::Admission`] need evidence: whether the

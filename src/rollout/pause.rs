@@ -71,7 +71,7 @@ pub(crate) fn resume(before: &Situation<'_>) -> Planned {
             Some("the update strategy is no longer OnDelete, so it is not changed".to_owned())
         }
         None if !report.needed && is_on_delete => {
-            Some("it is not paused, and its update strategy is OnDelete, which `set --type` changes".to_owned())
+            Some("its update strategy is OnDelete, which `set --type` changes".to_owned())
         }
         None if !report.needed => Some("it is not paused".to_owned()),
         _ => None,

@@ -8,10 +8,10 @@ use super::effect::{effect, template_effect};
 use super::forecast;
 use super::pace_warnings::{pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once};
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::rollback::revision_fails;
+use super::rollback::{revision_fails, rollback};
 use super::situation::Situation;
 use super::situation::fault::failing_by_node;
-use super::situation::suspect::suspect;
+use super::situation::suspect::{failing, suspect};
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
 use crate::difference::{difference, object};
 use crate::facts::Facts;
@@ -203,14 +203,29 @@ fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
             available + failing,
             if *failing == 1 { "the other one".to_owned() } else { format!("the other {failing}") }
         ),
-        _ => {
-            let failing = failing_by_node(before, suspect.as_ref())?;
-            let its = if failing == 1 { "the node itself" } else { "these nodes themselves" };
-            format!(
-                "what fails on {} comes from {its}: another revision is not likely to fix it",
-                count(failing, "node")
-            )
-        }
+        _ => match failing_by_node(before, suspect.as_ref()) {
+            Some(failing) => {
+                let its = if failing == 1 { "the node itself" } else { "these nodes themselves" };
+                format!(
+                    "what fails on {} comes from {its}: another revision is not likely to fix it",
+                    count(failing, "node")
+                )
+            }
+            None => {
+                let of_current = before.eligible().filter(|node| node.is_on_current());
+                let (available, others): (Vec<_>, Vec<_>) = of_current.partition(|node| node.updated_is_available);
+                let current = before.current.known().filter(|_| !available.is_empty() && failing(before).is_empty())?;
+                if rollback(before).is_ok() {
+                    return None;
+                }
+                format!(
+                    "revision {} is not known to fail: its pods are available on {} of {}",
+                    current.revision,
+                    available.len(),
+                    count(available.len() + others.len(), "node")
+                )
+            }
+        },
     };
     Some(Warning::new(WarningCode::NotByRevision, message))
 }

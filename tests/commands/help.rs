@@ -184,7 +184,7 @@ fn help_and_suggested_commands_have_the_name_under_which_the_program_was_called(
         let (code, text) = run_as("kubectl-daemonset_doctor", arguments, folder.path());
         assert!(code != Some(0) && !text.contains("kubectl ds"), "{arguments:?}: {text}");
     }
-    assert!(called(&["rollout", "undo", "x"]).contains("did you mean `kubectl daemonset-doctor undo`?"));
+    assert!(called(&["rollout", "undo", "x"]).contains("did you mean `kubectl daemonset-doctor undo x`?"));
     let command = kubectl_ds::commands::command();
     for name in command.get_subcommands().map(clap::Command::get_name).chain([""]) {
         let help = called(&[&[name][..usize::from(!name.is_empty())], &["--help"]].concat());

@@ -201,7 +201,7 @@ fn a_node_that_leaves_is_not_waited_for_to_come_back() {
     let ended = json!({"status": {"phase": "Failed", "reason": "NodeShutdown", "message": "Pod was rejected as the node is shutting down.",
         "containerStatuses": null, "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:51:00")}]}});
     for (metadata, taints, advice) in [
-        (json!({}), json!([]), "until the node is up again"),
+        (json!({}), json!([]), "once the node is up again"),
         (json!({"deletionTimestamp": at("11:55:00")}), json!([]), "the node is being removed"),
         (
             json!({}),

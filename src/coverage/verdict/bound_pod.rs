@@ -229,7 +229,7 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
             "no action needed if it happens once: labels or taints changed, or the kubelet had just started and did not know them yet; if it \
              happens again and again, restart the kubelet"
         }
-        "NodeShutdown" => "wait until the node is up again",
+        "NodeShutdown" => "wait: once the node is up again, the controller replaces the pod within 15m",
         "UnexpectedAdmissionError" if cause.contains("not enough cpus available") => {
             "free exclusive CPUs on the node (static CPU manager policy), or request fewer; a container whose cpu request is not a whole \
              number needs none"

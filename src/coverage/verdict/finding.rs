@@ -295,14 +295,19 @@ pub fn describe_pod(pod: &Pod) -> Command {
     Command::kubectl(&["describe", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)
 }
 
+/// Returns the command that describes nodes.
+pub fn describe(nodes: &[&String]) -> Command {
+    nodes.iter().fold(Command::kubectl(&["describe", "node"]), |command, node| command.name(*node))
+}
+
 /// Returns the command that describes a node.
 pub fn describe_node(node: &Node) -> Command {
-    Command::kubectl(&["describe", "node"]).name(&node.metadata.name)
+    describe(&[&node.metadata.name])
 }
 
 /// Returns the command that describes the node of a pod.
 pub fn describe_bound_node(pod: &Pod) -> Command {
-    Command::kubectl(&["describe", "node"]).name(&pod.spec.node_name)
+    describe(&[&pod.spec.node_name])
 }
 
 /// Returns the command that deletes a pod: only for one that does not run and that its controller recreates.

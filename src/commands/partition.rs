@@ -33,7 +33,9 @@ use crate::model::template::Template;
 use crate::render;
 use crate::report::fix::Fix;
 use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::partition::GateFailure;
 use crate::report::plan::Warning;
+use crate::rollout::change_warnings::nobody_acted;
 use crate::rollout::harm::harm_of_stage;
 use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
@@ -227,6 +229,16 @@ impl Order<'_> {
         if !yes {
             confirm(harm_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
         }
+        if !is_advanced && !stage.nodes.is_empty() {
+            let (live, namespace) = (session.source.live()?, &report.daemon_set.namespace);
+            let asked = live.may_replace_pods(namespace, request.evict);
+            // Whoever may not do that would leave the update strategy suspended for nothing.
+            if show_progress(asked, &session.progress, io).await == Some(false) {
+                let verb = if request.evict { "evict" } else { "delete" };
+                let message = format!("you may not {verb} pods in namespace {namespace:?}, so none can be replaced");
+                return Err(CommandError::new(message).hint("nothing was changed").into());
+            }
+        }
         let display = match is_text {
             true => progress.display(None, session, io)?,
             false => Display::None,
@@ -284,15 +296,17 @@ impl Order<'_> {
             let name = &run.report.daemon_set;
             let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
             let status = Fix::new(advice, name.command(Subcommand::Status));
-            Box::pin(self.undo(begun, io, &mut out)).await.map_err(|failure| match failure {
-                // A gate has failed all the same.
-                Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut | Exit::NotObserved) => {
-                    CommandError { exit: Exit::No, ..error }.hint(status).into()
+            Box::pin(self.undo(begun, &run.report.outcome.failures, io, &mut out)).await.map_err(|failure| {
+                match failure {
+                    // A gate has failed all the same.
+                    Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut | Exit::NotObserved) => {
+                        CommandError { exit: Exit::No, ..error }.hint(status).into()
+                    }
+                    Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => {
+                        error.hint(status).into()
+                    }
+                    failure => failure,
                 }
-                Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => {
-                    error.hint(status).into()
-                }
-                failure => failure,
             })?;
         }
         out.end(Ok(exit), "the stage has ended")
@@ -303,6 +317,7 @@ impl Order<'_> {
     async fn undo(
         &self,
         (request, stage, written, worked): (&StageRequest, &Stage, Option<&DaemonSet>, Option<i64>),
+        failures: &[GateFailure],
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
@@ -353,6 +368,11 @@ impl Order<'_> {
             let message = "the stage is not rolled back: which revision works cannot be told";
             let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
             return Err(unread.into_iter().fold(error, |error, gap| error.hint(gap.message)).hint(choose(name)).into());
+        }
+        if let Some(down) = nobody_acted(&Situation::new(&Index::new(&snapshot), daemon_set), failures) {
+            let message = format!("the stage is not rolled back: {}", down.message);
+            let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
+            return Err(down.fix.into_iter().fold(error, CommandError::hint).into());
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
         let worked = revisions.others().find(|(revision, _)| Some(revision.number()) == worked);

@@ -15,6 +15,15 @@ const LEASE_SLACK: i64 = 45;
 /// Ported from `BurstReplicas`, pkg/controller/daemon/daemon_controller.go, release 1.37.2; OpenKruise has the same default.
 pub(crate) const BURST: usize = 250;
 
+/// The scheduler of pods that name none.
+pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Returns the advice to check whether the default scheduler runs.
+pub(crate) fn check_scheduler() -> Fix {
+    let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
+    Fix::new("check that kube-scheduler is running", lease)
+}
+
 /// The controller that creates and replaces the pods of a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {

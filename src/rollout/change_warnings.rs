@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::coverage::strategy;
 use crate::facts::Facts;
-use crate::facts::controller::Controller;
+use crate::facts::controller::{Controller, DEFAULT_SCHEDULER, check_scheduler};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
@@ -13,7 +13,9 @@ use crate::model::server_side_apply;
 use crate::model::strategic_merge::{patched, three_way_patch};
 use crate::model::template::Template;
 use crate::report::age::{format_age, seconds_between};
+use crate::report::partition::GateFailure;
 use crate::report::plan::{Warning, WarningCode};
+use crate::report::reason::ReasonCode;
 
 /// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
 const KRUISE_ROLLOUTS: [&str; 2] =
@@ -184,6 +186,19 @@ pub(super) fn nobody_acts(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
     deleting(facts).into_iter().chain(down)
 }
 
+/// Returns why gates that do not hold say nothing about the revision, and a rollback would not get on either: the controller is down, or
+/// no scheduler looks at the new pods.
+pub(crate) fn nobody_acted(facts: &Facts<'_>, failures: &[GateFailure]) -> Option<Warning> {
+    let template = facts.daemon_set.spec.template.spec.scheduler_name.as_str();
+    let is_unseen = |failure: &GateFailure| failure.reason == Some(ReasonCode::SchedulerSilent);
+    let is_default = matches!(template, "" | DEFAULT_SCHEDULER);
+    let scheduler = (is_default && !failures.is_empty() && failures.iter().all(is_unseen)).then(|| {
+        let message = "kube-scheduler seems to be down: until it runs, no new pod is placed";
+        Warning { fix: Some(check_scheduler()), ..Warning::new(WarningCode::NotByNodes, message) }
+    });
+    nobody_acts(facts).next().or(scheduler)
+}
+
 /// Warns if the DaemonSet or its namespace is being deleted.
 fn deleting(facts: &Facts<'_>) -> Option<Warning> {
     let controller = Controller::of(facts.daemon_set).name();
@@ -307,10 +322,15 @@ fn field_managers(daemon_set: &DaemonSet) -> impl Iterator<Item = &str> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Written, holder, last_applied, managers, obstacles};
+    use super::{Written, holder, last_applied, managers, nobody_acted, obstacles};
+    use crate::coverage::test_support::{at, world};
+    use crate::facts::Facts;
+    use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::template::Template;
+    use crate::report::partition::{Gate, GateFailure};
     use crate::report::plan::{Warning, WarningCode};
+    use crate::report::reason::ReasonCode;
 
     fn daemon_set(object: Value) -> DaemonSet {
         DaemonSet::from_object(object).unwrap()
@@ -458,6 +478,42 @@ mod tests {
         ] {
             let daemon_set = daemon_set(json!({"apiVersion": version, "spec": spec}));
             assert_eq!(codes(&obstacles(&daemon_set, restarts_only)), expected, "{version} {spec}");
+        }
+    }
+
+    /// Of a control plane that is down, no revision is to blame.
+    #[test]
+    fn gates_that_fail_because_nobody_acted_say_nothing_about_the_revision() {
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": at("11:50:00")}});
+        let failure = |reason| GateFailure {
+            gate: Gate::ProgressDeadline,
+            node: Some("n".to_owned()),
+            pod: None,
+            reason,
+            message: "no progress".to_owned(),
+        };
+        let told = |is_down: bool, scheduler: &str, reasons: &[Option<ReasonCode>]| {
+            let mut snapshot = world().template(json!({"schedulerName": scheduler})).node("n", json!({})).finish();
+            snapshot.leases.extend(is_down.then(|| serde_json::from_value(lease.clone()).unwrap()));
+            let failures: Vec<GateFailure> = reasons.iter().copied().map(failure).collect();
+            let index = Index::new(&snapshot);
+            nobody_acted(&Facts::new(&index, &snapshot.daemon_sets[0]), &failures).map(|warning| warning.message)
+        };
+        let (silent, crash) = (Some(ReasonCode::SchedulerSilent), Some(ReasonCode::CrashLooping));
+        assert!(told(true, "", &[None]).unwrap().contains("kube-controller-manager"));
+        for (scheduler, reasons, is_told) in [
+            ("", &[silent][..], true),
+            ("default-scheduler", &[silent, silent], true),
+            // It may be new in the revision.
+            ("other", &[silent], false),
+            ("", &[silent, crash], false),
+            ("", &[crash], false),
+            ("", &[None], false),
+            ("", &[], false),
+        ] {
+            let said = told(false, scheduler, reasons);
+            assert_eq!(said.is_some_and(|said| said.contains("kube-scheduler")), is_told, "{scheduler} {reasons:?}");
         }
     }
 }

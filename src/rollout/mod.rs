@@ -10,7 +10,7 @@
 
 #[cfg(feature = "live")]
 pub(crate) mod apply;
-mod change_warnings;
+pub(crate) mod change_warnings;
 #[cfg(feature = "live")]
 pub(crate) mod concurrent_edit;
 pub(crate) mod effect;

@@ -1,10 +1,13 @@
 //! Dry runs: what the API server would store if a manifest were applied, and whether it would admit its pods.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::list::List;
-use super::request::JSON;
+use super::request::{ChangeRequest, JSON};
 use super::write::change;
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
@@ -110,6 +113,21 @@ impl Live {
         }
     }
 
+    /// Asks whether the user may delete, or evict, pods of a namespace; `None` if that is not known within a few seconds.
+    pub(crate) async fn may_replace_pods(&self, namespace: &str, evicts: bool) -> Option<bool> {
+        let [verb, subresource] = if evicts { ["create", "eviction"] } else { ["delete", ""] };
+        let asked = json!({"namespace": namespace, "verb": verb, "resource": "pods", "subresource": subresource});
+        let kind = "SelfSubjectAccessReview";
+        let review = json!({"apiVersion": REVIEWS, "kind": kind, "spec": {"resourceAttributes": asked}});
+        let change = ChangeRequest { retries: false, ..change(Method::POST, JSON, &review).ok()? };
+        let path = list::collection(REVIEWS, None, "selfsubjectaccessreviews");
+        let answer = self.transport.change::<Value>("create selfsubjectaccessreviews", &path, change);
+        let answer = timeout(REVIEWED, answer).await.ok()?.ok()?;
+        // A proxy may answer anything.
+        let is_it = answer["kind"] == kind && answer["spec"]["resourceAttributes"]["verb"] == verb;
+        answer["status"]["allowed"].as_bool().filter(|_| is_it)
+    }
+
     /// Asks whether a namespace exists.
     pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
         self.is_there("Namespace", None, name).await
@@ -143,6 +161,12 @@ impl Live {
         }
     }
 }
+
+/// The group and version of questions about permissions.
+const REVIEWS: &str = "authorization.k8s.io/v1";
+
+/// How long the answer to such a question is waited for.
+const REVIEWED: Duration = Duration::from_secs(3);
 
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";

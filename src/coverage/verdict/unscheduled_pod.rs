@@ -19,6 +19,7 @@ use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, Schedu
 use super::sentence::Sentence;
 use super::terminating;
 use super::workload::workload;
+use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::node::Node;
@@ -27,7 +28,7 @@ use crate::model::quantity::Quantity;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{LimitRange, NODE_SELECTOR_ANNOTATIONS, RuntimeClass, Snapshot};
 use crate::report::age::seconds_between;
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
@@ -180,9 +181,6 @@ fn raised_by_admission(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resour
     }
 }
 
-/// The scheduler of pods that name none.
-const DEFAULT_SCHEDULER: &str = "default-scheduler";
-
 /// Returns whether the scheduler will preempt other pods for a pod if the simulation finds that this makes room: the default
 /// scheduler lacks nothing but room for it, and has not reported that preemption failed.
 fn expects_preemption(subject: &Subject, pod: &Pod) -> bool {
@@ -266,13 +264,11 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_origin(Origin::Unknown);
         return Some(finding.with_command(describe_pod(pod)));
     }
-    let (advice, command) = if scheduler == DEFAULT_SCHEDULER {
-        let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
-        ("check that kube-scheduler is running".to_owned(), lease)
-    } else {
-        (format!("start scheduler {scheduler:?}, or correct schedulerName"), edit(subject.daemon_set))
+    let Fix { advice, command } = match scheduler {
+        DEFAULT_SCHEDULER => check_scheduler(),
+        other => Fix::new(format!("start scheduler {other:?}, or correct schedulerName"), edit(subject.daemon_set)),
     };
-    Some(Finding::new(ReasonCode::SchedulerSilent, message, advice).with_command(command))
+    Some(Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) })
 }
 
 /// Finds that the scheduler has nominated the node for the pod, and which lower-priority pods are being preempted for it.

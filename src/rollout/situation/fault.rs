@@ -8,6 +8,7 @@ use super::lasting::RUN;
 use super::next_step::NextStep;
 use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal};
+use crate::facts::controller::DEFAULT_SCHEDULER;
 use crate::model::amounts::exact;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::age::seconds_between;
@@ -17,12 +18,10 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::{host_ports, includes};
 use crate::scheduling::resources::template_requests;
 
-const DEFAULT_SCHEDULER: &str = "default-scheduler";
-
 /// How many other pods a node must have before what they do says something about the node.
 const WITNESSES: usize = 2;
 
-/// How probable chance has to be as the reason why only updated nodes are lost.
+/// The significance level for blaming the update for lost nodes.
 const IMPROBABLE: f64 = 0.05;
 
 /// For how many seconds a pod must not have been ready to count as failing.

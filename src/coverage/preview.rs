@@ -171,14 +171,13 @@ fn preview_of(
     let mut creates_pods = !changes_nodes;
     for (number, node) in nodes.iter().enumerate() {
         let name = &node.metadata.name;
-        let live = proposal.live.as_ref().map(|live| &live.node_pods[number]);
         let has_pod = proposal.has_pod(number);
-        let now = live.and_then(|live| live.decision);
+        let now = proposal.live.as_ref().and_then(|live| live.node_pods[number].decision);
         let runs_now = now.is_some_and(|now| now.should_run);
         let then = proposal.pod.decide(node);
         report.eligible_now += usize::from(runs_now);
         report.eligible_then += usize::from(then.should_run);
-        let stays = now.is_some_and(|now| now.should_continue_running) && has_pod;
+        let stays = has_pod && now.is_none_or(|now| now.should_continue_running);
         // A pod that keeps running but would not be recreated can be lost too.
         let is_lost = runs_now || (stays && !then.should_continue_running);
         // Why a pod is missing that was to run before, too, has nothing to do with the nodes' change.
@@ -348,6 +347,8 @@ struct Proposal<'a> {
     new_pod: Pod,
     requests: Amounts,
     live: Option<Facts<'a>>,
+    /// The pods of the live one; without it, those that belong to nobody and that the controller would adopt.
+    pods: Facts<'a>,
     /// Whether pods are replaced. The order of lists counts: the controller compares templates byte by byte.
     template_changes: Option<bool>,
     /// Why no pod would start on any node.
@@ -371,18 +372,19 @@ impl<'a> Proposal<'a> {
                 .map(|refused| for_manifest(refused, proposed)),
             new_pod,
             live: live.map(|live| Facts::new(index, live)),
+            pods: Facts::new(index, live.unwrap_or(proposed)),
             template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),
         }
     }
 
-    /// Returns whether the node with this number has a pod of the live DaemonSet.
+    /// Returns whether there is a pod for the node with this number.
     fn has_pod(&self, number: usize) -> bool {
-        self.live.as_ref().is_some_and(|live| !live.node_pods[number].pods.is_empty())
+        !self.pods.node_pods[number].pods.is_empty()
     }
 
-    /// Returns whether all pods that the live DaemonSet has for the node with this number wait to be scheduled.
+    /// Returns whether all pods that there are for the node with this number wait to be scheduled.
     fn waits_for_room(&self, number: usize) -> bool {
-        let pods = self.live.as_ref().map_or(&[][..], |live| live.node_pods[number].pods.as_slice());
+        let pods = &self.pods.node_pods[number].pods;
         !pods.is_empty() && pods.iter().all(|pod| pod.spec.node_name.is_empty())
     }
 
@@ -394,8 +396,7 @@ impl<'a> Proposal<'a> {
     /// Returns whether the node with this number has a bound pod that stays as it is.
     fn keeps_pod(&self, number: usize) -> bool {
         let is_bound = |pod: &&Pod| !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
-        let mut pods = self.live.iter().flat_map(|live| live.node_pods[number].pods.iter().copied());
-        self.template_changes == Some(false) && pods.any(|pod| is_bound(&pod))
+        self.template_changes == Some(false) && self.pods.node_pods[number].pods.iter().any(is_bound)
     }
 
     /// Finds why a node would lose its pod.
@@ -419,8 +420,7 @@ impl<'a> Proposal<'a> {
         if let Some(injected) = injected {
             return Some(Fit::Lacks(injected));
         }
-        let own =
-            |pod: &Pod| self.live.as_ref().is_some_and(|live| daemon_pods::claim(live.daemon_set, pod).is_claimed());
+        let own = |pod: &Pod| daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
         let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?.surging(beside, own);
@@ -721,6 +721,23 @@ pub(super) mod tests {
         let report = what_if(&live().finish(), &proposed);
         assert_eq!((report.preview, report.eligible_now), (Preview::Create, 0));
         assert_eq!(report.gains, ["a", "b", "c"]);
+    }
+
+    /// As after `kubectl delete --cascade=orphan`.
+    #[test]
+    fn pods_that_belong_to_nobody_are_adopted_and_give_back_their_room() {
+        let orphan = json!({"metadata": {"ownerReferences": []}, "spec": {"containers": asking("3")}});
+        let mut snapshot = live().pod("orphan", "b", orphan).finish();
+        let mut proposed = proposed(json!({"containers": asking("3")}));
+        // The API server gives it one.
+        proposed.metadata.uid = String::new();
+        snapshot.daemon_sets.clear();
+        let report = what_if(&snapshot, &proposed);
+        assert_eq!((report.preview, report.keeps.join(",")), (Preview::Create, "b".to_owned()), "{report:?}");
+        assert!(report.does_not_fit.is_empty(), "{report:?}");
+        proposed.spec.selector = serde_json::from_value(json!({"matchLabels": {"app": "other"}})).unwrap();
+        let report = what_if(&snapshot, &proposed);
+        assert!(report.keeps.is_empty() && report.does_not_fit[0].nodes.contains(&"b".to_owned()), "{report:?}");
     }
 
     #[test]

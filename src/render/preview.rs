@@ -161,7 +161,13 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
             let lost = count(lost, "node");
             format!("{name} would lose {lost}{gained}; {then} of {nodes} would be eligible instead of {now}")
         }
-        false => format!("{name} does not exist yet; {then} of {nodes} would be eligible"),
+        false => {
+            let adopts = match one.keeps.len() + lost {
+                0 => String::new(),
+                pods => format!(", and would adopt the pods of {}", count(pods, "node")),
+            };
+            format!("{name} does not exist yet{adopts}; {then} of {nodes} would be eligible")
+        }
         true if then == now => format!("{name}: {then} of {nodes} would be eligible, as many as now"),
         true => format!("{name}: {then} of {nodes} would be eligible instead of {now}"),
     };

@@ -68,7 +68,7 @@ impl JsonCutter {
         Ok(())
     }
 
-    /// Returns what is wrong if the text ends here: the line and column at which a document breaks off.
+    /// Returns whether the text ends inside a document.
     pub(super) fn is_truncated(&self) -> bool {
         self.depth > 0 || self.in_string || self.log.is_some()
     }

@@ -250,7 +250,7 @@ impl Objects {
         object: T,
         objects: fn(&mut Snapshot) -> &mut Vec<T>,
     ) -> Result<String, &'static str> {
-        let namespace = admit(&mut self.kept, &object)?;
+        let namespace = count(&mut self.kept, &object)?;
         self.newest_times.note(&object);
         objects(&mut self.snapshot).push(object);
         Ok(namespace)
@@ -276,14 +276,14 @@ impl Objects {
             let is_complete = self.complete.includes(&pod.spec.node_name);
             let mut pod = own_pod(pod, is_complete);
             self.shared.share(&mut pod);
-            let namespace = admit(&mut self.kept, &pod)?;
+            let namespace = count(&mut self.kept, &pod)?;
             self.snapshot.pods.push(pod);
             return Ok(namespace);
         }
         if !takes_room(&pod) {
             return Ok(pod.metadata.namespace);
         }
-        let namespace = admit(&mut self.kept, &pod)?;
+        let namespace = count(&mut self.kept, &pod)?;
         self.foreign_pods.add(pod);
         Ok(namespace)
     }
@@ -387,8 +387,8 @@ fn is_manifest(daemon_set: &DaemonSet) -> bool {
         && daemon_set.object.get("status").is_none()
 }
 
-/// Checks and counts an object that is to be kept; returns its namespace.
-fn admit(kept: &mut usize, object: &impl Object) -> Result<String, &'static str> {
+/// Counts an object that is to be kept, and returns its namespace. Fails if it has no name.
+fn count(kept: &mut usize, object: &impl Object) -> Result<String, &'static str> {
     if object.metadata().name.is_empty() {
         return Err("metadata.name: is missing");
     }

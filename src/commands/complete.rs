@@ -15,7 +15,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 
 use super::Failure;
-use super::parse::{flavor_of_type, is_dns_label, is_dns_subdomain, parse_name};
+use super::parse::{flavor_of_type, parse_name};
 use super::session::{GlobalArgs, Session};
 use crate::cluster::live::Nameable;
 use crate::cluster::{Flavors, PodsOf, Query, Source, Wanted};
@@ -24,7 +24,7 @@ use crate::encode::sanitize::sanitize;
 use crate::error::Exit;
 use crate::io::Io;
 use crate::model::metadata::ObjectMeta;
-use crate::model::selector::is_label_key;
+use crate::model::names::{is_dns_label, is_dns_subdomain, is_label_key};
 use crate::model::snapshot::Snapshot;
 use crate::rollout::history::histories;
 

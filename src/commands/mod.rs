@@ -136,7 +136,7 @@ enum Subcommands {
 
 /// A subcommand that reads a cluster or a dump.
 trait RunCommand {
-    /// Runs the subcommand with its arguments, and returns the exit code. Fails if the arguments make no sense, the source cannot be read,
+    /// Runs the subcommand with its arguments, and returns the exit code. Fails if the arguments are invalid, the source cannot be read,
     /// what is asked about does not exist, a change is not applied or its outcome is not known, or the output cannot be written.
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure>;
 }

@@ -3,9 +3,9 @@
 use clap::Args;
 
 use crate::error::CommandError;
+use crate::model::names::{is_label_key, is_label_value};
 use crate::model::node::Taint;
 use crate::model::node_edit::{NodeEdit, TaintKey};
-use crate::model::selector::{is_label_key, is_label_value};
 
 /// The effects of taints.
 pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -28,7 +28,7 @@ pub(super) struct EditArgs {
 }
 
 impl EditArgs {
-    /// Makes sense of the flags. Fails if a taint or label is invalid.
+    /// Resolves the flags. Fails if a taint or label is invalid.
     pub(super) fn resolve(self) -> Result<NodeEdit, CommandError> {
         let EditArgs { taint, remove_taint, label, remove_label } = self;
         let mut edit = NodeEdit::default();

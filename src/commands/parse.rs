@@ -12,7 +12,8 @@ use super::explain::statuses;
 use crate::cluster::Flavors;
 use crate::error::CommandError;
 use crate::io::Io;
-use crate::model::selector::{LabelSelector, is_label_key};
+use crate::model::names::{is_dns_label, is_label_key};
+use crate::model::selector::LabelSelector;
 use crate::plan::StrategyType;
 use crate::report::coverage::NodeState;
 use crate::report::reason::ReasonCode;
@@ -159,26 +160,6 @@ pub(super) fn parse_names_of_any_flavor(
 
 fn is_namespace(text: &str) -> bool {
     is_dns_label(text) && !OTHER_KINDS.iter().any(|kind| kind.contains(&text))
-}
-
-/// Ported from `IsDNS1123Label`, k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.37.
-pub(super) fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63 && is_dns_part(text)
-}
-
-/// Ported from `IsDNS1123Subdomain`, in the same file.
-pub(super) fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns_part)
-}
-
-fn is_dns_part(text: &str) -> bool {
-    is_enclosed(text, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-}
-
-/// Returns whether a text consists of such bytes, the first and last of which are letters or digits.
-fn is_enclosed(text: &str, is_inner: impl Fn(u8) -> bool) -> bool {
-    let ends = [text.bytes().next(), text.bytes().next_back()];
-    ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric())) && text.bytes().all(is_inner)
 }
 
 fn invalid_name(text: &str) -> CommandError {

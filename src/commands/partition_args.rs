@@ -111,7 +111,7 @@ pub(super) enum PartitionDryRun {
 }
 
 impl PartitionArgs {
-    /// Returns which DaemonSet is named, and the stage that the flags ask for. Fails if they make no sense.
+    /// Returns which DaemonSet is named, and the stage that the flags ask for. Fails if they are invalid.
     pub(super) fn resolve(&self, io: &Io<'_>) -> Result<(Named, StageRequest), CommandError> {
         let named = parse_name(&self.name)?;
         let Some(amount) = self.partition.map(Amount::Keep).or(self.update.map(Amount::Update)) else {

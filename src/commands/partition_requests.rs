@@ -38,7 +38,7 @@ use crate::rollout::partition::way_out::Continued;
 /// The name under which events are reported.
 const COMPONENT: &str = "kubectl-ds";
 
-/// What became of a pod that is to be replaced.
+/// The outcome of replacing a pod.
 pub(super) enum Replaced {
     Yes,
     /// Look again; why, if that may last.

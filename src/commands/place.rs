@@ -44,7 +44,7 @@ pub(super) enum Place {
 }
 
 impl PlaceArgs {
-    /// Makes sense of the flags; `None` if none is given. Fails if something other than a node or a pod is named.
+    /// Resolves the flags; `None` if none is given. Fails if something other than a node or a pod is named.
     pub(super) fn resolve(self) -> Result<Option<Place>, CommandError> {
         let PlaceArgs { node, beside } = self;
         if let Some(node) = node {

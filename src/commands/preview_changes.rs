@@ -7,9 +7,9 @@ use serde_json::json;
 use super::node_edit::{EFFECTS, check_key, parse_label, parse_taint, parse_taint_key};
 use crate::error::CommandError;
 use crate::model::daemon_set_edit::DaemonSetEdit;
+use crate::model::names::{is_label_key, is_label_value};
 use crate::model::node_edit::NodeEdit;
 use crate::model::quantity::Quantity;
-use crate::model::selector::{is_label_key, is_label_value};
 
 /// Changes of nodes, and of a DaemonSet.
 #[derive(Debug, Default)]

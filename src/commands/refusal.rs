@@ -286,7 +286,7 @@ pub(super) fn template_would_change(name: &DaemonSetName, hold: &Hold) -> Comman
         "the update strategy of {} is not restored: an admission webhook or a policy would also change the template{rolled_out}",
         name.title()
     );
-    let resume = Fix::new("to do that nevertheless", name.command(Subcommand::Resume));
+    let resume = Fix::new("to do it anyway", name.command(Subcommand::Resume));
     CommandError::new(message)
         .hint(resume.after("no ready node is left to update, and the strategy stays suspended"))
         .hint(who_keeps())

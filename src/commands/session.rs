@@ -584,7 +584,7 @@ impl Session {
 
     /// Prints that there is nothing to report on, as kubectl does.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
-        let elsewhere = if self.namespace.is_some() { "; -A looks in all" } else { "" };
+        let elsewhere = if self.namespace.is_some() { "; -A searches all namespaces" } else { "" };
         Ok(writeln!(io.err, "No DaemonSets found{}{elsewhere}.", self.place())?)
     }
 

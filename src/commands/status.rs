@@ -81,7 +81,7 @@ pub struct StatusArgs {
 
 /// Returns whether a revision has removed most of a DaemonSet's nodes, which is not accepted.
 pub(super) fn has_lost_nodes(rollout: &RolloutStatus) -> bool {
-    rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention)
+    RemovedNodes::are_most(&rollout.removed_nodes)
 }
 
 impl RunCommand for StatusArgs {

@@ -255,6 +255,9 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
 fn as_command(name: &str, arguments: &[OsString]) -> String {
     let places = places(arguments);
     let verb = if name == "status" && places.len() == 1 { "status NAME" } else { name };
+    let is_output = |text: &str| text.starts_with("--output") || text.starts_with("-o");
+    let has_namespace = arguments.iter().any(|argument| argument.to_string_lossy().starts_with("--namespace"))
+        || arguments.iter().any(|argument| argument == "-n");
     let word = |(place, argument): (usize, &OsString)| {
         let text = argument.to_string_lossy();
         match &*text {
@@ -262,7 +265,11 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
             // `kubectl get ds` is the list.
             text if places.get(1) == Some(&place) && flavor_of_type(text) == Some(Flavors::Apps) => None,
             "--stale-config" | "--logs" => None,
-            "--exit-code" | "-A" | "--all-namespaces" if name == "status" => None,
+            "--exit-code" if name == "status" => None,
+            "-A" | "--all-namespaces" if name == "status" || has_namespace => None,
+            // How it is shown is not what was meant.
+            text if is_output(text) => None,
+            _ if place > 0 && matches!(arguments[place - 1].to_str(), Some("-o" | "--output")) => None,
             text => {
                 let selector = text.strip_prefix("--on").filter(|rest| rest.is_empty() || rest.starts_with('='));
                 let text = selector.map_or(text.to_owned(), |value| format!("--node-selector{value}"));

@@ -88,10 +88,6 @@ struct Agent<'a> {
     requests: Amounts,
 }
 
-fn full_name(daemon_set: &DaemonSet) -> String {
-    format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name)
-}
-
 /// What becomes of a DaemonSet on a node.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Outcome {
@@ -450,14 +446,14 @@ fn size(requests: &DaemonSetRequests) -> [i64; 2] {
 pub(super) fn startup_taint(taint: &StartupTaint, daemon_sets: &[&DaemonSet]) -> StartupTaintReport {
     let kept_by: Vec<String> = taint.kept_by.iter().flatten().map(ToString::to_string).collect();
     let remover = taint.removers.first().map(|number| daemon_sets[*number]);
-    let removed_by = remover.map(|remover| format!("DaemonSet {}", full_name(remover))).unwrap_or_default();
+    let removed_by = remover.map(|remover| format!("DaemonSet {}", remover.metadata.full_name())).unwrap_or_default();
     let advice = match kept_by.as_slice() {
         [] => format!("check the nodeSelector and affinity of {removed_by}"),
         taints => format!("add a toleration of {} to {removed_by}", taints.join(" and ")),
     };
     StartupTaintReport {
         taint: taint.taint.to_string(),
-        removed_by: taint.removers.iter().map(|number| full_name(daemon_sets[*number])).collect(),
+        removed_by: taint.removers.iter().map(|number| daemon_sets[*number].metadata.full_name()).collect(),
         stays: taint.kept_by.is_some(),
         fix: remover.filter(|_| taint.kept_by.is_some()).map(|remover| Fix::new(advice, edit(remover))),
         kept_by,
@@ -546,7 +542,7 @@ fn unprotected<'a>(
         let never = agent.pod.spec.preemption_policy == NEVER;
         let not_lower = priorities.iter().filter(|other| **other >= own).count();
         if never || not_lower * 2 > priorities.len() {
-            groups.entry((own, never)).or_default().push(full_name(agent.daemon_set));
+            groups.entry((own, never)).or_default().push(agent.daemon_set.metadata.full_name());
         }
     }
     let groups = groups.into_iter().map(|((own, never), daemon_sets)| {

@@ -261,6 +261,11 @@ impl<'a> Index<'a> {
         events
     }
 
+    /// Returns whether the nodes are known: an empty list may also stand for nodes that were not read.
+    pub fn knows_nodes(&self) -> bool {
+        !self.nodes.is_empty() || self.knows(Kind::Nodes, "")
+    }
+
     /// Tells whether a kind of object could be read in a namespace.
     pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
         self.snapshot.gap(kind, namespace).is_none()
@@ -310,7 +315,7 @@ pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
 /// For how many seconds a pod may be starting before it counts as one that fails.
 pub(crate) const STARTUP: i64 = 60;
 
-/// Returns the nodes of which all pods must be known although not all were read: those that a pod waits for, whose free room
+/// Returns the nodes whose pods must all be read: those that a pod waits for, whose free room
 /// counts, and, if they are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);

@@ -124,7 +124,7 @@ impl<'a> Facts<'a> {
             node_pods: node_pods(index, daemon_set, &daemon_pod),
             daemon_pod,
             pods_known: index.knows(Kind::Pods, &daemon_set.metadata.namespace),
-            nodes_known: !index.nodes.is_empty() || index.knows(Kind::Nodes, ""),
+            nodes_known: index.knows_nodes(),
             ready_clock: ready_clock(daemon_set, index.pods_of(daemon_set).map(|(_, pod)| pod), index.snapshot),
             creation_is_refused: OnceCell::new(),
         }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
-use super::selector::{LabelSelector, is_label_key};
+use super::names::is_label_key;
+use super::selector::LabelSelector;
 
 /// The annotation that keeps the update strategy as it was before the hold, in JSON.
 pub const ORIGINAL_STRATEGY_ANNOTATION: &str = "kubectl-ds/original-update-strategy";

@@ -65,6 +65,11 @@ wire! {
 }
 
 impl ObjectMeta {
+    /// Returns `namespace/name`.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     /// Returns the owner that manages the object.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::names::{is_label_key, is_label_value};
 use super::wire::null_is_default;
 
 /// A `metav1.LabelSelector`: requirements that must all hold.
@@ -166,32 +167,6 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
     }
     parts.push(&text[start..]);
     parts
-}
-
-/// Returns whether the text can be a label's key: an optional DNS prefix, a slash, and a name.
-pub fn is_label_key(text: &str) -> bool {
-    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
-    let prefix_fits = prefix.is_none_or(|prefix| {
-        (1..=253).contains(&prefix.len())
-            && prefix.split('.').all(|label| {
-                has_alphanumeric_ends(label)
-                    && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-            })
-    });
-    prefix_fits && !name.is_empty() && is_label_value(name)
-}
-
-/// Returns whether the text can be a label's value: at most 63 characters, or empty.
-pub fn is_label_value(text: &str) -> bool {
-    text.is_empty()
-        || (text.len() <= 63
-            && has_alphanumeric_ends(text)
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')))
-}
-
-fn has_alphanumeric_ends(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(u8::is_ascii_alphanumeric) && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use crate::report::coverage::{ReasonGroup, RemovedNodes};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::list::Severity;
-use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport,
     Verdict,
@@ -188,8 +187,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
             page.what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "");
         }
     }
-    let is_well =
-        rollout.counts_as_complete() && !rollout.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+    let is_well = rollout.counts_as_complete() && !RemovedNodes::are_most(&rollout.removed_nodes);
     page.paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer });
     rollout.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {
@@ -409,8 +407,7 @@ fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
     let number = rollout.revision.as_ref()?.number;
     let nodes = node.checked_sub(waiting).filter(|nodes| *nodes > 0 && (cluster, revision, unknown) == (0, 0, 0))?;
     rollout.counts.updated_available.filter(|available| *available > 0)?;
-    let down = |cause: &ReasonGroup| matches!(cause.code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint);
-    let are_down = rollout.problems.iter().filter(|cause| cause.fault.is_some()).all(down);
+    let are_down = rollout.problems.iter().filter(|cause| cause.fault.is_some()).all(|cause| cause.code.is_node_down());
     let what = match (are_down, nodes) {
         (true, 1) => "1 node is down".to_owned(),
         (true, nodes) => format!("{nodes} nodes are down"),

@@ -207,6 +207,11 @@ impl RemovedNodes {
     pub fn needs_attention(&self) -> bool {
         self.most && !self.accepted
     }
+
+    /// Returns whether a DaemonSet has lost enough nodes to be reported as a problem.
+    pub fn are_most(removed: &Option<RemovedNodes>) -> bool {
+        removed.as_ref().is_some_and(RemovedNodes::needs_attention)
+    }
 }
 
 /// Numbers of nodes, as docs/reports.md defines them. A number that could not be read is absent.
@@ -256,7 +261,7 @@ impl DaemonSetCoverage {
     /// Returns whether the DaemonSet needs attention.
     pub fn needs_attention(&self) -> bool {
         let has_reason = !self.problems.is_empty() || !self.concerns.is_empty();
-        let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+        let is_removed = RemovedNodes::are_most(&self.removed_nodes);
         self.counts.need_attention(has_reason || is_removed, self.every_node)
     }
 
@@ -269,7 +274,7 @@ impl DaemonSetCoverage {
     /// Returns how urgent it is to look at the DaemonSet.
     pub fn urgency(&self, problems: &[Affected]) -> Urgency {
         let has = |is: fn(ReasonCode) -> bool| problems.iter().any(|problem| problem.count > 0 && is(problem.code));
-        let has_lost_most = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+        let has_lost_most = RemovedNodes::are_most(&self.removed_nodes);
         let attention = match () {
             () if has_lost_most || has(|code| !matches!(code.class(), Class::Node | Class::Time)) => Attention::Fails,
             () if has(|code| !code.takes_time()) => Attention::NodesFail,

@@ -81,7 +81,7 @@ pub type Severity = (Status, bool, bool, Reverse<usize>);
 impl ListRow {
     /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked.
     pub fn needs_attention(&self) -> bool {
-        let is_removed = self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+        let is_removed = RemovedNodes::are_most(&self.removed_nodes);
         let has_reason = !self.problems.is_empty() || is_removed;
         matches!(self.status, Status::Blocked | Status::NodesDown) || self.counts.need_attention(has_reason, true)
     }

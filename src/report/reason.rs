@@ -365,6 +365,11 @@ impl ReasonCode {
         self.class() == Class::Time
     }
 
+    /// Returns whether the node is down, whatever its pod tolerates.
+    pub fn is_node_down(self) -> bool {
+        matches!(self, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint | ReasonCode::NetworkUnavailable)
+    }
+
     /// Returns whether there is a pod that should not be there, which keeps no node from its available pod.
     pub fn is_about_surplus_pods(self) -> bool {
         self.class() == Class::Surplus || self == ReasonCode::OrphanedTarget

@@ -305,7 +305,7 @@ impl RolloutStatus {
         !self.problems.is_empty()
             || !self.other_problems.is_empty()
             || (!self.concerns.is_empty() && !lacks_nodes)
-            || self.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention)
+            || RemovedNodes::are_most(&self.removed_nodes)
     }
 }
 

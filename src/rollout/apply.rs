@@ -104,7 +104,7 @@ pub(crate) enum Failed<E> {
     Blocked(String),
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Application<E> {
     /// The server has applied it; the object as it became, or null if it is gone.

@@ -14,9 +14,8 @@ use crate::coverage::options::Options;
 use crate::coverage::walk::judge_daemon_set;
 use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{Affected, Counts};
 use crate::report::incident::Incident;
 use crate::report::list::{ListReport, ListRow};
@@ -30,7 +29,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         index.daemon_sets().into_iter().map(|daemon_set| row(Facts::new(&index, daemon_set), &mut incidents)).collect();
     // The sort is stable: equals stay in the order of namespace and name.
     rows.sort_by_key(|row| row.severity);
-    let nodes_known = !index.nodes.is_empty() || index.knows(Kind::Nodes, "");
+    let nodes_known = index.knows_nodes();
     let not_ready = || index.nodes.iter().filter(|node| !node.is_ready()).count();
     ListReport {
         now: snapshot.now,
@@ -49,9 +48,7 @@ pub fn note_rollouts(incidents: &mut [Incident], snapshot: &Snapshot) {
         return;
     }
     let index = Index::new(snapshot);
-    let full_name =
-        |daemon_set: &'_ DaemonSet| format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name);
-    let daemon_sets = index.daemon_sets().into_iter().map(|daemon_set| (full_name(daemon_set), daemon_set));
+    let daemon_sets = index.daemon_sets().into_iter().map(|daemon_set| (daemon_set.metadata.full_name(), daemon_set));
     let daemon_sets = daemon_sets.filter(|(name, _)| named.contains(name));
     let in_rollout: BTreeMap<String, Option<bool>> = daemon_sets
         .map(|(name, daemon_set)| {

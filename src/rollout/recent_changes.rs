@@ -235,8 +235,8 @@ fn written_objects<'a>(
     })
 }
 
-/// Returns the latest change of a DaemonSet of another namespace. Of those only who has changed them is read, so that a rollout is told as
-/// a template that may have been changed.
+/// Returns the latest change of a DaemonSet of another namespace. Only the managed fields of those are read, so a rollout is reported as
+/// a template that may have changed.
 fn latest_elsewhere(snapshot: &Snapshot) -> Option<ClusterChange> {
     let others = snapshot.written_objects.get(&Kind::DaemonSets).into_iter().flatten();
     others.flat_map(|other| of_object(ChangedKind::DaemonSet, other)).max_by_key(|change| change.at)

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::model::names::{is_label_key, is_label_value};
 use crate::model::node::Node;
 use crate::model::pod::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
-use crate::model::selector::{is_label_key, is_label_value};
 
 /// The one field that terms can match: the node's name.
 const NAME_FIELD: &str = "metadata.name";

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use crate::model::amounts::{Exact, add, exact, greatest, is_hugepages, is_pod_level};
 use crate::model::int_or_percent::int;
+use crate::model::names::is_label_key;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec};
 use crate::model::quantity::Quantity;
-use crate::model::selector::is_label_key;
 
 /// Amounts by resource name: `cpu` in thousandths of a core, everything else in units (bytes).
 ///

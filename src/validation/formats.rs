@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use crate::model::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
+
 /// Returns what a text must be, if it is not.
 pub(super) type Format = fn(&str) -> Option<&'static str>;
 
@@ -30,18 +32,16 @@ fn is_alphanumeric(byte: u8) -> bool {
 
 /// `IsDNS1123Label`.
 pub(super) fn label(text: &str) -> Option<&'static str> {
-    let holds = text.len() <= 63 && is_bounded(text, is_lower, b"-");
     unless(
-        holds,
+        is_dns_label(text),
         "must consist of at most 63 lower case alphanumeric characters or '-', and start and end with an alphanumeric character",
     )
 }
 
 /// `IsDNS1123Subdomain`.
 pub(super) fn subdomain(text: &str) -> Option<&'static str> {
-    let holds = text.len() <= 253 && text.split('.').all(|label| is_bounded(label, is_lower, b"-"));
     unless(
-        holds,
+        is_dns_subdomain(text),
         "must consist of lower case alphanumeric characters, '-' or '.', and start and end with an alphanumeric character",
     )
 }
@@ -68,10 +68,8 @@ pub(super) fn search_domain(text: &str) -> Option<&'static str> {
 
 /// `IsLabelKey`, which is also `IsQualifiedName`.
 pub(super) fn qualified_name(text: &str) -> Option<&'static str> {
-    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
-    let is_name = name.len() <= 63 && is_bounded(name, is_alphanumeric, b"-_.");
     unless(
-        is_name && prefix.is_none_or(|prefix| subdomain(prefix).is_none()),
+        is_label_key(text),
         "must consist of at most 63 alphanumeric characters, '-', '_' or '.', and start and end with an alphanumeric character, \
          with an optional DNS subdomain prefix and '/'",
     )
@@ -80,7 +78,7 @@ pub(super) fn qualified_name(text: &str) -> Option<&'static str> {
 /// `IsLabelValue`.
 pub(super) fn label_value(text: &str) -> Option<&'static str> {
     unless(
-        text.is_empty() || text.len() <= 63 && is_bounded(text, is_alphanumeric, b"-_."),
+        is_label_value(text),
         "must be empty or consist of at most 63 alphanumeric characters, '-', '_' or '.', and start and end with an alphanumeric \
          character",
     )

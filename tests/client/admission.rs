@@ -380,7 +380,7 @@ fn a_hold_does_not_end_with_another_template() {
     let ended = run(&admitting(&cluster, Of::All, alter), &["partition", "agent", "0"]);
     assert_eq!((ended.code, cluster.is_suspended()), (Some(1), true), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("would also change the template"), "{}", ended.err);
-    assert!(ended.err.contains("to do that nevertheless: kubectl ds resume -n team"), "{}", ended.err);
+    assert!(ended.err.contains("to do it anyway: kubectl ds resume -n team"), "{}", ended.err);
     let ended = run(&admitting(&cluster, Of::All, alter), &["resume", "agent", "--no-wait"]);
     assert_eq!((ended.code, cluster.is_suspended()), (Some(0), false), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("the server also changes the template"), "{}", ended.err);

@@ -648,7 +648,8 @@ fn a_namespace_that_does_not_exist_is_an_error() {
         assert!(told.starts_with("error: namespace \"kube-sytem\" not found\n"), "{command:?}: {told}");
     }
     for namespace in ["quiet", "secret", "proxied"] {
-        let expected = (Some(0), format!("No DaemonSets found in {namespace} namespace; -A looks in all.\n"));
+        let expected =
+            (Some(0), format!("No DaemonSets found in {namespace} namespace; -A searches all namespaces.\n"));
         assert_eq!(run(&["list"], namespace), expected);
         assert_eq!(run(&["coverage"], namespace), expected);
     }

@@ -61,7 +61,7 @@ const STALE_LISTS: u32 = 3;
 /// replica of the API server that lags behind that far fails its health checks.
 const RESTORED: Duration = Duration::from_secs(30);
 
-/// What became of the objects of a list.
+/// The outcome of reading the objects of a list.
 #[derive(Debug)]
 pub(super) enum ListChange<T> {
     /// The list was read: these are all of its objects.

@@ -36,11 +36,6 @@ impl<'f, 'a> Subject<'f, 'a> {
     pub fn creations(&self) -> &Creations {
         self.creations.get_or_init(|| Creations::new(self.facts))
     }
-
-    /// Returns `namespace/name`.
-    pub fn full_name(&self) -> String {
-        format!("{}/{}", self.daemon_set.metadata.namespace, self.daemon_set.metadata.name)
-    }
 }
 
 impl<'a> Deref for Subject<'_, 'a> {

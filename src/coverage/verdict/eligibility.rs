@@ -504,10 +504,10 @@ fn untolerated(
 /// Finds what becomes of a taint that a DaemonSet removes once it runs: to tolerate it elsewhere leaves the node closed to all other
 /// pods.
 fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCode, startup: Startup<'_>) -> Finding {
-    let full_name = |daemon_set: &DaemonSet| format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name);
-    let is_same = |remover: &DaemonSet| full_name(remover) == full_name(daemon_set);
-    let begin =
-        |remover: &DaemonSet| format!("taint {taint} is not tolerated; DaemonSet {} removes it", full_name(remover));
+    let is_same = |remover: &DaemonSet| remover.metadata.full_name() == daemon_set.metadata.full_name();
+    let begin = |remover: &DaemonSet| {
+        format!("taint {taint} is not tolerated; DaemonSet {} removes it", remover.metadata.full_name())
+    };
     let on_node = |remover: &DaemonSet| {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&remover.metadata.namespace);
         coverage.flag("--node", &node.metadata.name).name(&remover.metadata.name)
@@ -544,19 +544,22 @@ fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCo
                 taints => format!("{} once it runs, and it does not tolerate {}", begin(remover), taints.join(" and ")),
             };
             let mut advice = match by.as_slice() {
-                [] => format!("check the nodeSelector and affinity of DaemonSet {}", full_name(remover)),
+                [] => format!("check the nodeSelector and affinity of DaemonSet {}", remover.metadata.full_name()),
                 taints => format!(
                     "add to the tolerations of DaemonSet {}: {}",
-                    full_name(remover),
+                    remover.metadata.full_name(),
                     taints.iter().map(toleration_for).collect::<Vec<_>>().join(", ")
                 ),
             };
             let mut message = Sentence::from(message);
             if let [_, .., (last, _)] = circle.as_slice() {
-                let names: Vec<String> = circle.iter().map(|(waiting, _)| full_name(waiting)).collect();
+                let names: Vec<String> = circle.iter().map(|(waiting, _)| waiting.metadata.full_name()).collect();
                 message = message.words(format!("; {} wait for each other", names.join(" and ")));
                 let toleration = toleration_for(taint);
-                advice = format!("{advice}; or to those of {}: {toleration}; either ends the circle", full_name(last));
+                advice = format!(
+                    "{advice}; or to those of {}: {toleration}; either ends the circle",
+                    last.metadata.full_name()
+                );
             }
             Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(edit(remover)) }
         }

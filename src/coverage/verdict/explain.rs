@@ -36,7 +36,8 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerd
 
 /// Returns the answer as a sentence.
 fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) -> String {
-    let (posts_status, node, daemon_set) = (node.posts_status(), &node.metadata.name, subject.full_name());
+    let (posts_status, node, daemon_set) =
+        (node.posts_status(), &node.metadata.name, subject.daemon_set.metadata.full_name());
     let because = verdict.findings.first().map(|finding| finding.message.to_string()).unwrap_or_default();
     let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
     let state = match verdict.state {

@@ -1,7 +1,7 @@
 //! What a rule finds wrong: a reason whose sentences can still be merged with those of other nodes.
 //!
 //! The rule that finds it also says where it comes from ([`Origin`]) and how it ends ([`Passing`]); whose fault it is follows from that
-//! and from all nodes (`rollout/situation/fault.rs`), so that no reader judges a code.
+//! and from all nodes (`rollout/situation/fault.rs`).
 
 use super::sentence::Sentence;
 use crate::model::daemon_set::{DaemonSet, Flavor};

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::finding::{Finding, Lack, Origin, describe_pod};
 use super::sentence::Sentence;
-use super::workload::{full_name, workload};
+use super::workload::workload;
 use crate::facts::index::Index;
 use crate::model::daemon_set::ADVANCED_GROUP;
 use crate::model::node::Node;
@@ -201,7 +201,7 @@ impl<'a> NodeRoom<'a> {
     fn largest_consumer(&self, resource: &str) -> Option<(&'a Pod, i64)> {
         let request = |pod: &Pod| pod_requests(pod).get(resource).copied().unwrap_or(0);
         let consumers = self.pods.iter().map(|pod| (*pod, request(pod))).filter(|(_, amount)| *amount > 0);
-        consumers.min_by_key(|(pod, amount)| (Reverse(*amount), full_name(pod)))
+        consumers.min_by_key(|(pod, amount)| (Reverse(*amount), pod.metadata.full_name()))
     }
 }
 
@@ -350,8 +350,8 @@ fn too_many_pods(shortage: &Insufficient, node: &Node) -> Finding {
 
 /// Finds that another pod uses a host port.
 fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
-    let message =
-        Sentence::from(format!("{} is in use by ", port_text(wanted))).name(full_name(holder), workload(holder));
+    let message = Sentence::from(format!("{} is in use by ", port_text(wanted)))
+        .name(holder.metadata.full_name(), workload(holder));
     let message = if holder.metadata.is_terminating() { message.words(", which is terminating") } else { message };
     let advice = match holder.metadata.controller().map(|owner| owner.kind.as_str()) {
         Some("DaemonSet") => Some(
@@ -364,7 +364,7 @@ fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
     if let Some(advice) = advice {
         return Finding::new(ReasonCode::HostPortConflict, message, advice);
     }
-    let advice = Sentence::new().name(full_name(holder), "the pod that uses it").words(
+    let advice = Sentence::new().name(holder.metadata.full_name(), "the pod that uses it").words(
         " is a bare pod, which nothing recreates: delete it if nobody needs it, or change one of the host ports",
     );
     Finding::new(ReasonCode::HostPortConflict, message.words(", a bare pod"), advice).with_command(describe_pod(holder))

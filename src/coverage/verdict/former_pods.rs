@@ -44,7 +44,7 @@ pub fn evicted_again(subject: &Subject, node: &Node) -> Option<(Finding, i64)> {
 /// What the kubelets did to former pods of a DaemonSet, as recent events tell, by node.
 pub type Rejections = BTreeMap<String, Rejected>;
 
-/// What became of the last pods of a node.
+/// The outcome of the last pods of a node.
 #[derive(Debug, Clone)]
 pub struct Rejected {
     /// How many have failed.

@@ -44,7 +44,8 @@ impl NodePlugin {
 pub fn not_registered(subject: &Subject, node: Option<&Node>, driver: &str, finding: Finding) -> Finding {
     let index = subject.index;
     let of_driver = daemon_set_of(index, driver).zip(node).and_then(|(plugin, node)| {
-        let message = finding.message.clone().words(format!("; DaemonSet {} registers the driver", full_name(plugin)));
+        let message =
+            finding.message.clone().words(format!("; DaemonSet {} registers the driver", plugin.metadata.full_name()));
         let registrar = Some("check the registrar in the pod of {} on the node, and its log");
         on_node(index, plugin, node, Finding::new(finding.code, message, ""), registrar)
     });
@@ -78,7 +79,7 @@ pub fn with_network_plugin(
     };
     let by_name = plugins.iter().any(&is_named);
     let Some(plugin) = only(if by_name { &is_named } else { &is_main }) else { return finding };
-    let message = format!("; DaemonSet {} installs the network plugin", full_name(plugin));
+    let message = format!("; DaemonSet {} installs the network plugin", plugin.metadata.full_name());
     let begun = Finding { message: finding.message.clone().words(message), ..finding.clone() };
     on_node(index, plugin, node, begun, None).unwrap_or(finding)
 }
@@ -93,7 +94,7 @@ fn on_node(
     if_ready: Option<&str>,
 ) -> Option<Finding> {
     let metadata = &plugin.metadata;
-    let name = format!("DaemonSet {}", full_name(plugin));
+    let name = format!("DaemonSet {}", plugin.metadata.full_name());
     let Finding { code, message, origin, .. } = finding;
     let told = |message, advice: String| Finding::new(code, message, advice).with_origin(origin);
     let eligibility = DaemonPod::new(&plugin.spec.template).explain(node);
@@ -126,10 +127,6 @@ fn on_node(
     };
     let look = Command::kubectl(&["ds", "coverage"]).namespace(&metadata.namespace).flag("--node", &node.metadata.name);
     Some(told(message, advice.replace("{}", &name)).with_command(look.name(&metadata.name)))
-}
-
-fn full_name(daemon_set: &DaemonSet) -> String {
-    format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name)
 }
 
 /// Returns whether nothing but taints excludes a node.

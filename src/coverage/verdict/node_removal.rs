@@ -128,7 +128,7 @@ fn left_on(index: &Index<'_>, node: &Node, sentence: Sentence) -> Sentence {
         |sentence, (words, pods)| {
             let Some(first) = pods.first() else { return sentence };
             let number = i64::try_from(pods.len()).unwrap_or(i64::MAX);
-            let name = format!("{}/{}", first.metadata.namespace, first.metadata.name);
+            let name = first.metadata.full_name();
             let name = match first.metadata.finalizers.as_slice() {
                 [finalizer, ..] if first.metadata.is_terminating() => format!("{name} (finalizer {finalizer})"),
                 _ => name,

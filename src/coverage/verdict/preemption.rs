@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use super::finding::Finding;
 use super::fit::{NodeRoom, single_pod_node};
 use super::sentence::Sentence;
-use super::workload::full_name;
 use crate::facts::index::Index;
 use crate::model::pod::Pod;
 use crate::model::snapshot::PriorityClass;
@@ -135,7 +134,7 @@ impl<'a> Simulation<'a> {
             .possible()
             .filter(|victim| victim.violates_budget != Some(false))
             .flat_map(|victim| self.budgets.map(|budgets| budgets.of(victim.pod)).unwrap_or_default())
-            .map(|budget| format!("{}/{}", budget.metadata.namespace, budget.metadata.name))
+            .map(|budget| budget.metadata.full_name())
             .collect();
         let advice = if !violated.is_empty() {
             let budgets = violated.into_iter().collect::<Vec<_>>().join(" and ");
@@ -249,7 +248,7 @@ pub fn names(victims: &Victims<'_>) -> String {
 /// Lists pods, of which only a few are named.
 fn listed<'a>(pods: impl ExactSizeIterator<Item = &'a Pod>, conjunction: &str) -> String {
     let more = pods.len().saturating_sub(NAMED);
-    let mut names: Vec<String> = pods.take(NAMED).map(full_name).collect();
+    let mut names: Vec<String> = pods.take(NAMED).map(|pod| pod.metadata.full_name()).collect();
     if more > 0 {
         names.push(format!("{more} more"));
     }

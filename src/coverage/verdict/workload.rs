@@ -8,7 +8,7 @@ const HASH_LETTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
 /// Returns `namespace/name` of what a pod belongs to: its controller, the Deployment that a ReplicaSet
 /// is named after, a static pod's name without its node, or the pod itself.
 pub fn workload(pod: &Pod) -> String {
-    let Some(owner) = pod.metadata.controller() else { return full_name(pod) };
+    let Some(owner) = pod.metadata.controller() else { return pod.metadata.full_name() };
     let name = match owner.kind.as_str() {
         "ReplicaSet" => without_hash(&owner.name),
         // A static pod is its node's, and named after the two.
@@ -24,11 +24,6 @@ fn without_hash(name: &str) -> &str {
         Some((deployment, hash)) if hash.len() >= 6 && hash.chars().all(|c| HASH_LETTERS.contains(c)) => deployment,
         _ => name,
     }
-}
-
-/// Returns `namespace/name` of a pod.
-pub fn full_name(pod: &Pod) -> String {
-    format!("{}/{}", pod.metadata.namespace, pod.metadata.name)
 }
 
 #[cfg(test)]

@@ -682,7 +682,7 @@ mod tests {
         }
     }
 
-    /// What continues it writes no other time, and is told from what begins another one.
+    /// A run that continues a restart keeps its timestamp; a new restart gets another one.
     #[test]
     fn a_restart_is_told_by_its_time_until_its_hold_ends() {
         let again = |world: World, request: &StageRequest| {
@@ -1039,7 +1039,7 @@ mod tests {
         assert_eq!((of(false), of(true)), (names(&["poddisruptionbudgets"]), Vec::new()));
     }
 
-    /// Of two clients, the first one gives way: whoever starts the second one must know.
+    /// Of two clients, the first one yields: whoever starts the second one must know.
     #[test]
     fn a_run_that_has_not_finished_its_stage_is_named() {
         let gates =

@@ -1,8 +1,7 @@
-//! How a DaemonSet is doing, and where it comes in a list of several: `list` and `status` have the same order.
+//! How a DaemonSet is doing, and its rank in a list of several: `list` and `status` have the same order.
 
 use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, RemovedNodes, Urgency};
 use crate::report::list::{Severity, Status};
-use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutHold, Verdict};
 
 /// Returns how a DaemonSet is doing, and where it comes among others, most severe first.
@@ -13,7 +12,7 @@ pub(in crate::rollout) fn severity(
     lacks_nodes: bool,
     hold: Option<&RolloutHold>,
 ) -> (Status, Severity) {
-    let has_lost_most = coverage.removed_nodes.as_ref().is_some_and(RemovedNodes::needs_attention);
+    let has_lost_most = RemovedNodes::are_most(&coverage.removed_nodes);
     let status = match fleet_status(verdict, &coverage.counts, problems) {
         Status::Healthy | Status::NoNodes if has_lost_most => Status::Degraded,
         Status::Blocked | Status::Degraded if lacks_nodes && !has_lost_most => Status::NodesDown,
@@ -35,11 +34,6 @@ pub(in crate::rollout) fn severity(
     (status, (rank, is_unexplained, is_not_critical, unavailable))
 }
 
-/// Returns whether a node is down, whatever its pod tolerates.
-fn is_down(code: ReasonCode) -> bool {
-    matches!(code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint | ReasonCode::NetworkUnavailable)
-}
-
 /// Returns how a DaemonSet is doing: the verdict on its rollout, or how its nodes are doing if the rollout is complete.
 fn fleet_status(verdict: Verdict, counts: &Counts, problems: &[Affected]) -> Status {
     match verdict {
@@ -55,7 +49,7 @@ fn fleet_status(verdict: Verdict, counts: &Counts, problems: &[Affected]) -> Sta
         }
         Verdict::Complete if problems.is_empty() => Status::Healthy,
         // Most pods do not tolerate the taints that such nodes get, so that none is missing.
-        Verdict::Complete if problems.iter().all(|problem| is_down(problem.code)) => Status::NodesDown,
+        Verdict::Complete if problems.iter().all(|problem| problem.code.is_node_down()) => Status::NodesDown,
         Verdict::Complete => Status::Degraded,
     }
 }

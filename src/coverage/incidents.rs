@@ -20,6 +20,9 @@ use crate::report::incident::{Incident, IncidentCause, Refuser};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::strategy::Strategy;
 
+/// What to do about nodes that are not mended in the same way.
+const SEVERAL: &str = "see what each of these nodes reports";
+
 /// How many nodes are described at most.
 const DESCRIBED: usize = 3;
 
@@ -60,6 +63,8 @@ impl Incidents {
                 in_rollout: Some(BTreeSet::new()),
                 fix: fix.clone(),
             };
+            use IncidentCause as C;
+            let is_of_nodes = matches!(cause, C::NodesDown | C::NetworkUnavailable | C::NodeRemovalStuck);
             let found = self.found.entry(cause).or_insert_with(new);
             let name = format!("{}/{}", coverage.namespace, coverage.name);
             found.since = found.since.into_iter().chain(since).min();
@@ -68,6 +73,10 @@ impl Incidents {
                 names.extend(is_one.then(|| name.clone()));
                 names
             });
+            if is_of_nodes && found.fix.advice != fix.advice {
+                // What one of the nodes reports does not help with the others.
+                found.fix.advice = SEVERAL.to_owned();
+            }
             found.daemon_sets.insert(name);
         };
         if let Some(since) = facts.controller_silent_since() {

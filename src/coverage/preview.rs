@@ -19,6 +19,7 @@ use super::verdict::unscheduled_pod;
 use crate::difference::difference;
 use crate::facts::Facts;
 use crate::facts::index::Index;
+use crate::facts::revisions::Revision;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::image;
@@ -177,6 +178,7 @@ fn preview_of(
         let then = proposal.pod.decide(node);
         report.eligible_now += usize::from(runs_now);
         report.eligible_then += usize::from(then.should_run);
+        report.updated_already += usize::from(proposal.template_changes == Some(true) && proposal.keeps_pod(number));
         let stays = has_pod && now.is_none_or(|now| now.should_continue_running);
         // A pod that keeps running but would not be recreated can be lost too.
         let is_lost = runs_now || (stays && !then.should_continue_running);
@@ -351,6 +353,8 @@ struct Proposal<'a> {
     pods: Facts<'a>,
     /// Whether pods are replaced. The order of lists counts: the controller compares templates byte by byte.
     template_changes: Option<bool>,
+    /// The hash of the older revision that has the proposed template.
+    returns_to: Option<String>,
     /// Why no pod would start on any node.
     refused: Option<Finding>,
 }
@@ -363,6 +367,12 @@ impl<'a> Proposal<'a> {
         };
         let live = index.snapshot.daemon_sets.iter().find(same);
         let new_pod = admission::admitted(index.snapshot, proposed);
+        let template = proposed.template();
+        let live_facts = live.map(|live| Facts::new(index, live));
+        let is_same = |revision: &&Revision<'_>| {
+            !revision.is_current && revision.template.as_ref().is_ok_and(|other| other.normal() == template.normal())
+        };
+        let older = live_facts.as_ref().and_then(|live| live.revisions.all.iter().find(is_same));
         Proposal {
             index,
             proposed,
@@ -371,7 +381,8 @@ impl<'a> Proposal<'a> {
             refused: refused(index.snapshot, proposed, live.is_some(), admission)
                 .map(|refused| for_manifest(refused, proposed)),
             new_pod,
-            live: live.map(|live| Facts::new(index, live)),
+            returns_to: older.map(|revision| revision.object.hash().to_owned()),
+            live: live_facts,
             pods: Facts::new(index, live.unwrap_or(proposed)),
             template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),
         }
@@ -393,10 +404,13 @@ impl<'a> Proposal<'a> {
         self.template_changes == Some(true) && self.proposed.spec.update_strategy != UpdateStrategy::OnDelete
     }
 
-    /// Returns whether the node with this number has a bound pod that stays as it is.
+    /// Returns whether the node with this number has a bound pod that stays as it is: the template stays, or the pod has that of an older
+    /// revision, which becomes current again.
     fn keeps_pod(&self, number: usize) -> bool {
-        let is_bound = |pod: &&Pod| !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
-        self.template_changes == Some(false) && self.pods.node_pods[number].pods.iter().any(is_bound)
+        let stays =
+            |pod: &Pod| self.template_changes == Some(false) || self.returns_to.as_deref() == Some(pod.revision_hash());
+        let is_bound = |pod: &Pod| !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
+        self.pods.node_pods[number].pods.iter().any(|pod| is_bound(pod) && stays(pod))
     }
 
     /// Finds why a node would lose its pod.

@@ -10,6 +10,7 @@ use super::page::Page;
 use super::style;
 use super::table::{self, Column};
 use super::text::count;
+use crate::report::count_and;
 use crate::report::coverage::ReasonGroup;
 use crate::report::plan::WarningCode;
 use crate::report::preview::{
@@ -187,9 +188,12 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
     if preempting > 0 {
         line += &format!("; on {preempting} of them it would preempt other pods");
     }
+    let already = count_and(one.updated_already, "pod", ["has", "have"]);
+    let already = format!("; the template becomes that of an older revision, which {already} already");
     if let Some(changes) = one.template_changes.filter(|_| one.preview != Preview::Unchanged) {
         line += match (changes, one.on_delete) {
             (false, _) => "; the template stays the same",
+            (true, _) if one.updated_already > 0 => &already,
             // Where they do not start, the rollout does not get that far.
             (true, false) if refused > 0 || unfit > 0 || blocks(one) => {
                 "; the template changes, so a rollout would begin"
@@ -266,7 +270,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
             }
         }
     }
-    if !keeps.is_empty() && one.template_changes == Some(true) && !one.on_delete {
+    if !keeps.is_empty() && one.template_changes == Some(true) && one.updated_already == 0 && !one.on_delete {
         page.paragraph("KEEPS: the node has a pod before and after; the rollout replaces it", style::context);
     }
 }

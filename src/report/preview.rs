@@ -93,6 +93,8 @@ pub struct DaemonSetPreview {
     pub eligible_then: usize,
     /// Whether the template differs from the live one; absent if there is none.
     pub template_changes: Option<bool>,
+    /// The nodes whose pod has the changed template already, that of an older revision.
+    pub updated_already: usize,
     /// How the template differs from the live one; empty if there is none.
     pub differences: Vec<Change>,
     /// Whether the update strategy would be OnDelete, so that pods keep their template until they are deleted.

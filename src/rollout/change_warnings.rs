@@ -294,7 +294,7 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPerce
     warnings.extend(last_applied_fields(daemon_set, std::slice::from_ref(&written)));
     let Some(first) = warnings.first().map(|warning| warning.code) else { return warnings };
     let mut message = format!(
-        "if the update strategy is put back, the controller updates all nodes at its own pace; until you resume, set \
+        "if the update strategy is put back, the controller updates all nodes at its own pace; while it is suspended, set \
          {} to {} in the manifest (to leave it out would restore the default)",
         written.0.join("."),
         written.1.as_str().map_or_else(|| written.1.to_string(), str::to_owned)

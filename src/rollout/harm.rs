@@ -32,7 +32,9 @@ pub(crate) fn harm_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec<
     let allowed = report.max_unavailable;
     let lost = nodes_lost(&report.nodes_lost, allowed);
     let is_all = report.update >= report.desired;
-    lost.into_iter().chain(critical(after, report.desired, allowed).filter(|_| is_all)).collect()
+    let critical = critical(after, report.desired, allowed).filter(|_| is_all);
+    let at_once = || report.warnings.iter().find(|warning| warning.code == WarningCode::AllAtOnce);
+    lost.into_iter().chain(critical.or_else(|| Some(at_once()?.message.clone()))).collect()
 }
 
 /// Says that more nodes lose their pods at once than may be unavailable.

@@ -70,11 +70,17 @@ pub(super) fn template_at_once(effect: &Effect) -> Option<Warning> {
 fn all_at_once(before: Option<Pace>, effect: &Effect) -> Option<Warning> {
     let (pace, desired) = (effect.after?, effect.desired);
     let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
-    let message = match pace.surges {
-        true => format!("a rollout may create a second pod on all {desired} nodes at once"),
-        false => format!("a rollout may make the pods of all {desired} nodes unavailable at the same time"),
-    };
+    if !pace.surges {
+        return all_unavailable(pace.allowed, desired).filter(|_| is_new);
+    }
+    let message = format!("a rollout may create a second pod on all {desired} nodes at once");
     (is_new && desired > 1 && pace.allowed >= desired).then(|| Warning::new(WarningCode::AllAtOnce, message))
+}
+
+/// Warns if all nodes may be without an available pod at the same time.
+pub(super) fn all_unavailable(allowed: i64, desired: i64) -> Option<Warning> {
+    let message = format!("a rollout may make the pods of all {desired} nodes unavailable at the same time");
+    (desired > 1 && allowed >= desired).then(|| Warning::new(WarningCode::AllAtOnce, message))
 }
 
 /// Returns the PodDisruptionBudgets that match the pods of a DaemonSet.

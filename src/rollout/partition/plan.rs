@@ -27,7 +27,7 @@ use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
-use crate::rollout::pace_warnings::{matching_budgets, surge_pods_deleted};
+use crate::rollout::pace_warnings::{all_unavailable, matching_budgets, surge_pods_deleted};
 use crate::rollout::proposal::Proposal;
 use crate::rollout::replacement_warnings::{Replacement, certain, replacement_warnings};
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -390,6 +390,9 @@ pub(crate) fn plan(
     // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
     let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
     let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, situation);
+    if nodes.len() >= desired && !is_advanced {
+        warnings.extend(all_unavailable(int(allowed_now), int(desired)));
+    }
     let report = PartitionReport {
         daemon_set: name_of(daemon_set),
         now: snapshot.now,

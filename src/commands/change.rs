@@ -233,7 +233,9 @@ impl<V: Verb> RunCommand for V {
         let Some(step) = plan.steps.first() else {
             let text = session.view.text(|page| render::change::not_needed(&change.report, page));
             change.print(&text, Some(&daemon_set.object), out)?;
-            change.report.warnings = doubts(change.report.warnings);
+            if plan.action != Action::Retry {
+                change.report.warnings = doubts(change.report.warnings);
+            }
             write!(io.err, "{}", session.view.text(|page| render::change::warnings(&change.report, page)))?;
             return match settings.watch {
                 true => follow(daemon_set, &session, io, out).await,

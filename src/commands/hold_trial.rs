@@ -128,6 +128,13 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
                 );
                 Err(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
             }
+            Application::Kept(Kept::Annotation(key), _) => {
+                let message = format!(
+                    "the update strategy of {title} cannot be suspended: an admission webhook or a policy drops or changes annotation {key}, \
+                     by which the rollout is continued and the strategy is restored"
+                );
+                Err(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
+            }
             // What it means is up to the plan.
             Application::Kept(Kept::Template, tried) => Ok(tried),
             application => applied_or_not(application, &title, repeat).map_err(|not_applied| not_applied.error),

@@ -123,6 +123,12 @@ pub(super) fn applied_or_not(
             );
             NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
         }
+        Application::Kept(Kept::Annotation(key), _) => {
+            let message = format!(
+                "annotation {key} of {title} is not as it was sent: an admission webhook or a policy drops or changes it"
+            );
+            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
+        }
         Application::Unknown(error) => unknown(error, repeat.after("it is not known whether the change was applied")),
         Application::NotSeen(error) => {
             let found = "it is not known whether the change was applied; it was not when the DaemonSet was read again";

@@ -159,7 +159,12 @@ pub(super) fn parse_names_of_any_flavor(
 }
 
 fn is_namespace(text: &str) -> bool {
-    is_dns_label(text) && !OTHER_KINDS.iter().any(|kind| kind.contains(&text))
+    is_dns_label(text) && !is_other_kind(text)
+}
+
+/// Returns whether a word names a kind of object that no command takes.
+pub(super) fn is_other_kind(text: &str) -> bool {
+    OTHER_KINDS.iter().any(|kind| kind.contains(&text))
 }
 
 fn invalid_name(text: &str) -> CommandError {

@@ -64,10 +64,11 @@ impl<'a> Run<'a> {
         let title = self.report.daemon_set.title();
         applied_or_not(application, &title, self.repeat()).or_else(|not_applied| {
             let NotApplied { stage, changes, kept, mut error } = *not_applied;
-            if let Some((kept @ (Kept::Strategy | Kept::Template), now)) = kept {
-                error = match self.report.outcome.stage {
-                    PartitionStage::Planned => self.not_begun(error, kept, before, &now),
-                    _ => refusal::not_restored(error, step, before, &now),
+            if let Some((kept @ (Kept::Strategy | Kept::Template | Kept::Annotation(_)), now)) = kept {
+                error = match (kept, self.report.outcome.stage) {
+                    (Kept::Annotation(key), _) => refusal::half_held(error, key, before, &now),
+                    (_, PartitionStage::Planned) => self.not_begun(error, kept, before, &now),
+                    (_, _) => refusal::not_restored(error, step, before, &now),
                 };
                 self.is_lost = true;
                 self.report.outcome.stage = PartitionStage::Begun;

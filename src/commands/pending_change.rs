@@ -1,5 +1,6 @@
 //! One change on its way: shown, applied, observed and reported.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::facts::controller::Controller;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::hold::Hold;
+use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
@@ -124,11 +125,15 @@ impl PendingChange<'_> {
             (Some((Kept::All, now)), _) if !is_dry_run => {
                 self.noted_pace(&now.object).into_iter().fold(error, CommandError::hint)
             }
-            (Some((Kept::Strategy, _)), _) if is_dry_run => {
+            (Some((Kept::Strategy | Kept::Annotation(_), _)), _) if is_dry_run => {
                 stage = ChangeStage::Refused;
                 error.hint("nothing was changed: this was a dry run")
             }
-            (Some((Kept::Strategy, _)), Action::Pause) => refusal::not_held(error, &self.report.daemon_set, None),
+            (Some((Kept::Strategy, _)), Action::Pause) => match nothing_is_outdated(self.before.daemon_set) {
+                true => refusal::nothing_to_hold(error, &self.report.daemon_set),
+                false => refusal::not_held(error, &self.report.daemon_set, None),
+            },
+            (Some((Kept::Annotation(key), now)), _) => refusal::half_held(error, key, self.before.daemon_set, &now),
             (Some((Kept::Strategy, now)), Action::Resume) => {
                 refusal::not_restored(error, step, self.before.daemon_set, &now)
             }
@@ -375,9 +380,14 @@ impl PendingChange<'_> {
         let query = Query { wanted: Wanted::History(PodsOf::None), ..Query::of(self.before.daemon_set) };
         let applied = AppliedChange::new(&self.report, object, self.before);
         let settled = Instant::now() + REACTION.min(patience / 2);
+        let half_held = Cell::new(None);
         let outcome = |snapshot: &Snapshot| {
             let daemon_set = snapshot.daemon_sets_of_any_flavor().next()?;
             let outcome = applied.outcome(daemon_set, snapshot)?;
+            let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+            if self.plan.action == Action::Pause && is_on_delete && Hold::of(daemon_set).is_none() {
+                half_held.set(Some(daemon_set.clone()));
+            }
             if self.is_put_back(daemon_set, outcome.changed_again) {
                 return Some((outcome, Some(managers(object, &daemon_set.object))));
             }
@@ -387,14 +397,25 @@ impl PendingChange<'_> {
         };
         tokio::select! {
             biased;
-            outcome = self.session.poll_until(&query, patience, outcome) => match outcome? {
-                Some((ChangeOutcome { stage: ChangeStage::Applied, .. }, _)) => {
+            outcome = self.session.poll_until(&query, patience, outcome) => match (outcome?, half_held.take()) {
+                (_, Some(now)) => {
+                    let message = "something has removed the annotations by which `resume` restores the update strategy";
+                    let error = CommandError::new(message);
+                    Err(refusal::half_held(error, ORIGINAL_STRATEGY_ANNOTATION, self.before.daemon_set, &now))
+                }
+                (Some((ChangeOutcome { stage: ChangeStage::Applied, .. }, _)), None) => {
                     let message = "the DaemonSet was deleted and created again";
                     Err(CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) }.hint(self.repeat()))
                 }
-                outcome => Ok(outcome),
+                (outcome, None) => Ok(outcome),
             },
             () = io.interrupt.requested() => Err(interrupted()),
         }
     }
+}
+
+/// Returns whether, by its status, no pod of a DaemonSet is of an older revision.
+fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
+    let status = &daemon_set.status;
+    daemon_set.is_observed() && status.updated_number_scheduled >= status.desired_number_scheduled
 }

@@ -5,7 +5,7 @@ use super::not_applied::who_keeps;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, DaemonSetStatus, UpdateStrategy};
-use crate::model::hold::Hold;
+use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, Step};
 use crate::render::text::{count, some_of};
@@ -167,6 +167,26 @@ pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> Command
     error
         .hint("the template stays as it was, too, so that no pod is replaced because of this run")
         .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
+}
+
+/// Adds to the error of a hold that is not in force that there was nothing to hold, and how to remove the rest of it.
+pub(super) fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
+    error
+        .hint("no pod is of an older revision, so none is replaced")
+        .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
+}
+
+/// Adds to the error of a hold that lacks an annotation how to restore the update strategy: to repeat the command would take the suspended
+/// one for the original.
+pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now: &DaemonSet) -> CommandError {
+    let name = name_of(before);
+    let restore = match key {
+        ORIGINAL_STRATEGY_ANNOTATION => set::command(&name, SpecFields::of(before).different_from(SpecFields::of(now))),
+        _ => name.command(Subcommand::Resume),
+    };
+    CommandError { exit: Exit::OutcomeUnknown, ..error }
+        .hint("the update strategy is suspended all the same, and no pod was replaced")
+        .hint(Fix::new("to restore it", restore))
 }
 
 /// Adds to the error of a hold whose template was dropped how to go on.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
-use super::parse::flavor_of_type;
+use super::parse::{flavor_of_type, is_other_kind};
 use crate::cluster::{Flavors, similar_names};
 use crate::encode::shell::quote;
 
@@ -123,6 +123,10 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
             let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
             let verb = verbs.into_iter().find(|known| *known == second)?;
             (format!("rollout {verb}"), meant(verb, &without(1)))
+        }
+        Some(_) if is_other_kind(second) => {
+            let hint = "use kubectl; `{} coverage NAME --nodes` has a row for each node, with its pod";
+            (format!("{first} {second}"), hint.replace("{}", program))
         }
         Some((_, hint)) => (first.to_owned(), in_full(hint, arguments, places.len()).replace("{}", program)),
         None if is_type => return None,
@@ -264,7 +268,7 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
             _ if Some(&place) == places.first() => None,
             // `kubectl get ds` is the list.
             text if places.get(1) == Some(&place) && flavor_of_type(text) == Some(Flavors::Apps) => None,
-            "--stale-config" | "--logs" => None,
+            "--stale-config" | "--logs" | "--watch=false" | "-w=false" => None,
             "--exit-code" if name == "status" => None,
             "-A" | "--all-namespaces" if name == "status" || has_namespace => None,
             // How it is shown is not what was meant.

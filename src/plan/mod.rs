@@ -21,6 +21,7 @@ use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
 pub use pod_ref::PodRef;
+pub(crate) use retry::RETRIED_ANNOTATION;
 pub use set::{SpecFields, StrategyType};
 
 /// The name under which the API server records the fields that this tool has changed.

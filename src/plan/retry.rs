@@ -7,7 +7,7 @@ use super::edits::Edits;
 use crate::model::daemon_set::DaemonSet;
 
 /// The annotation whose change makes the controller look at a DaemonSet again, and changes nothing else.
-const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
+pub(crate) const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
 
 /// Writes the time into the annotation. Any update of the object puts it into the controller's queue at once, whatever the rate
 /// limiter has it wait for (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).

@@ -120,7 +120,15 @@ pub fn concurrent_edit(title: &str, changes: &[Change], page: &mut Page<'_>) {
 pub fn not_needed(plan: &ChangePlan, page: &mut Page<'_>) {
     let name = plan.daemon_set.full();
     let text = match (plan.kind, &plan.why) {
-        (PlanKind::RetryPlan, _) => format!("{name} was retried within this second; nothing was changed"),
+        (PlanKind::RetryPlan, Some(why)) => {
+            page.paragraph(&format!("{name}: {why}; nothing was changed"), style::plain);
+            if !plan.backoffs.is_empty() {
+                writeln!(page);
+                backoff::backoffs(plan, page);
+            }
+            return;
+        }
+        (PlanKind::RetryPlan, None) => format!("{name} was retried within this second; nothing was changed"),
         (PlanKind::SetPlan, _) => format!("{name} already has these values; nothing was changed"),
         (PlanKind::UndoPlan, Some(why)) => format!("{name}: {why}, whose template it has; nothing was changed"),
         (PlanKind::PausePlan | PlanKind::ResumePlan, Some(why)) => format!("{name}: {why}; nothing was changed"),

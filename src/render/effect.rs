@@ -138,9 +138,9 @@ fn now(effect: &Effect, pace: Pace) -> String {
 }
 
 fn duration(effect: &Effect) -> Option<String> {
-    let seconds = |pace: Option<Pace>| pace.map_or(0, |pace| pace.min_rollout_seconds);
-    let (before, after) = (seconds(effect.before), seconds(effect.after));
-    (before != after && effect.after.is_some()).then(|| {
+    // While it is suspended, there is no pace to compare with.
+    let (before, after) = (effect.before?.min_rollout_seconds, effect.after?.min_rollout_seconds);
+    (before != after).then(|| {
         let (before, after) = (format_age(before), format_age(after));
         format!("a rollout to {} nodes takes at least {after} instead of {before}", effect.desired)
     })

@@ -19,7 +19,7 @@ use crate::report::clusters::ClusterReports;
 use crate::report::coverage::{ReasonGroup, RemovedNodes};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
-use crate::report::list::Severity;
+use crate::report::list::{Severity, Status};
 use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport,
     Verdict,
@@ -329,7 +329,8 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 return format!("{name} is degraded: {own} of {} run this template", count(desired, "pod"));
             }
             let refused = if rollout.creation_refused { "; the API server refuses new pods" } else { "" };
-            format!("{name} is degraded: {revision} is rolled out to {nodes}{not_available}{refused}")
+            let is = if rollout.status == Status::NodesDown { "has nodes at fault" } else { "is degraded" };
+            format!("{name} {is}: {revision} is rolled out to {nodes}{not_available}{refused}")
         }
         Verdict::Paused => {
             let retained = count(rollout.retained.len(), "old pod");

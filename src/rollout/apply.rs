@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::concurrent_edit;
 use crate::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::{ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
+use crate::model::hold::{ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
@@ -40,6 +40,8 @@ pub(crate) enum Kept {
     Strategy,
     /// The template is the one from before.
     Template,
+    /// This annotation, without which a hold is not what it was meant to be.
+    Annotation(&'static str),
 }
 
 /// Why an answer is not the DaemonSet with the change.
@@ -57,6 +59,7 @@ impl Problem {
             Problem::Kept(Kept::All) => "the change is not in it",
             Problem::Kept(Kept::Strategy) => "spec.updateStrategy.type is not as sent",
             Problem::Kept(Kept::Template) => "its template is the one from before the change",
+            Problem::Kept(Kept::Annotation(_)) => "an annotation of the hold is not as sent",
             Problem::Other(problem) => problem,
         }
     }
@@ -495,9 +498,8 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     if has_other_strategy(patch, &planned, answer) {
         return Some(Problem::Kept(Kept::Strategy));
     }
-    let original = |object: &Value| object.pointer("/metadata/annotations")?.get(ORIGINAL_STRATEGY_ANNOTATION).cloned();
-    if original(&planned) != original(&before.object) && original(&planned) != original(answer) {
-        return Some(Problem::Other("the annotation with the original update strategy is not as sent"));
+    if let Some(lost) = lost_annotation(&planned, &before.object, answer) {
+        return Some(lost);
     }
     let changes_strategy_only =
         patch.paths().any(|path| path.starts_with("/spec/")) && !patch.paths().any(is_in_template);
@@ -512,6 +514,21 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
         true => Some(Problem::Kept(Kept::Template)),
         false => None,
     }
+}
+
+/// Finds an annotation of a hold that an answer lacks, or has with another value.
+fn lost_annotation(planned: &Value, before: &Value, answer: &Value) -> Option<Problem> {
+    let value = |object: &Value, key: &str| object.pointer("/metadata/annotations")?.get(key).cloned();
+    let lost = [ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION, PARTITION_ANNOTATION].into_iter().find(|key| {
+        let planned = value(planned, key);
+        planned != value(before, key) && planned != value(answer, key)
+    })?;
+    // To a hold that has ended it does nothing that the strategy does not tell.
+    let is_set = value(planned, lost).is_some();
+    (is_set || lost == ORIGINAL_STRATEGY_ANNOTATION).then(|| match is_set {
+        true => Problem::Kept(Kept::Annotation(lost)),
+        false => Problem::Other("the annotation with the original update strategy is still there"),
+    })
 }
 
 /// Returns whether an object has nothing of a patch: all that it changes is as it was before. What annotations say about the

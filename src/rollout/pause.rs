@@ -143,7 +143,9 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     let stage = Hold::of(daemon_set).filter(|hold| resumes && leaves_some_out(hold));
     let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
     let back = if resumes { Subcommand::Pause } else { Subcommand::Resume };
-    report.revert = Some(Fix::new("to undo", continued.unwrap_or_else(|| name.command(back))));
+    // Once all pods are replaced, a stage holds nothing back.
+    let advice = if continued.is_some() { "to hold those that are not replaced by then" } else { "to undo" };
+    report.revert = Some(Fix::new(advice, continued.unwrap_or_else(|| name.command(back))));
     proposal.planned(report)
 }
 

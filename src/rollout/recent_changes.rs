@@ -21,6 +21,7 @@ use crate::model::node::{Node, NodeSpec, Taint};
 use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::written::{Written, WrittenObject};
+use crate::plan::{FIELD_MANAGER, RETRIED_ANNOTATION};
 use crate::report::reason::Class;
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange, RolloutNumbers};
 use crate::report::rollout_status::{RolloutStatusReport, Verdict};
@@ -271,6 +272,12 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
         let is_its_rollout = |began: Timestamp| is_soon_after(began, written.at, REACTION);
         is_creation(written.at)
             || (written.has("template") && rollouts.iter().filter_map(|it| it.began_at).any(is_its_rollout))
+    };
+    // Of that nothing is told: only the annotation was written.
+    let retried = daemon_set.annotations.get(RETRIED_ANNOTATION).and_then(|at| at.parse::<Timestamp>().ok());
+    let is_told = |written: &Written| {
+        let is_own = written.manager.as_deref() == Some(FIELD_MANAGER);
+        is_told(written) || (is_own && retried.is_some_and(|retried| is_soon_after(written.at, retried, REACTION)))
     };
     let is_pending = rollouts.iter().any(|rollout| rollout.pending);
     let written = Written::all(&daemon_set.object).unwrap_or_default().into_iter();

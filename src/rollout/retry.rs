@@ -65,8 +65,15 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     }
     let replace_pods = replace_pods(before, &backoffs);
     let replaces = replace_pods.is_some();
-    let proposal = Proposal::new(before, Plan::retry(daemon_set, before.now()));
+    let mut plan = Plan::retry(daemon_set, before.now());
+    if !may_wait(before) {
+        plan.steps.clear();
+    }
+    let proposal = Proposal::new(before, plan);
     let mut report = proposal.report(PlanKind::RetryPlan);
+    if !may_wait(before) {
+        report.why = Some("every node has its pod, so the controller has none to create".to_owned());
+    }
     report.warnings.extend(change_warnings::nobody_acts(before));
     report.warnings.extend(in_vain(before, replaces));
     report.incomplete = proposal.unread(false);
@@ -76,6 +83,14 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     report.backoffs = backoffs;
     report.replace_pods = replace_pods;
     proposal.planned(report)
+}
+
+/// Returns whether the controller may wait until it tries again to create pods: some were refused or are missing, or that is not known.
+fn may_wait(before: &Situation<'_>) -> bool {
+    let is_known = before.is_known && before.knows(Kind::Events);
+    !is_known
+        || before.creation_is_refused()
+        || before.eligible().any(|node| node.updated.is_none() && node.old.is_none())
 }
 
 /// Suggests to delete the pods that back off longest, of those that come back. What is due is tried again anyway.

@@ -369,7 +369,12 @@ fn a_hold_is_applied_if_the_server_keeps_the_original_strategy_as_it_was_sent() 
     for (answer, now, expected) in [
         (Ok(held.clone()), Err("down"), Application::Applied(held.clone())),
         (Err(Failed::OutcomeUnknown("lost")), Ok(Some(held.clone())), Application::Applied(held)),
-        (Ok(altered), Err("down"), Application::Unknown("unexpected")),
+        (Ok(altered.clone()), Err("down"), Application::Unknown("unexpected")),
+        (
+            Ok(altered.clone()),
+            Ok(Some(altered.clone())),
+            Application::Kept(Kept::Annotation("kubectl-ds/original-update-strategy"), altered),
+        ),
     ] {
         assert_eq!(carried_out(&Script::new(answer, vec![now]), &plan, &before, false), (expected, 1));
     }

@@ -203,7 +203,9 @@ fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<Rol
     let most = outdated.iter().max_by_key(|old| old.nodes.len());
     // Once no old pod is left, what it has replaced still tells why none is available.
     let is_missed = || most.is_none() && situation.eligible().any(|node| !node.is_done) && !situation.has_lasted();
-    let replaced = || situation.revisions.target().filter(|_| is_missed()).map(|(target, _)| target.number());
+    // What was rolled back is the newest of the others.
+    let mut before = situation.revisions.others().map(|(revision, _)| revision.number());
+    let replaced = || before.find(|number| *number < current.revision).filter(|_| is_missed());
     let replaces = most.and_then(|old| old.revision).or_else(replaced);
     let changes = replaces.map(|replaces| changes_between(&situation.revisions, replaces, current.revision));
     Some(RolledOutRevision {

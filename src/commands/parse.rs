@@ -16,6 +16,7 @@ use crate::model::names::{is_dns_label, is_label_key};
 use crate::model::selector::LabelSelector;
 use crate::plan::StrategyType;
 use crate::report::coverage::NodeState;
+use crate::report::fix::{Command as Suggested, Fix};
 use crate::report::reason::ReasonCode;
 
 /// Other kinds that people name before a slash, which are no namespaces.
@@ -168,8 +169,14 @@ pub(super) fn is_other_kind(text: &str) -> bool {
 }
 
 fn invalid_name(text: &str) -> CommandError {
-    CommandError::usage(format!("{text:?} does not name a DaemonSet"))
-        .hint("give NAME, ds/NAME, NAMESPACE/NAME, or ads/NAME for an Advanced DaemonSet")
+    let error = CommandError::usage(format!("{text:?} does not name a DaemonSet"));
+    match text.split_once('/') {
+        Some(("no" | "node" | "nodes", node)) => {
+            error.hint(Fix::new("to choose a node, add", Suggested::choice("--node", [node])))
+        }
+        Some(("po" | "pod" | "pods", _)) => error.hint("give the DaemonSet of the pod, and the node with --node"),
+        _ => error.hint("give NAME, ds/NAME, NAMESPACE/NAME, or ads/NAME for an Advanced DaemonSet"),
+    }
 }
 
 /// Returns what the environment has in the place of a flag that is not given. Names the variable if that is no value of the flag.

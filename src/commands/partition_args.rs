@@ -39,7 +39,7 @@ kubectl ds partition node-problem-detector 0 -n kube-system --dry-run")]
 pub struct PartitionArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
-    /// How many pods stay OLD: 90% updates 10% of the nodes.
+    /// How many pods stay OLD, rounded down: 90% updates 10%.
     ///
     /// A number or percentage; percentages are rounded down.
     #[arg(value_name = "N|N%")]

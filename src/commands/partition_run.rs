@@ -395,7 +395,8 @@ impl<'a> Run<'a> {
             }
             self.stage.forget_found(&snapshot);
             let Look { step, counts } = next_instruction(&snapshot, &self.stage);
-            if !matches!(step, Instruction::Stop(_) | Instruction::Done(_)) {
+            // That it was deleted is what a watch may be wrong about, too.
+            if !matches!(step, Instruction::Stop(_) | Instruction::Done(_) | Instruction::Lost(Loss::Deleted)) {
                 (is_read_again, unread) = (false, None);
             }
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
@@ -422,6 +423,7 @@ impl<'a> Run<'a> {
                 Instruction::Done(failures) if is_read_again => {
                     return Ok(Ended::Done { held: counts.held, failures });
                 }
+                Instruction::Lost(loss) if is_read_again || loss != Loss::Deleted => return Ok(Ended::Lost(loss)),
                 Instruction::Stop(failures) if is_read_again => {
                     let broken = self.broken_nodes(&snapshot, &failures, io).await?;
                     if !broken.is_empty() {
@@ -442,29 +444,31 @@ impl<'a> Run<'a> {
                     self.note(&counts, course.happenings(&counts, time), out)?;
                     return Ok(Ended::Stopped(failures));
                 }
-                step @ (Instruction::Stop(_) | Instruction::Done(_)) => match self.read_again(watch, io).await? {
-                    None => (is_read_again, unread) = (true, None),
-                    Some(error)
-                        if time.duration_since(*unread.get_or_insert(time)) >= self.stage.gates.progress_deadline =>
-                    {
-                        return match step {
-                            // What is known is that the gate has failed.
-                            Instruction::Stop(failures) if !self.request.rolls_back => Ok(Ended::Stopped(failures)),
-                            // Nothing is rolled back for what may be out of date.
-                            Instruction::Stop(failures) => {
-                                let unconfirmed = unconfirmed(&failures);
-                                Err(self.unread(error).hint(unconfirmed).into())
-                            }
-                            _ => Err(self.unread(error).into()),
-                        };
+                step @ (Instruction::Stop(_) | Instruction::Done(_) | Instruction::Lost(_)) => {
+                    match self.read_again(watch, io).await? {
+                        None => (is_read_again, unread) = (true, None),
+                        Some(error)
+                            if time.duration_since(*unread.get_or_insert(time))
+                                >= self.stage.gates.progress_deadline =>
+                        {
+                            return match step {
+                                // What is known is that the gate has failed.
+                                Instruction::Stop(failures) if !self.request.rolls_back => Ok(Ended::Stopped(failures)),
+                                // Nothing is rolled back for what may be out of date.
+                                Instruction::Stop(failures) => {
+                                    let unconfirmed = unconfirmed(&failures);
+                                    Err(self.unread(error).hint(unconfirmed).into())
+                                }
+                                _ => Err(self.unread(error).into()),
+                            };
+                        }
+                        Some(error) => {
+                            self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
+                            self.progress.draw(&self.report, watch, io)?;
+                            self.unless_interrupted(io, sleep(PAUSE)).await?;
+                        }
                     }
-                    Some(error) => {
-                        self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
-                        self.progress.draw(&self.report, watch, io)?;
-                        self.unless_interrupted(io, sleep(PAUSE)).await?;
-                    }
-                },
-                Instruction::Lost(loss) => return Ok(Ended::Lost(loss)),
+                }
                 Instruction::Wait(waiting) => {
                     // A pod that fails while it soaks has as long to recover as it had to start. A soak that begins again
                     // because of it does not count.

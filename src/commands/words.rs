@@ -148,7 +148,7 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
 fn in_full(hint: &str, arguments: &[OsString], words: usize) -> String {
     let parts = hint.strip_prefix("did you mean `{} ").and_then(|rest| rest.split_once('`'));
     // A flag of it may take what follows for its value.
-    let Some((meant, rest)) = parts.filter(|(meant, _)| words > 1 && !meant.contains("--")) else {
+    let Some((meant, rest)) = parts.filter(|(meant, _)| words == 1 || !meant.contains("--")) else {
         return hint.to_owned();
     };
     format!("did you mean `{{}} {}`{rest}", as_command(meant, arguments))
@@ -288,7 +288,16 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
 /// Says of a command that lacks the name of a DaemonSet what to type.
 pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::MissingRequiredArgument || !missing.iter().any(|one| one == "<NAME>") {
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    if let [flag] = missing.as_slice()
+        && flag.starts_with("--")
+    {
+        let message = format!("a flag was given that needs {flag}: add it\n");
+        return Some(clap::Error::raw(ErrorKind::MissingRequiredArgument, message));
+    }
+    if !missing.iter().any(|one| one == "<NAME>") {
         return None;
     }
     let name = subcommand(arguments)?;

@@ -58,7 +58,7 @@ pub fn initializes_nodes(daemon_set: &DaemonSet) -> bool {
     let is_it = |container: &Value| {
         let mentions =
             |name: &&str| ["image", "command", "args"].iter().any(|field| mentions(&container[*field], name));
-        INITIALIZERS.iter().any(|name| mentions(name))
+        INITIALIZERS.iter().any(mentions)
     };
     containers.into_iter().flatten().any(is_it)
 }

@@ -487,7 +487,9 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         let since = cause.since.map_or_else(|| "?".to_owned(), |since| time_since(since, now));
         let which = view.names(&cause.nodes, BEFORE_NAMES);
         writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which));
-        let message = format!("{}{}", cause.message, compared(rollout, cause));
+        let compared = compared(rollout, cause);
+        let message = if compared.is_empty() { &cause.message } else { cause.message.trim_end_matches('.') };
+        let message = format!("{message}{compared}");
         page.hanging(["    "; 2], &message, style::plain);
         if !cause.passing || !cause.code.takes_time() {
             page.what_to_do(&cause.fix.unless_in(&rollout.way_out), "    ");

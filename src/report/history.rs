@@ -138,7 +138,7 @@ pub struct RevisionRow {
     pub change_cause: Option<String>,
     /// Its pods; absent if pods could not be read.
     pub pods: Option<RevisionPods>,
-    /// The differences from the previous revision; empty for the oldest.
+    /// The differences from what ran before: the previous revision, or one that was returned to since; empty for the oldest.
     pub changes: Vec<Change>,
     /// A short summary of each difference.
     pub summary: Vec<String>,

@@ -524,11 +524,13 @@ fn lost_annotation(planned: &Value, before: &Value, answer: &Value) -> Option<Pr
         planned != value(before, key) && planned != value(answer, key)
     })?;
     // To a hold that has ended it does nothing that the strategy does not tell.
-    let is_set = value(planned, lost).is_some();
-    (is_set || lost == ORIGINAL_STRATEGY_ANNOTATION).then(|| match is_set {
-        true => Problem::Kept(Kept::Annotation(lost)),
-        false => Problem::Other("the annotation with the original update strategy is still there"),
-    })
+    match value(planned, lost) {
+        Some(_) => Some(Problem::Kept(Kept::Annotation(lost))),
+        None if lost == ORIGINAL_STRATEGY_ANNOTATION => {
+            Some(Problem::Other("the annotation with the original update strategy is still there"))
+        }
+        None => None,
+    }
 }
 
 /// Returns whether an object has nothing of a patch: all that it changes is as it was before. What annotations say about the

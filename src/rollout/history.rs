@@ -1,5 +1,6 @@
 //! The history of a DaemonSet: what each revision changed, when, and which pods run on it.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::coverage::gaps;
@@ -48,8 +49,9 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
 fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_>, knows_pods: bool) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
-    // Compare with the next older revision that is readable.
-    let before = older.iter().find_map(|older| older.template.as_ref().ok());
+    // Compare with the next older revision that is readable, unless another one ran in between that has got a higher number since.
+    let before = renumbered_since(revision, older.first(), revisions)
+        .or_else(|| older.iter().find_map(|older| older.template.as_ref().ok()));
     let changes = match (before, template) {
         (Some(before), Some(template)) => difference(before, template),
         _ => Vec::new(),
@@ -78,6 +80,27 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         same_as,
         problem: revision.template.as_ref().err().cloned(),
     }
+}
+
+/// Returns the template that ran right before a revision was rolled out first, if its revision was returned to later and has a higher number
+/// now: it left a hole in the numbers, and was created after the next older one.
+fn renumbered_since<'r>(
+    revision: &Revision<'_>,
+    older: Option<&Revision<'_>>,
+    revisions: &'r Revisions<'_>,
+) -> Option<&'r Template> {
+    let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
+    let (this, number) = (created(revision)?, revision.number());
+    if older.is_some_and(|older| older.number() + 1 == number) {
+        return None;
+    }
+    let after = older.and_then(created);
+    let is_between = |at: Timestamp| at < this && after.is_none_or(|after| at > after);
+    let template = revision.template.as_ref().ok()?;
+    let since = revisions.all.iter().filter(|other| other.number() > number);
+    let between = since.filter_map(|other| Some((created(other).filter(|at| is_between(*at))?, other)));
+    let before = between.max_by_key(|(at, _)| *at)?.1.template.as_ref().ok();
+    before.filter(|before| !before.same_meaning(template))
 }
 
 /// Returns the reason for the change that created a revision.
@@ -218,7 +241,8 @@ mod tests {
         let rows = told(world).revisions;
         let told: Vec<_> = rows.iter().map(|row| (row.rolled_back_from, row.summary.join(", "))).collect();
         let image = |from, to| format!("image agent {from} → {to}");
-        assert_eq!(told, [(Some(3), image(3, 2)), (None, image(0, 3)), (None, String::new())]);
+        // What ran before revision 3 is revision 4 now.
+        assert_eq!(told, [(Some(3), image(3, 2)), (None, image(2, 3)), (None, String::new())]);
     }
 
     #[test]

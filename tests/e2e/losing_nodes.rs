@@ -174,7 +174,7 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     let rows: Vec<&str> = list.stdout.lines().filter(|line| line.contains("NodeUnreachable")).collect();
     assert!(rows.len() == 3 && rows[0].starts_with("stuck") && rows[0].contains("Blocked"), "{list}");
     let degraded = run_on(&cluster, &["status", "a"]).expect(3);
-    degraded.must_say("a is degraded: revision 1 is rolled out to 17 nodes; 2 unavailable");
+    degraded.must_say("a has nodes at fault: revision 1 is rolled out to 17 nodes; 2 unavailable");
     // There is nothing to roll back, and no budget to raise.
     assert!(!degraded.says("undo") && !degraded.says("set --max-unavailable"), "{degraded}");
     // Nothing that is printed costs an available pod.

@@ -139,8 +139,8 @@ pub(super) fn run_until_not_killed<'a>(
     let interceptor = {
         let (child, writes, limit) = (child.clone(), writes.clone(), limit.clone());
         Interceptor::start(workload.cluster.api, folder, move |moment, request| {
-            // What is only tried out leaves nothing behind.
-            let is_kept = !request.path.contains("/events") && !request.path.contains("dryRun");
+            // What is only tried out or asked leaves nothing behind.
+            let is_kept = !["/events", "dryRun", "accessreviews"].iter().any(|part| request.path.contains(part));
             if moment == Moment::After && is_kept {
                 let made = writes.fetch_add(1, Ordering::SeqCst) + 1;
                 if made >= limit.load(Ordering::SeqCst)

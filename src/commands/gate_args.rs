@@ -12,6 +12,9 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::rollout::partition::StageGates;
 use crate::rollout::partition::plan::StageRequest;
 
+/// The heading of the flags.
+const GATES: &str = "Gates, which new pods have to pass before the next are replaced";
+
 /// The flags, each as it was given.
 #[derive(Debug, Args, PartialEq, Eq, Default)]
 pub struct GateArgs {
@@ -19,37 +22,28 @@ pub struct GateArgs {
     ///
     /// It counts nodes of this run, besides those that are unavailable already. The default is maxUnavailable of the update strategy,
     /// which counts both.
-    #[arg(long, help_heading = "Gates, which new pods have to pass before the next are replaced", value_name = "N|N%")]
+    #[arg(long, help_heading = GATES, value_name = "N|N%")]
     max_unavailable: Option<IntOrPercent>,
     /// Restarts allowed to a new pod [default: 0]
-    #[arg(long, help_heading = "Gates, which new pods have to pass before the next are replaced", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, help_heading = GATES, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) max_restarts: Option<i32>,
     /// How long new pods must stay available.
     ///
     /// All of them have to at the end of a stage, for 30s or 10m, for example; by default not at all.
-    #[arg(long, help_heading = "Gates, which new pods have to pass before the next are replaced", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, help_heading = GATES, value_name = "DURATION", value_parser = parse_duration)]
     soak: Option<Duration>,
     /// Stop without progress [default: 10m]
-    #[arg(long, help_heading = "Gates, which new pods have to pass before the next are replaced", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, help_heading = GATES, value_name = "DURATION", value_parser = parse_duration)]
     progress_deadline: Option<Duration>,
     /// Run this command for each updated node.
     ///
     /// It is run with `sh -c`, with NODE, POD, NAMESPACE and REVISION set, and stops the stage if it fails.
-    #[arg(
-        long,
-        help_heading = "Gates, which new pods have to pass before the next are replaced",
-        value_name = "COMMAND"
-    )]
+    #[arg(long, help_heading = GATES, value_name = "COMMAND")]
     verify: Option<String>,
     /// After a gate: stop (default) or undo.
     ///
     /// `stop` leaves everything as it is; `undo` rolls back the template and the updated nodes.
-    #[arg(
-        long,
-        help_heading = "Gates, which new pods have to pass before the next are replaced",
-        value_name = "WHAT",
-        value_enum
-    )]
+    #[arg(long, help_heading = GATES, value_name = "WHAT", value_enum)]
     pub(super) on_failure: Option<OnFailure>,
     /// Evict pods instead of deleting them.
     ///

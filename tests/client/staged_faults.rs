@@ -480,3 +480,35 @@ fn no_fault_leads_a_staged_rollout_astray() {
     problems.sort();
     assert!(problems.is_empty(), "{} of {} cells:\n{}", problems.len(), cells.len(), problems.join("\n"));
 }
+
+/// Whoever may not do that would leave the update strategy suspended for nothing; what is no answer says nothing.
+#[test]
+fn no_stage_is_begun_for_a_user_who_may_not_replace_pods() {
+    for (arguments, verb, status, is_begun) in [
+        (DELETING, "delete", json!({"allowed": false}), false),
+        (EVICTING, "create", json!({"allowed": false}), false),
+        (DELETING, "delete", json!({"allowed": true}), true),
+        (EVICTING, "create", json!({"allowed": true}), true),
+        (DELETING, "delete", json!({}), true),
+        // It is about something else.
+        (DELETING, "get", json!({"allowed": false}), true),
+    ] {
+        let cluster = Cluster::new();
+        let (kept, told) = (cluster.clone(), status.clone());
+        let server = Server::start(move |asked| {
+            if !asked.path().ends_with("/selfsubjectaccessreviews") {
+                return kept.answer(asked);
+            }
+            let mut review: Value = serde_json::from_slice(&asked.body).unwrap();
+            review["spec"]["resourceAttributes"]["verb"] = verb.into();
+            review["status"] = told.clone();
+            Reply::of(201, JSON, review.to_string())
+        });
+        let before = cluster.object();
+        let address = format!("http://{}", server.address);
+        let ended = end(kubectl_ds(&[arguments, &["--server", &address]].concat()), None);
+        let (code, said) = if is_begun { (0, "") } else { (1, "you may not ") };
+        assert_eq!(ended.code, Some(code), "{verb} {status}: {}", ended.err);
+        assert!(ended.err.contains(said) && (is_begun || cluster.object() == before), "{}", ended.err);
+    }
+}

@@ -95,10 +95,14 @@ fn renumbered_since<'r>(
         return None;
     }
     let after = older.and_then(created);
+    // Times have seconds: one that has got its number later than it was created may have been created in the same one.
     let is_between = |at: Timestamp| at < this && after.is_none_or(|after| at > after);
+    let is_close = |at: Timestamp| at <= this && after.is_none_or(|after| at >= after);
+    let is_renumbered = |other: &Revision<'_>| other.object.rolled_out_at(revisions.daemon_set) > created(other);
     let template = revision.template.as_ref().ok()?;
     let since = revisions.all.iter().filter(|other| other.number() > number);
-    let between = since.filter_map(|other| Some((created(other).filter(|at| is_between(*at))?, other)));
+    let is_it = |at: Timestamp, other: &Revision<'_>| is_between(at) || (is_close(at) && is_renumbered(other));
+    let between = since.filter_map(|other| Some((created(other).filter(|at| is_it(*at, other))?, other)));
     let before = between.max_by_key(|(at, _)| *at)?.1.template.as_ref().ok();
     before.filter(|before| !before.same_meaning(template))
 }

@@ -20,7 +20,7 @@ const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 pub struct ChangeArgs {
     /// The DaemonSet; `ads/NAME` for an Advanced DaemonSet of OpenKruise
     name: String,
-    /// Only show what would be done; =server has it checked.
+    /// Show the change only; =server also validates it.
     ///
     /// `client` sends nothing, `server` sends it without persisting it.
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]

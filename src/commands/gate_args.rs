@@ -13,7 +13,7 @@ use crate::rollout::partition::StageGates;
 use crate::rollout::partition::plan::StageRequest;
 
 /// The heading of the flags.
-const GATES: &str = "Gates, which new pods have to pass before the next are replaced";
+const GATES: &str = "Gates that new pods must pass before more pods are replaced";
 
 /// The flags, each as it was given.
 #[derive(Debug, Args, PartialEq, Eq, Default)]

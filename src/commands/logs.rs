@@ -105,7 +105,7 @@ pub struct LogsArgs {
     /// -1 is all. By default 20, and all of a single pod.
     #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     tail: Option<i64>,
-    /// Only lines of this last time, such as 5m
+    /// Only lines newer than this, such as 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     since: Option<Duration>,
     /// Follow the logs of the current runs.

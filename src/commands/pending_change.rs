@@ -129,7 +129,7 @@ impl PendingChange<'_> {
                 stage = ChangeStage::Refused;
                 error.hint("nothing was changed: this was a dry run")
             }
-            (Some((Kept::Strategy, _)), Action::Pause) => match nothing_is_outdated(self.before.daemon_set) {
+            (Some((Kept::Strategy, _)), Action::Pause) => match refusal::nothing_is_outdated(self.before.daemon_set) {
                 true => refusal::nothing_to_hold(error, &self.report.daemon_set),
                 false => refusal::not_held(error, &self.report.daemon_set, None),
             },
@@ -412,10 +412,4 @@ impl PendingChange<'_> {
             () = io.interrupt.requested() => Err(interrupted()),
         }
     }
-}
-
-/// Returns whether, by its status, no pod of a DaemonSet is of an older revision.
-fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
-    let status = &daemon_set.status;
-    daemon_set.is_observed() && status.updated_number_scheduled >= status.desired_number_scheduled
 }

@@ -19,7 +19,6 @@ use crate::coverage::preview::{PreviewOptions, Proposed, preview};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
-use crate::facts::revisions::Revision;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::daemon_set_edit::DaemonSetEdit;
@@ -296,8 +295,7 @@ fn replacements(after: &DaemonSet, live: &DaemonSet, is_same_template: bool, sna
     let index = Index::new(snapshot);
     let before = Situation::new(&index, live);
     let template = after.template();
-    let same = |revision: &&Revision<'_>| revision.template.as_ref().is_ok_and(|other| other.same_meaning(&template));
-    let hash = before.revisions.all.iter().find(same).map_or("", |revision| revision.object.hash());
+    let hash = before.revisions.of_template(&template).map_or("", |revision| revision.object.hash());
     let mut then = if is_same_template { live.clone() } else { live.with_template(&template) };
     then.spec.update_strategy = after.spec.update_strategy.clone();
     let standstill = forecast::standstill(&before, &then, hash, is_same_template);

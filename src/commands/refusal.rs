@@ -4,7 +4,7 @@ use super::history::existing;
 use super::not_applied::who_keeps;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Revisions, name_of};
-use crate::model::daemon_set::{DaemonSet, DaemonSetStatus, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, Step};
@@ -169,6 +169,12 @@ pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> Command
         .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
 }
 
+/// Returns whether, by its status, no pod of a DaemonSet is of an older revision.
+pub(super) fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
+    let status = &daemon_set.status;
+    daemon_set.is_observed() && status.updated_number_scheduled >= status.desired_number_scheduled
+}
+
 /// Adds to the error of a hold that is not in force that there was nothing to hold, and how to remove the rest of it.
 pub(super) fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
     error
@@ -196,11 +202,10 @@ pub(super) fn template_dropped(error: CommandError, before: &DaemonSet, continue
     let is_told = continued.command.as_ref() == Some(&status);
     let error = error.hint(continued.after(SUSPENDED));
     let is_on_delete = before.spec.update_strategy == UpdateStrategy::OnDelete;
-    let DaemonSetStatus { updated_number_scheduled: updated, desired_number_scheduled: desired, .. } = before.status;
     match Hold::in_force(before) {
         // It would let the controller roll out what was held before this run, such as what an undo was to leave.
         Some(_) => error,
-        None if is_on_delete || before.is_observed() && updated >= desired => {
+        None if is_on_delete || nothing_is_outdated(before) => {
             error.hint(Fix::new("to restore it", name.command(Subcommand::Resume)))
         }
         // The same, of what the controller was rolling out.

@@ -42,43 +42,84 @@ pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
     }
 }
 
-/// What people type who know kubectl or another tool, and what does it; `{}` stands for this program.
-const OF_OTHERS: &[(&[&str], &str)] = &[
-    (&["ls"], "did you mean `{} list`?"),
-    (
-        &["get"],
-        "did you mean `{} list`? `{} history NAME --revision live -o yaml` has the template of a DaemonSet, `kubectl get ds` the object",
-    ),
-    (&["describe", "why"], "did you mean `{} coverage`?"),
-    (&["watch"], "did you mean `{} status -w`? `{} list` takes -w, too"),
-    (&["wait"], "did you mean `{} status -w`?"),
-    (&["rollback", "revert"], "did you mean `{} undo`?"),
-    (&["nodes", "node"], "did you mean `{} coverage`? It takes --node NODE, and --nodes for a row per node"),
-    (&["log"], "did you mean `{} logs`?"),
-    (&["fix", "repair"], "did you mean `{} status`? It says what to do"),
-    (&["hold", "stop", "freeze"], "did you mean `{} pause`?"),
-    (&["continue", "unpause"], "did you mean `{} resume`?"),
-    (&["diff"], "did you mean `{} history --diff`? `{} preview -f FILE` shows what a manifest changes"),
-    (
-        &["events"],
-        "did you mean `{} changes`? `kubectl events --for daemonset/NAME` has the events of a DaemonSet itself",
-    ),
-    (&["top"], "did you mean `{} overhead`? What pods use is in `kubectl top pods`"),
-    (&["drain", "cordon", "uncordon"], "use kubectl; `{} coverage --node NODE` shows which DaemonSets have pods there"),
-    (
-        &["scale", "autoscale"],
-        "a DaemonSet has no replicas; it runs one pod on each eligible node, which `{} coverage NAME` shows; nodeSelector and \
-         tolerations of its template decide which those are",
-    ),
-    (&["delete"], "use kubectl, which deletes a pod as well as a DaemonSet; to have all pods replaced, `{} restart`"),
-    (&["edit", "patch", "replace"], "use kubectl; for the update strategy, `{} set`"),
-    (&["apply", "create"], "use kubectl; `{} preview -f FILE` shows before what a manifest changes"),
-    (
-        &["exec", "attach", "debug", "port-forward", "cp"],
-        "use kubectl; `{} pod NAME --node NODE` has the name of the pod",
-    ),
-    (&["options"], "`{} --help` lists the flags of every command"),
-    (&["annotate", "label", "taint"], "use kubectl; `{} preview --if` shows before what a label or a taint changes"),
+/// A word of kubectl or another tool, and what does it here; `{}` stands for this program.
+struct OfOthers {
+    words: &'static [&'static str],
+    /// The command that is meant, if one is.
+    meant: Option<&'static str>,
+    /// What else there is, or what to use instead.
+    rest: &'static str,
+}
+
+/// What people type who know kubectl or another tool.
+const OF_OTHERS: &[OfOthers] = &[
+    OfOthers { words: &["ls"], meant: Some("list"), rest: "" },
+    OfOthers {
+        words: &["get"],
+        meant: Some("list"),
+        rest: "`{} history NAME --revision live -o yaml` has the template of a DaemonSet, `kubectl get ds` the object",
+    },
+    OfOthers { words: &["describe", "why"], meant: Some("coverage"), rest: "" },
+    OfOthers { words: &["watch"], meant: Some("status -w"), rest: "`{} list` takes -w, too" },
+    OfOthers { words: &["wait"], meant: Some("status -w"), rest: "" },
+    OfOthers { words: &["rollback", "revert"], meant: Some("undo"), rest: "" },
+    OfOthers {
+        words: &["nodes", "node"],
+        meant: Some("coverage"),
+        rest: "It takes --node NODE, and --nodes for a row per node",
+    },
+    OfOthers { words: &["log"], meant: Some("logs"), rest: "" },
+    OfOthers { words: &["fix", "repair"], meant: Some("status"), rest: "It says what to do" },
+    OfOthers { words: &["hold", "stop", "freeze"], meant: Some("pause"), rest: "" },
+    OfOthers { words: &["continue", "unpause"], meant: Some("resume"), rest: "" },
+    OfOthers {
+        words: &["diff"],
+        meant: Some("history --diff"),
+        rest: "`{} preview -f FILE` shows what a manifest changes",
+    },
+    OfOthers {
+        words: &["events"],
+        meant: Some("changes"),
+        rest: "`kubectl events --for daemonset/NAME` has the events of a DaemonSet itself",
+    },
+    OfOthers { words: &["top"], meant: Some("overhead"), rest: "What pods use is in `kubectl top pods`" },
+    OfOthers {
+        words: &["drain", "cordon", "uncordon"],
+        meant: None,
+        rest: "use kubectl; `{} coverage --node NODE` shows which DaemonSets have pods there",
+    },
+    OfOthers {
+        words: &["scale", "autoscale"],
+        meant: None,
+        rest: "a DaemonSet has no replicas; it runs one pod on each eligible node, which `{} coverage NAME` shows; nodeSelector and \
+               tolerations of its template decide which those are",
+    },
+    OfOthers {
+        words: &["delete"],
+        meant: None,
+        rest: "use kubectl, which deletes a pod as well as a DaemonSet; to have all pods replaced, `{} restart`",
+    },
+    OfOthers {
+        words: &["edit", "patch", "replace"],
+        meant: None,
+        rest: "use kubectl; for the update strategy, `{} set`",
+    },
+    OfOthers {
+        words: &["apply", "create"],
+        meant: None,
+        rest: "use kubectl; `{} preview -f FILE` shows before what a manifest changes",
+    },
+    OfOthers {
+        words: &["exec", "attach", "debug", "port-forward", "cp"],
+        meant: None,
+        rest: "use kubectl; `{} pod NAME --node NODE` has the name of the pod",
+    },
+    OfOthers { words: &["options"], meant: None, rest: "`{} --help` lists the flags of every command" },
+    OfOthers {
+        words: &["annotate", "label", "taint"],
+        meant: None,
+        rest: "use kubectl; `{} preview --if` shows before what a label or a taint changes",
+    },
 ];
 
 /// Flags that people give to a command which has another one for it, or needs none.
@@ -118,7 +159,7 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
         rest.remove(places[index]);
         rest
     };
-    let (given, hint) = match OF_OTHERS.iter().find(|(words, _)| words.contains(&first)) {
+    let (given, hint) = match OF_OTHERS.iter().find(|known| known.words.contains(&first)) {
         _ if first == "rollout" => {
             let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
             let verb = verbs.into_iter().find(|known| *known == second)?;
@@ -128,7 +169,15 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
             let hint = "use kubectl; `{} coverage NAME --nodes` has a row for each node, with its pod";
             (format!("{first} {second}"), hint.replace("{}", program))
         }
-        Some((_, hint)) => (first.to_owned(), in_full(hint, arguments, places.len()).replace("{}", program)),
+        Some(known) => {
+            // A flag of it may take what follows for its value.
+            let meant = known.meant.map(|command| match places.len() == 1 || !command.contains("--") {
+                true => meant(command, arguments),
+                false => format!("did you mean `{program} {command}`?"),
+            });
+            let rest = (!known.rest.is_empty()).then(|| known.rest.replace("{}", program));
+            (first.to_owned(), meant.into_iter().chain(rest).collect::<Vec<_>>().join(" "))
+        }
         None if is_type => return None,
         None => match near_command(first) {
             Some(near) => (first.to_owned(), meant(&near, arguments)),
@@ -142,16 +191,6 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
         },
     };
     Some(UnknownCommand { given, hint })
-}
-
-/// Completes the command that a hint begins with by what else was typed, such as names and flags.
-fn in_full(hint: &str, arguments: &[OsString], words: usize) -> String {
-    let parts = hint.strip_prefix("did you mean `{} ").and_then(|rest| rest.split_once('`'));
-    // A flag of it may take what follows for its value.
-    let Some((meant, rest)) = parts.filter(|(meant, _)| words == 1 || !meant.contains("--")) else {
-        return hint.to_owned();
-    };
-    format!("did you mean `{{}} {}`{rest}", as_command(meant, arguments))
 }
 
 /// Returns the command that a word is a mistyped form of: one letter of it differs, or two of a long one, or one is missing or too many.
@@ -294,7 +333,7 @@ pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program:
     if let [flag] = missing.as_slice()
         && flag.starts_with("--")
     {
-        let message = format!("a flag was given that needs {flag}: add it\n");
+        let message = format!("add {flag}: another flag that was given requires it\n");
         return Some(clap::Error::raw(ErrorKind::MissingRequiredArgument, message));
     }
     if !missing.iter().any(|one| one == "<NAME>") {

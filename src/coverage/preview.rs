@@ -19,7 +19,6 @@ use super::verdict::unscheduled_pod;
 use crate::difference::difference;
 use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::facts::revisions::Revision;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::image;
@@ -367,12 +366,8 @@ impl<'a> Proposal<'a> {
         };
         let live = index.snapshot.daemon_sets.iter().find(same);
         let new_pod = admission::admitted(index.snapshot, proposed);
-        let template = proposed.template();
         let live_facts = live.map(|live| Facts::new(index, live));
-        let is_same = |revision: &&Revision<'_>| {
-            !revision.is_current && revision.template.as_ref().is_ok_and(|other| other.normal() == template.normal())
-        };
-        let older = live_facts.as_ref().and_then(|live| live.revisions.all.iter().find(is_same));
+        let older = live_facts.as_ref().and_then(|live| live.revisions.of_template(&proposed.template()));
         Proposal {
             index,
             proposed,
@@ -381,7 +376,7 @@ impl<'a> Proposal<'a> {
             refused: refused(index.snapshot, proposed, live.is_some(), admission)
                 .map(|refused| for_manifest(refused, proposed)),
             new_pod,
-            returns_to: older.map(|revision| revision.object.hash().to_owned()),
+            returns_to: older.filter(|older| !older.is_current).map(|older| older.object.hash().to_owned()),
             live: live_facts,
             pods: Facts::new(index, live.unwrap_or(proposed)),
             template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),

@@ -294,6 +294,12 @@ impl<'a> Revisions<'a> {
         }
     }
 
+    /// Returns the revision that the controller takes for a template; the order of lists counts.
+    pub(crate) fn of_template(&self, template: &Template) -> Option<&Revision<'a>> {
+        let normal = template.normal();
+        self.readable().find(|(_, other)| other.normal() == normal).map(|(revision, _)| revision)
+    }
+
     /// Returns the revisions with a template that differs in meaning from the live one, the newest first.
     pub(crate) fn others(&self) -> impl Iterator<Item = (&Revision<'a>, &Template)> {
         self.readable().filter(|(revision, template)| !revision.is_current && !template.same_meaning(&self.live))

@@ -15,8 +15,9 @@ pub(super) fn node_map(index: &Index<'_>, rows: &[NodeCoverage], label: &str) ->
 }
 
 fn map_node(row: &NodeCoverage) -> Option<MapNode> {
-    let reason = row.reasons.first().map(|reason| reason.code);
-    let is_expected = reason.is_none_or(|code| code.takes_time());
+    let first = row.reasons.first();
+    let is_expected = first.is_none_or(|reason| reason.passing);
+    let reason = first.map(|reason| reason.code);
     let state = match row.state {
         NodeState::Unknown => return None,
         NodeState::NotEligible | NodeState::Misscheduled | NodeState::ToBeDeleted => MapState::NotEligible,

@@ -491,7 +491,8 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         let message = if compared.is_empty() { &cause.message } else { cause.message.trim_end_matches('.') };
         let message = format!("{message}{compared}");
         page.hanging(["    "; 2], &message, style::plain);
-        if !cause.passing || !cause.code.takes_time() {
+        // To wait is no advice, but that a pod is young is no reason to keep others back.
+        if !cause.passing || !cause.code.usual_passing().takes_time() {
             page.what_to_do(&cause.fix.unless_in(&rollout.way_out), "    ");
         }
     }

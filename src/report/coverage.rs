@@ -267,17 +267,17 @@ impl DaemonSetCoverage {
 
     /// Counts the nodes by reason. What concerns the whole DaemonSet is a trouble even while every pod is still available.
     pub fn problems_by_code(&self) -> Vec<Affected> {
-        let concerns = self.concerns.iter().map(|concern| (concern.code, 0));
-        Affected::count(self.problems.iter().map(|group| (group.code, group.count)).chain(concerns))
+        let concerns = self.concerns.iter().map(|concern| Affected::new(concern.code, 0, concern.passing));
+        Affected::by_code(self.problems.iter().map(Affected::of_group).chain(concerns))
     }
 
     /// Returns how urgent it is to look at the DaemonSet.
     pub fn urgency(&self, problems: &[Affected]) -> Urgency {
-        let has = |is: fn(ReasonCode) -> bool| problems.iter().any(|problem| problem.count > 0 && is(problem.code));
+        let failing = || problems.iter().filter(|problem| problem.count > 0 && !problem.passing);
         let has_lost_most = RemovedNodes::are_most(&self.removed_nodes);
         let attention = match () {
-            () if has_lost_most || has(|code| !matches!(code.class(), Class::Node | Class::Time)) => Attention::Fails,
-            () if has(|code| !code.takes_time()) => Attention::NodesFail,
+            () if has_lost_most || failing().any(|problem| problem.code.class() != Class::Node) => Attention::Fails,
+            () if failing().next().is_some() => Attention::NodesFail,
             () => Attention::Passes,
         };
         let eligible = self.counts.eligible.unwrap_or_default();
@@ -330,17 +330,29 @@ pub struct Affected {
     /// The DaemonSets, as `NAMESPACE/NAME`; absent if it is about one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub daemon_sets: Vec<String>,
+    /// That it passes by itself, because something only takes its time; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub passing: bool,
 }
 
 impl Affected {
+    /// Creates the number of nodes that a reason affects.
+    pub(crate) fn new(code: ReasonCode, count: usize, passing: bool) -> Affected {
+        Affected { code, count, nodes: Vec::new(), daemon_sets: Vec::new(), passing }
+    }
+
+    fn of_group(group: &ReasonGroup) -> Affected {
+        Affected::new(group.code, group.count, group.passing)
+    }
+
     /// Returns the sort key for lists about several DaemonSets: most nodes first, and last what only takes time.
     pub fn rank(&self) -> (bool, Reverse<(usize, usize)>, ReasonCode) {
-        (self.code.takes_time(), Reverse((self.count, self.daemon_sets.len())), self.code)
+        (self.passing, Reverse((self.count, self.daemon_sets.len())), self.code)
     }
 
     /// Counts the nodes of groups by code.
     pub(crate) fn of(groups: &[ReasonGroup]) -> Vec<Affected> {
-        Affected::count(groups.iter().map(|group| (group.code, group.count)))
+        Affected::by_code(groups.iter().map(Affected::of_group))
     }
 
     /// Adds up nodes by code: what takes time and what is about pods that should not be there comes last, else most nodes
@@ -352,20 +364,15 @@ impl Affected {
                 Some(affected) => {
                     affected.count += part.count;
                     affected.nodes.extend(part.nodes);
+                    affected.passing &= part.passing;
                 }
                 None => by_code.push(part),
             }
         }
-        by_code.sort_by_key(|Affected { code, count, .. }| {
-            (code.is_about_surplus_pods() || code.takes_time(), Reverse(*count), *code)
+        by_code.sort_by_key(|Affected { code, count, passing, .. }| {
+            (code.is_about_surplus_pods() || *passing, Reverse(*count), *code)
         });
         by_code
-    }
-
-    /// Counts nodes by code.
-    pub(crate) fn count(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Affected> {
-        let one = |(code, count)| Affected { code, count, nodes: Vec::new(), daemon_sets: Vec::new() };
-        Affected::by_code(codes.into_iter().map(one))
     }
 }
 
@@ -416,7 +423,7 @@ pub struct ReasonGroup {
     pub on_current_revision: Option<usize>,
     /// Whose fault it is; absent if it is expected to pass by itself.
     pub fault: Option<Fault>,
-    /// That it is expected to pass by itself; absent if not.
+    /// That it is expected to pass by itself, or outside of `status`, that something only takes its time; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub passing: bool,
 }

@@ -6,9 +6,7 @@ use super::claims::preparation_failed;
 use super::containers::{self, Role};
 use super::creation_errors::READ_ONLY_DISK;
 use super::daemon_set_context::Subject;
-use super::finding::{
-    Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_bound_node, describe_pod, edit,
-};
+use super::finding::{Finding, Lack, Origin, TemplatePart, delete_pod, describe_bound_node, describe_pod, edit};
 use super::fit::single_pod_node;
 use super::node_health;
 use super::sandbox::sandbox_failed;
@@ -19,7 +17,7 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerStateTerminated, Pod};
 use crate::model::quantity::Quantity;
 use crate::report::age::{format_age, seconds_between};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 
 /// The kubelet's reasons for rejecting a pod that was bound to its node for what its template has, which this kubelet does not allow
 /// or support.
@@ -192,7 +190,7 @@ fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
         ("Succeeded", Controller::Kubernetes) => {
             let message = message.words("; the controller deletes and recreates it");
             finding(message, &format!("wait; if the pod remains, check {}", controller.program()))
-                .with_passing(Passing::Starting)
+                .with_passing(Passing::AtStart)
         }
         ("Succeeded", Controller::Kruise) => {
             let message = message.words(format!("; {} leaves it alone", controller.name()));

@@ -55,12 +55,12 @@ use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::coverage::NodeState;
 use crate::report::fix::Command;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
 use daemon_set_context::Subject;
-use finding::{Finding, Origin, Passing, TemplatePart};
+use finding::{Finding, Origin, TemplatePart};
 use sentence::Sentence;
 
 /// The state of a node as one DaemonSet sees it.
@@ -337,8 +337,11 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             // A pod that only takes its time is no trouble yet.
             let age = pod.metadata.creation_timestamp.get().map(|at| seconds_between(at, subject.index.now()));
             let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
-            findings
-                .retain(|finding| !finding.code.takes_time() || (is_late && finding.passing == Passing::Containers));
+            findings.retain(|finding| match finding.passing {
+                Passing::Never | Passing::AtStart => true,
+                Passing::InTime => is_late,
+                Passing::Always => false,
+            });
             findings.truncate(1);
             for finding in &mut findings {
                 let prefix = Sentence::from("the surge pod is not available: ");

@@ -2,6 +2,7 @@
 //! next ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
 pub(super) mod fault;
+pub(super) mod judgement;
 mod lasting;
 pub(super) mod next_step;
 mod parts_in_common;

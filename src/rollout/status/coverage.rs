@@ -11,8 +11,7 @@ use crate::report::fix::Command;
 use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::rollback::{NoRollback, rollback};
 use crate::rollout::situation::Situation;
-use crate::rollout::situation::suspect::suspect;
-use crate::rollout::situation::verdict::verdict;
+use crate::rollout::situation::judgement::Judgement;
 
 /// Adds to a report on coverage what is likely to blame and how to roll back, and takes back what it says of a revision that is not
 /// at fault.
@@ -30,16 +29,15 @@ pub fn add_blame(snapshot: &Snapshot, report: &mut CoverageReport) {
 }
 
 fn blame(situation: &Situation<'_>, coverage: &mut DaemonSetCoverage) {
-    let step = situation.next_step();
-    let verdict = verdict(situation, &step).unwrap_or(Verdict::Blocked);
-    if matches!(verdict, Verdict::Unknown | Verdict::Deleting) {
+    let judgement = Judgement::of(situation);
+    if matches!(judgement.verdict, Verdict::Unknown | Verdict::Deleting) {
         return;
     }
-    coverage.suspect = suspect(situation);
-    let is_another = coverage.suspect.as_ref().is_some_and(|suspect| suspect.what != SuspectKind::Revision);
+    let is_another = judgement.suspect.as_ref().is_some_and(|suspect| suspect.what != SuspectKind::Revision);
     if is_another || rollback(situation).err() == Some(NoRollback::NotTheRevision) {
         coverage.common_causes.retain(|cause| cause.revision.as_ref().is_none_or(|revision| !revision.current));
     }
-    let ways = way_out(situation, verdict, &step, coverage.suspect.as_ref());
+    let ways = way_out(situation, &judgement);
     coverage.rollback = ways.into_iter().find(|fix| fix.command.as_ref().is_some_and(Command::is_rollback));
+    coverage.suspect = judgement.suspect;
 }

@@ -137,7 +137,7 @@ pub(super) trait Verb {
         let tried = tried_template(plan.steps.first()?, daemon_set, live, interrupt.requested());
         let stored = show_progress(tried, &session.progress, io).await;
         // The change itself brings them again.
-        live.forget_warnings();
+        live.observed().forget_warnings();
         let stored = stored?;
         (!stored.same_meaning(template)).then(|| (hash.to_owned(), stored))
     }

@@ -424,7 +424,7 @@ impl Session {
         };
         let admissions = join_all(pods.into_iter().map(ask)).await;
         // They are about pods that nobody creates.
-        live.forget_warnings();
+        live.observed().forget_warnings();
         admissions.into_iter().flatten().collect()
     }
 
@@ -537,7 +537,8 @@ impl Session {
 
     /// Returns whether there are warnings that were not printed yet.
     pub(super) fn has_warnings(&self) -> bool {
-        let has_other_clock = |live: &Live| !self.said_clock.get() && live.clock_difference().abs() > CLOCK_TOLERANCE;
+        let has_other_clock =
+            |live: &Live| !self.said_clock.get() && live.observed().clock_difference().abs() > CLOCK_TOLERANCE;
         matches!(&self.source, Source::Live(live) if live.has_warnings() || has_other_clock(live))
     }
 
@@ -558,7 +559,7 @@ impl Session {
     pub(super) fn print_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         match &self.source {
             Source::Live(live) => {
-                self.compare_clocks(live.clock_difference(), io)?;
+                self.compare_clocks(live.observed().clock_difference(), io)?;
                 let warnings = live.take_warnings();
                 io.server_warnings += warnings.len();
                 warn(warnings, io)

@@ -65,8 +65,7 @@ pub(super) async fn proposed(
 
 /// Returns the DaemonSet that a manifest changes.
 pub(super) fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'a DaemonSet> {
-    let key = (manifest.namespace(), manifest.name());
-    snapshot.daemon_sets.iter().find(|live| (live.metadata.namespace.as_str(), live.metadata.name.as_str()) == key)
+    snapshot.daemon_set(manifest.namespace(), manifest.name())
 }
 
 /// Returns the DaemonSet as the server would store it; `None`, with a warning, if the server could not be asked, and for

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 
 use super::way_out::way_out;
 use crate::facts::index::Index;
-use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage};
 use crate::report::fix::Command;
@@ -19,10 +18,8 @@ pub fn add_blame(snapshot: &Snapshot, report: &mut CoverageReport) {
     let is_asked = |coverage: &&mut DaemonSetCoverage| coverage.every_node && !coverage.problems.is_empty();
     let index = OnceCell::new();
     for coverage in report.daemon_sets.iter_mut().filter(is_asked) {
-        let is_it =
-            |one: &&DaemonSet| one.metadata.name == coverage.name && one.metadata.namespace == coverage.namespace;
-        let index = index.get_or_init(|| Index::new(snapshot));
-        if let Some(daemon_set) = index.daemon_sets().into_iter().find(is_it) {
+        if let Some(daemon_set) = snapshot.daemon_set(&coverage.namespace, &coverage.name) {
+            let index = index.get_or_init(|| Index::new(snapshot));
             blame(&Situation::new(index, daemon_set), coverage);
         }
     }

@@ -235,27 +235,3 @@ impl From<ClusterError> for CommandError {
         hints.into_iter().fold(CommandError { exit, stands_alone, ..message.because(error) }, CommandError::hint)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{ClusterError, Command, Fix};
-    use crate::error::CommandError;
-
-    #[test]
-    fn a_name_that_is_not_there_comes_with_near_ones() {
-        let error = ClusterError::NotFound {
-            resource: "daemonsets.apps",
-            name: "calico-nod".to_owned(),
-            namespace: Some("kube-system".to_owned()),
-            near: vec!["calico-node".to_owned()],
-            elsewhere: Vec::new(),
-            instead: None,
-        };
-        let near = Command::choice("", ["calico-node"]);
-        assert_eq!(error.hints(), [Fix::new("similar names in namespace \"kube-system\"", near)]);
-        assert_eq!(
-            CommandError::from(error).to_string(),
-            "Error from server (NotFound): daemonsets.apps \"calico-nod\" not found"
-        );
-    }
-}

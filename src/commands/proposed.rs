@@ -9,7 +9,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
 use crate::coverage::needs::{self, needs};
-use crate::coverage::preview::{Admission, account_is_missing};
+use crate::coverage::proposal::{Admission, account_is_missing};
 use crate::coverage::service_account;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;

@@ -22,6 +22,7 @@ pub(crate) mod overhead;
 #[cfg(feature = "live")]
 pub(crate) mod pending_preemption;
 pub(crate) mod preview;
+pub(crate) mod proposal;
 mod removed_nodes;
 pub mod stale_config;
 mod startup_taints;

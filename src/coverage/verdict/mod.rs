@@ -11,6 +11,7 @@ pub mod cause;
 pub mod checks;
 mod claims;
 pub mod containers;
+pub mod crashes;
 pub mod create_events;
 pub mod create_failure;
 pub mod creation_errors;
@@ -22,6 +23,7 @@ pub mod finding;
 pub mod fit;
 pub mod former_pods;
 pub mod images;
+pub mod label_setter;
 pub mod limit_range;
 pub mod missing_pod;
 pub mod near_miss;
@@ -34,13 +36,16 @@ pub mod pod_story;
 pub mod preemption;
 pub mod probes;
 pub mod quota;
+pub mod roles;
 pub mod sandbox;
 pub mod scheduler_message;
+pub mod scheduler_report;
 pub mod sentence;
 pub mod services;
 pub mod telling;
 pub mod terminating;
 pub mod unscheduled_pod;
+pub mod untolerated;
 pub mod volumes;
 pub mod webhook;
 pub mod workload;
@@ -263,7 +268,7 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
         () if pod.is_terminal() => NodeState::Failed,
         () if pod.spec.node_name.is_empty() => NodeState::Pending,
         () if pod.is_ready() => NodeState::Ready,
-        () if containers::all_started(pod) => NodeState::NotReady,
+        () if roles::all_started(pod) => NodeState::NotReady,
         () => NodeState::Starting,
     };
     let mut findings = match state {

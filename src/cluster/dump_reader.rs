@@ -77,8 +77,7 @@ impl DumpReader<'_> {
         if !cutter.is_truncated() {
             return Ok(());
         }
-        let problem = format!("the JSON breaks off at line {}, column {column}: the file is truncated", lines + 1);
-        Err(ClusterError::file(self.name, problem).hint("copy the file again, or make the dump again").into())
+        Err(self.truncated(&format!("the JSON breaks off at line {}, column {column}", lines + 1)))
     }
 
     fn json_piece(&mut self, piece: Piece<'_>, place: Position<'_>) -> Result<(), TextError> {
@@ -147,6 +146,11 @@ impl DumpReader<'_> {
 
     fn foreign(&self, problem: &str) -> TextError {
         TextError::Foreign(ClusterError::file(self.name, problem))
+    }
+
+    fn truncated(&self, problem: &str) -> TextError {
+        let error = ClusterError::file(self.name, format!("{problem}: the file is truncated"));
+        error.hint("copy the file again, or make the dump again").into()
     }
 
     fn too_long(&self, line: usize) -> TextError {
@@ -224,9 +228,7 @@ impl DumpReader<'_> {
         // kubectl cluster-info dump writes logs between its documents.
         if !log_section::blank(&mut bytes) {
             self.note_kinds(&bytes);
-            let problem = "ends in the middle of the logs of a container: the file is truncated";
-            let hint = "copy the file again, or make the dump again";
-            return Err(ClusterError::file(self.name, problem).hint(hint).into());
+            return Err(self.truncated("ends in the middle of the logs of a container"));
         }
         let text = self.utf8(&bytes, Position::on(1))?;
         for document in documents(text) {
@@ -268,9 +270,7 @@ impl DumpReader<'_> {
         let (Some(list), Some(Value::Array(_) | Value::Null)) = (type_.of_items(), &items) else {
             if type_.kind.is_empty() && matches!(items, Some(Value::Array(_) | Value::Null)) {
                 // kubectl writes the kind of a list after its items.
-                let problem = format!("the list at line {line} has no kind: the file is truncated");
-                let error = ClusterError::file(self.name, problem);
-                return Err(error.hint("copy the file again, or make the dump again").into());
+                return Err(self.truncated(&format!("the list at line {line} has no kind")));
             }
             return self.value(&type_, &Value::Object(fields), length, line);
         };

@@ -218,6 +218,20 @@ impl ClusterError {
     }
 }
 
+/// Returns whether the API server says that the user may not do something to a resource: `forbiddenMessage`,
+/// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37.
+#[cfg(feature = "live")]
+pub(crate) fn is_about_permission(message: &str, verb: &str) -> bool {
+    message.contains(&format!(" cannot {verb} resource "))
+}
+
+/// Returns whether a webhook takes no part in dry runs: `NewDryRunUnsupportedErr`,
+/// k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
+#[cfg(feature = "live")]
+pub(crate) fn is_dry_run_unsupported(message: &str) -> bool {
+    message.contains("does not support dry run")
+}
+
 fn in_parentheses(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }

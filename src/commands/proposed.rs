@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use crate::cluster::Source;
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{ClusterError, is_about_permission, is_dry_run_unsupported};
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
 use crate::coverage::needs::{self, needs};
@@ -24,9 +24,7 @@ pub(super) async fn open(
     target: &GlobalArgs,
     io: &mut Io<'_>,
 ) -> Result<(Session, Manifests), Failure> {
-    if paths.iter().any(|path| path == "-") && target.reads_input() {
-        return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
-    }
+    target.check_input(paths)?;
     let mut session = target.open(None, &[], io).await?;
     paths.iter().try_for_each(|path| io.await_input(path, "a manifest"))?;
     let (requested, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
@@ -105,11 +103,9 @@ async fn dry_run(
 fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
     let ClusterError::Api { code, message, .. } = error else { return false };
     match code {
-        // `forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37.
-        403 => ["update", "patch", "create"].iter().any(|verb| message.contains(&format!(" cannot {verb} resource "))),
+        403 => ["update", "patch", "create"].iter().any(|verb| is_about_permission(message, verb)),
         404 => error.is_absence_of("namespaces", namespace),
-        // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
-        400 => message.contains("does not support dry run"),
+        400 => is_dry_run_unsupported(message),
         _ => false,
     }
 }

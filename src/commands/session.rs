@@ -214,6 +214,14 @@ impl GlobalArgs {
         self.from.first().is_some_and(|path| path == "-")
     }
 
+    /// Fails if a file and the dump are both to be read from standard input.
+    pub(super) fn check_input<'p>(&self, files: impl IntoIterator<Item = &'p String>) -> Result<(), CommandError> {
+        if self.reads_input() && files.into_iter().any(|file| file == "-") {
+            return Err(CommandError::usage("--from - and --filename - cannot both read standard input"));
+        }
+        Ok(())
+    }
+
     /// Returns the flags about the connection, and what of the surroundings decides about it.
     pub(super) fn connect_options(&self, io: &Io<'_>) -> ConnectOptions {
         let (environment, input_is_terminal) = (io.environment.clone(), io.input_is_terminal);

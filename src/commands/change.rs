@@ -236,7 +236,15 @@ impl<V: Verb> RunCommand for V {
             if plan.action != Action::Retry {
                 change.report.warnings = doubts(change.report.warnings);
             }
-            write!(io.err, "{}", session.view.text(|page| render::change::warnings(&change.report, page)))?;
+            write!(
+                io.err,
+                "{}",
+                session.view.text(|page| render::change::warnings(
+                    &change.report.warnings,
+                    &change.report.incomplete,
+                    page
+                ))
+            )?;
             return match settings.watch {
                 true => follow(daemon_set, &session, io, out).await,
                 false => Ok(Exit::Success),

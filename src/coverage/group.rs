@@ -156,10 +156,13 @@ pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<R
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::FindingGroups;
+    use crate::coverage::test_support::world;
     use crate::coverage::verdict::finding::Finding;
     use crate::coverage::verdict::sentence::Sentence;
-    use crate::report::coverage::Affected;
+    use crate::report::coverage::{Affected, Attention};
     use crate::report::reason::{Passing, ReasonCode};
 
     fn by_code<const N: usize>(codes: [(ReasonCode, usize); N]) -> Vec<Affected> {
@@ -176,6 +179,18 @@ mod tests {
         let codes = [(ReasonCode::Misscheduled, 9), (ReasonCode::ContainersStarting, 8), (ReasonCode::CrashLooping, 1)];
         let problems: Vec<_> = by_code(codes).iter().map(|problem| (problem.code, problem.count)).collect();
         assert_eq!(problems, [codes[2], codes[0], codes[1]]);
+    }
+
+    /// A pod that stays on a tainted node is trouble; one that the controller is about to delete is not.
+    #[test]
+    fn what_only_takes_its_time_is_no_reason_to_come_first() {
+        for (effect, attention) in [("NoExecute", Attention::Passes), ("NoSchedule", Attention::Fails)] {
+            let tainted = json!({"spec": {"taints": [{"key": "retired", "effect": effect}]}});
+            let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+            let coverage = world.node("n", tainted).pod("agent-n", "n", json!({})).coverage();
+            let problems = coverage.problems_by_code();
+            assert_eq!(coverage.urgency(&problems).0, attention, "{problems:?}");
+        }
     }
 
     #[test]

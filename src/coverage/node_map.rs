@@ -1,7 +1,7 @@
 //! The state of every node of a DaemonSet, by the value of a label.
 
 use crate::facts::index::Index;
-use crate::report::coverage::{NodeCoverage, NodeState};
+use crate::report::node_coverage::{NodeCoverage, NodeState};
 use crate::report::node_map::{MapNode, MapState, NodeMap};
 use crate::report::reason::ReasonCode;
 

@@ -31,9 +31,8 @@ use crate::facts::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::{
-    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState, PodSummary,
-};
+use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeOverview};
+use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Decision;

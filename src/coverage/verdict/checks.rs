@@ -10,7 +10,7 @@ use super::scheduler_report::LastReport;
 use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
-use crate::report::coverage::Check;
+use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::host_ports;

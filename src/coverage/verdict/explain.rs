@@ -10,7 +10,7 @@ use super::scheduler_report::{LastReport, last_report};
 use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
+use crate::report::node_coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
 use crate::report::reason::ReasonCode;
 
 /// Explains the state of a node, and why it is so.
@@ -121,7 +121,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, at, world};
-    use crate::report::coverage::{Check, Explanation};
+    use crate::report::node_coverage::{Check, Explanation};
     use crate::report::reason::ReasonCode;
 
     fn explained(world: World) -> Explanation {

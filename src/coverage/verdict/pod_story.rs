@@ -9,7 +9,7 @@ use super::terminating;
 use crate::model::event::Event;
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::age::{format_age, seconds_between};
-use crate::report::coverage::{ContainerStory, EventLine, PodStory};
+use crate::report::node_coverage::{ContainerStory, EventLine, PodStory};
 
 /// How many events are reported for a pod or DaemonSet.
 const MAX_EVENTS: usize = 5;
@@ -176,7 +176,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, at, world};
-    use crate::report::coverage::PodStory;
+    use crate::report::node_coverage::PodStory;
 
     fn told(world: World) -> PodStory {
         world.only_node().explanation.unwrap().pods.remove(0)

@@ -38,7 +38,9 @@ pub struct CommandError {
     pub message: String,
     /// Why it failed.
     pub source: Option<Box<dyn Error + Send + Sync>>,
-    /// What to do next.
+    /// Other errors of the same kind, each printed on a line of its own.
+    pub also: Vec<CommandError>,
+    /// What to do next, about all of them.
     pub hints: Vec<Fix>,
     /// Whether the message is printed as it is, without `error: ` before it, as kubectl prints what
     /// the server said.
@@ -52,6 +54,7 @@ impl CommandError {
             exit: Exit::Error,
             message: message.into(),
             source: None,
+            also: Vec::new(),
             hints: Vec::new(),
             stands_alone: false,
         }
@@ -69,13 +72,24 @@ impl CommandError {
         self
     }
 
-    /// Adds another error of the same kind, on a line of its own.
+    /// Adds another error of the same kind.
     #[must_use]
-    pub(crate) fn and(mut self, other: CommandError) -> Self {
-        let prefix = if other.stands_alone { "" } else { "error: " };
-        self.message = format!("{}\n{prefix}{}", self.message, other.message);
-        self.hints.extend(other.hints);
+    pub(crate) fn and(mut self, mut other: CommandError) -> Self {
+        self.hints.append(&mut other.hints);
+        self.also.push(other);
         self
+    }
+
+    /// Returns the lines of this error and of those that were added, each as `line` writes it.
+    pub(crate) fn lines(&self, line: impl Fn(&CommandError) -> String) -> String {
+        let lines: Vec<String> = std::iter::once(self).chain(&self.also).map(line).collect();
+        lines.join("\n")
+    }
+
+    /// Returns the error as kubectl prints it.
+    pub(crate) fn printed(&self) -> String {
+        let prefix = if self.stands_alone { "" } else { "error: " };
+        format!("{prefix}{self}")
     }
 
     /// Adds what to do next.

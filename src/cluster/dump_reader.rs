@@ -11,11 +11,12 @@ use serde_json::{Map, Value};
 
 use super::dump_header::Header;
 use super::error::ClusterError;
-use super::json_document::{ItemType, JsonCutter, JsonDocument, is_list};
+use super::json_document::{JsonCutter, JsonDocument, is_list};
 use super::log_section;
-use super::objects::{self, Objects, Reach, Type};
-use super::pieces::{MAX_AROUND, Piece, Position, Stop};
+use super::objects::{self, Objects, Reach};
+use super::pieces::{MAX_AROUND, Piece, Position};
 use super::text::{Format, Text, TextError, utf8_error};
+use super::type_meta::TypeMeta;
 use super::yaml;
 use crate::encode::documents::documents;
 use crate::model::snapshot::Kind;
@@ -41,21 +42,14 @@ pub(super) fn read(objects: &mut Objects, text: &mut Text<'_>, folder: Option<&s
         // Other files of a directory or archive count, but the rest of the list is missing.
         reader.objects.truncated.extend(reader.document.counts.keys());
     }
-    result.map_err(|error| match error {
-        Stop::Foreign(problem) => TextError::Foreign(ClusterError::file(&name, problem)),
-        Stop::Error(error) => TextError::Unreadable(error),
-        Stop::TooLong(line) => {
-            let problem = format!("line {line}: an object is longer than any object of Kubernetes");
-            TextError::Unreadable(ClusterError::file(&name, problem))
-        }
-    })
+    result
 }
 
 /// What is known of the document that is being read.
 #[derive(Default)]
 struct OpenDocument {
     /// The type, once it has been read.
-    type_: Option<ItemType>,
+    type_: Option<TypeMeta>,
     /// Items that do not say their kind, and their lines, until the type of the list is known.
     pending: Vec<(String, usize)>,
     pending_length: usize,
@@ -72,7 +66,7 @@ struct DumpReader<'a> {
 }
 
 impl DumpReader<'_> {
-    fn read_json(&mut self, text: &mut Text<'_>) -> Result<(), Stop> {
+    fn read_json(&mut self, text: &mut Text<'_>) -> Result<(), TextError> {
         let mut cutter = JsonCutter::default();
         let (mut lines, mut column) = (0, 0);
         while let Some(chunk) = text.next_chunk()? {
@@ -83,36 +77,33 @@ impl DumpReader<'_> {
         if !cutter.is_truncated() {
             return Ok(());
         }
-        let problem = format!("the JSON breaks off at line {}, column {column}: the file is truncated", lines + 1);
-        Err(ClusterError::file(self.name, problem).hint("copy the file again, or make the dump again").into())
+        Err(self.truncated(&format!("the JSON breaks off at line {}, column {column}", lines + 1)))
     }
 
-    fn json_piece(&mut self, piece: Piece<'_>, place: Position<'_>) -> Result<(), Stop> {
+    fn json_piece(&mut self, piece: Piece<'_>, place: Position<'_>) -> Result<(), TextError> {
         match piece {
             Piece::Begin(text) => {
-                let type_ = ItemType::of(&String::from_utf8_lossy(text));
+                let type_ = TypeMeta::of(&String::from_utf8_lossy(text));
                 self.document.type_ = Some(type_).filter(|type_| !type_.kind.is_empty());
                 Ok(())
             }
             Piece::Item(item) => {
                 let item = self.utf8(item, place)?;
-                let list = self.document.type_.as_ref().map(|type_| type_.as_type().of_items());
+                let list = self.document.type_.as_ref().map(TypeMeta::of_items);
                 match list {
                     // It is not a list.
                     Some(None) => Ok(()),
-                    Some(Some(Type { kind, api_version })) if !kind.is_empty() => {
-                        let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
-                        self.json_object(Type { kind: &kind, api_version: &api_version }, item, place)
-                    }
+                    Some(Some(type_)) if !type_.kind.is_empty() => self.json_object(&type_, item, place),
                     _ => {
-                        let type_ = ItemType::of(item);
+                        let type_ = TypeMeta::of(item);
                         if type_.kind.is_empty() && list.is_none() {
                             return self.defer(item, place);
                         }
-                        self.json_object(type_.as_type(), item, place)
+                        self.json_object(&type_, item, place)
                     }
                 }
             }
+            Piece::TooLong => Err(self.too_long(place.line())),
             Piece::End(text) => {
                 let text = self.utf8(text, place)?;
                 self.end_json(text, place)
@@ -120,46 +111,59 @@ impl DumpReader<'_> {
         }
     }
 
-    fn utf8<'t>(&self, bytes: &'t [u8], place: Position<'_>) -> Result<&'t str, Stop> {
+    fn utf8<'t>(&self, bytes: &'t [u8], place: Position<'_>) -> Result<&'t str, TextError> {
         str::from_utf8(bytes).map_err(|error| utf8_error(self.name, place.line(), bytes, error).into())
     }
 
     /// Keeps an item until the type of its list is known.
-    fn defer(&mut self, item: &str, place: Position<'_>) -> Result<(), Stop> {
+    fn defer(&mut self, item: &str, place: Position<'_>) -> Result<(), TextError> {
         let line = place.line();
         self.document.pending_length += item.len();
         if self.document.pending_length > MAX_AROUND {
-            return Err(Stop::TooLong(line));
+            return Err(self.too_long(line));
         }
         self.document.pending.push((item.to_owned(), line));
         Ok(())
     }
 
-    fn end_json(&mut self, text: &str, place: Position<'_>) -> Result<(), Stop> {
+    fn end_json(&mut self, text: &str, place: Position<'_>) -> Result<(), TextError> {
         let whole: JsonDocument<'_> = serde_json::from_str(text).map_err(|error| self.json_error(&error, place))?;
-        let type_ = Type { api_version: &whole.api_version, kind: &whole.kind };
+        let type_ = TypeMeta { api_version: whole.api_version.into_owned(), kind: whole.kind.into_owned() };
         match type_.of_items() {
             Some(items) if is_list(whole.items) => {
                 for (item, line) in std::mem::take(&mut self.document.pending) {
-                    self.json_object(items, &item, Position::on(line))?;
+                    self.json_object(&items, &item, Position::on(line))?;
                 }
                 let header = whole.snapshot.map(|header| serde_json::from_str(header.get()));
                 self.end_list(items.known(), header)?;
             }
             _ if type_.kind.is_empty() && is_list(whole.old_items) => return Err(self.too_old(place)),
-            _ => self.json_object(type_, text, place)?,
+            _ => self.json_object(&type_, text, place)?,
         }
         self.document = OpenDocument::default();
         Ok(())
     }
 
-    fn too_old(&self, place: Position<'_>) -> Stop {
+    fn foreign(&self, problem: &str) -> TextError {
+        TextError::Foreign(ClusterError::file(self.name, problem))
+    }
+
+    fn truncated(&self, problem: &str) -> TextError {
+        let error = ClusterError::file(self.name, format!("{problem}: the file is truncated"));
+        error.hint("copy the file again, or make the dump again").into()
+    }
+
+    fn too_long(&self, line: usize) -> TextError {
+        ClusterError::file(self.name, format!("line {line}: an object is longer than any object of Kubernetes")).into()
+    }
+
+    fn too_old(&self, place: Position<'_>) -> TextError {
         let problem =
             format!("the list at line {} has `Items` and no kind, as kubectl 1.9 and older wrote it", place.line());
         ClusterError::file(self.name, problem).hint("make the dump with a newer kubectl").into()
     }
 
-    fn json_object(&mut self, type_: Type<'_>, text: &str, place: Position<'_>) -> Result<(), Stop> {
+    fn json_object(&mut self, type_: &TypeMeta, text: &str, place: Position<'_>) -> Result<(), TextError> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         self.objects.note_written(type_, || serde_json::from_str(text).ok());
         let result = match type_.known() {
@@ -175,7 +179,7 @@ impl DumpReader<'_> {
                 }
             }
             None => {
-                self.objects.count_other(type_);
+                self.objects.count_other(&type_.api_version, &type_.kind);
                 self.objects.note_name(type_, || serde_json::from_str(text).ok());
                 Deserialize::deserialize(&mut deserializer).map(|IgnoredAny| ())
             }
@@ -183,7 +187,7 @@ impl DumpReader<'_> {
         result.and_then(|()| deserializer.end()).map_err(|error| self.json_error(&error, place))
     }
 
-    fn json_error(&self, error: &serde_json::Error, place: Position<'_>) -> Stop {
+    fn json_error(&self, error: &serde_json::Error, place: Position<'_>) -> TextError {
         let line = place.line() + error.line().saturating_sub(1);
         let problem = if error.is_eof() {
             // The text goes on after the item.
@@ -197,14 +201,20 @@ impl DumpReader<'_> {
     }
 
     /// Skips an object of an unexpected shape.
-    fn skip(&mut self, kind: Kind, object: &Value, error: &dyn std::fmt::Display, line: usize) -> Result<(), Stop> {
+    fn skip(
+        &mut self,
+        kind: Kind,
+        object: &Value,
+        error: &dyn std::fmt::Display,
+        line: usize,
+    ) -> Result<(), TextError> {
         let problem = objects::problem(kind, object).unwrap_or_else(|| error.to_string());
         let problem = format!("{}: line {line}: {problem}", self.name);
-        self.objects.skip(kind, object, problem).map_err(|problem| Stop::Error(ClusterError::file(self.name, problem)))
+        self.objects.skip(kind, object, problem).map_err(|problem| ClusterError::file(self.name, problem).into())
     }
 
     /// Reads YAML, which is in memory as a whole.
-    fn read_yaml(&mut self, text: &mut Text<'_>) -> Result<(), Stop> {
+    fn read_yaml(&mut self, text: &mut Text<'_>) -> Result<(), TextError> {
         let mut bytes = Vec::new();
         while let Some(chunk) = text.next_chunk()? {
             bytes.extend_from_slice(chunk);
@@ -218,9 +228,7 @@ impl DumpReader<'_> {
         // kubectl cluster-info dump writes logs between its documents.
         if !log_section::blank(&mut bytes) {
             self.note_kinds(&bytes);
-            let problem = "ends in the middle of the logs of a container: the file is truncated";
-            let hint = "copy the file again, or make the dump again";
-            return Err(ClusterError::file(self.name, problem).hint(hint).into());
+            return Err(self.truncated("ends in the middle of the logs of a container"));
         }
         let text = self.utf8(&bytes, Position::on(1))?;
         for document in documents(text) {
@@ -236,8 +244,8 @@ impl DumpReader<'_> {
                     self.end_yaml(fields, document.text.len(), document.lines_before + 1)?;
                     self.document = OpenDocument::default();
                 }
-                Value::Array(_) => return Err(Stop::Foreign("holds a YAML sequence, not Kubernetes objects")),
-                _ => return Err(Stop::Foreign("holds plain text, not Kubernetes objects")),
+                Value::Array(_) => return Err(self.foreign("holds a YAML sequence, not Kubernetes objects")),
+                _ => return Err(self.foreign("holds plain text, not Kubernetes objects")),
             }
         }
         Ok(())
@@ -255,18 +263,16 @@ impl DumpReader<'_> {
         }
     }
 
-    fn end_yaml(&mut self, mut fields: Map<String, Value>, length: usize, line: usize) -> Result<(), Stop> {
+    fn end_yaml(&mut self, mut fields: Map<String, Value>, length: usize, line: usize) -> Result<(), TextError> {
         let items = fields.remove("items");
         let header = fields.remove("snapshot").map(serde_json::from_value);
-        let type_ = ItemType::of_value(&Value::Object(fields.clone()));
-        let (Some(list), Some(Value::Array(_) | Value::Null)) = (type_.as_type().of_items(), &items) else {
+        let type_ = TypeMeta::of_value(&Value::Object(fields.clone()));
+        let (Some(list), Some(Value::Array(_) | Value::Null)) = (type_.of_items(), &items) else {
             if type_.kind.is_empty() && matches!(items, Some(Value::Array(_) | Value::Null)) {
                 // kubectl writes the kind of a list after its items.
-                let problem = format!("the list at line {line} has no kind: the file is truncated");
-                let error = ClusterError::file(self.name, problem);
-                return Err(error.hint("copy the file again, or make the dump again").into());
+                return Err(self.truncated(&format!("the list at line {line} has no kind")));
             }
-            return self.value(type_.as_type(), &Value::Object(fields), length, line);
+            return self.value(&type_, &Value::Object(fields), length, line);
         };
         let items = match items {
             Some(Value::Array(items)) => items,
@@ -274,16 +280,16 @@ impl DumpReader<'_> {
         };
         let count = items.len();
         for item in items {
-            let own = ItemType::of_value(&item);
-            self.value(if list.kind.is_empty() { own.as_type() } else { list }, &item, length / count, line)?;
+            let own = if list.kind.is_empty() { &TypeMeta::of_value(&item) } else { &list };
+            self.value(own, &item, length / count, line)?;
         }
         self.end_list(list.known(), header)
     }
 
-    fn value(&mut self, type_: Type<'_>, value: &Value, length: usize, line: usize) -> Result<(), Stop> {
+    fn value(&mut self, type_: &TypeMeta, value: &Value, length: usize, line: usize) -> Result<(), TextError> {
         self.objects.note_written(type_, || Some(value.clone()));
         let Some(kind) = type_.known() else {
-            self.objects.count_other(type_);
+            self.objects.count_other(&type_.api_version, &type_.kind);
             self.objects.note_name(type_, || Deserialize::deserialize(value).ok());
             return Ok(());
         };
@@ -295,7 +301,7 @@ impl DumpReader<'_> {
     }
 
     /// Counts an object of a kind, before it takes memory.
-    fn count(&mut self, kind: Kind, length: usize) -> Result<(), Stop> {
+    fn count(&mut self, kind: Kind, length: usize) -> Result<(), TextError> {
         *self.document.counts.entry(kind).or_default() += 1;
         self.objects.count_whole(kind, length);
         if self.objects.is_full() {
@@ -308,7 +314,7 @@ impl DumpReader<'_> {
         &mut self,
         listed: Option<Kind>,
         header: Option<Result<Header, serde_json::Error>>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), TextError> {
         if let Some(header) = header {
             let header = header.map_err(|error| {
                 ClusterError::file(self.name, format!("its field `snapshot` cannot be read: {error}"))
@@ -326,17 +332,6 @@ impl DumpReader<'_> {
         }
         self.objects.end_list(listed, &self.document.reach, self.folder);
         Ok(())
-    }
-}
-
-impl ItemType {
-    fn of_value(value: &Value) -> Self {
-        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        ItemType { api_version: text("apiVersion"), kind: text("kind") }
-    }
-
-    fn as_type(&self) -> Type<'_> {
-        Type { api_version: &self.api_version, kind: &self.kind }
     }
 }
 

@@ -218,6 +218,20 @@ impl ClusterError {
     }
 }
 
+/// Returns whether the API server says that the user may not do something to a resource: `forbiddenMessage`,
+/// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37.
+#[cfg(feature = "live")]
+pub(crate) fn is_about_permission(message: &str, verb: &str) -> bool {
+    message.contains(&format!(" cannot {verb} resource "))
+}
+
+/// Returns whether a webhook takes no part in dry runs: `NewDryRunUnsupportedErr`,
+/// k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
+#[cfg(feature = "live")]
+pub(crate) fn is_dry_run_unsupported(message: &str) -> bool {
+    message.contains("does not support dry run")
+}
+
 fn in_parentheses(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
@@ -233,29 +247,5 @@ impl From<ClusterError> for CommandError {
         let stands_alone = error.stands_alone();
         let hints = error.hints();
         hints.into_iter().fold(CommandError { exit, stands_alone, ..message.because(error) }, CommandError::hint)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{ClusterError, Command, Fix};
-    use crate::error::CommandError;
-
-    #[test]
-    fn a_name_that_is_not_there_comes_with_near_ones() {
-        let error = ClusterError::NotFound {
-            resource: "daemonsets.apps",
-            name: "calico-nod".to_owned(),
-            namespace: Some("kube-system".to_owned()),
-            near: vec!["calico-node".to_owned()],
-            elsewhere: Vec::new(),
-            instead: None,
-        };
-        let near = Command::choice("", ["calico-node"]);
-        assert_eq!(error.hints(), [Fix::new("similar names in namespace \"kube-system\"", near)]);
-        assert_eq!(
-            CommandError::from(error).to_string(),
-            "Error from server (NotFound): daemonsets.apps \"calico-nod\" not found"
-        );
     }
 }

@@ -4,15 +4,15 @@
 //! wrong with them: no byte of a document is dropped except the commas between items.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use memchr::memchr2;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
 use super::log_section::{Extent, LogSection};
-use super::pieces::{Hand, MAX_AROUND, MAX_ITEM, Piece, Position, Stop, newlines};
+use super::pieces::{Hand, MAX_AROUND, MAX_ITEM, Piece, Position, newlines};
+use super::text::TextError;
 
 /// Cuts the documents of a text.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub(super) struct JsonCutter {
 
 impl JsonCutter {
     /// Takes the next bytes, and hands over every piece that they complete. Fails if a piece is too long, or `hand` fails.
-    pub(super) fn push(&mut self, bytes: &[u8], hand: &mut Hand<'_>) -> Result<(), Stop> {
+    pub(super) fn push(&mut self, bytes: &[u8], hand: &mut Hand<'_>) -> Result<(), TextError> {
         let mut at = 0;
         while at < bytes.len() {
             at = match &mut self.log {
@@ -74,7 +74,7 @@ impl JsonCutter {
     }
 
     /// Takes text outside the items; returns where the items begin, or the bytes end.
-    fn push_around(&mut self, bytes: &[u8], start: usize, hand: &mut Hand<'_>) -> Result<usize, Stop> {
+    fn push_around(&mut self, bytes: &[u8], start: usize, hand: &mut Hand<'_>) -> Result<usize, TextError> {
         for (at, &byte) in bytes.iter().enumerate().skip(start) {
             if self.depth == 0 {
                 if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
@@ -92,7 +92,7 @@ impl JsonCutter {
             }
             self.around.push(byte);
             if self.around.len() > MAX_AROUND {
-                return Err(Stop::TooLong(self.document_line));
+                hand(Piece::TooLong, Position::on(self.document_line))?;
             }
             if self.in_string {
                 if self.end_of_string(byte) && self.depth == 1 {
@@ -129,7 +129,7 @@ impl JsonCutter {
     }
 
     /// Takes text of the items; returns where they end, or the bytes end.
-    fn push_items(&mut self, bytes: &[u8], mut start: usize, hand: &mut Hand<'_>) -> Result<usize, Stop> {
+    fn push_items(&mut self, bytes: &[u8], mut start: usize, hand: &mut Hand<'_>) -> Result<usize, TextError> {
         let mut at = start;
         if std::mem::take(&mut self.escaped) {
             at += 1;
@@ -178,7 +178,7 @@ impl JsonCutter {
         }
         self.item.extend_from_slice(&bytes[start..]);
         if self.item.len() > MAX_ITEM {
-            return Err(Stop::TooLong(self.item_line));
+            hand(Piece::TooLong, Position::on(self.item_line))?;
         }
         Ok(bytes.len())
     }
@@ -188,7 +188,7 @@ impl JsonCutter {
     }
 
     /// Hands over an item that ends in these bytes: without a copy if it begins in them, too.
-    fn hand_item(&mut self, bytes: &[u8], start: usize, end: usize, hand: &mut Hand<'_>) -> Result<(), Stop> {
+    fn hand_item(&mut self, bytes: &[u8], start: usize, end: usize, hand: &mut Hand<'_>) -> Result<(), TextError> {
         if self.item.is_empty() {
             let start = start + blanks(&bytes[start..end]);
             return hand(Piece::Item(&bytes[start..end]), Position::after(self.lines, &bytes[..start]));
@@ -244,43 +244,6 @@ fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValu
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// An item's own `apiVersion` and `kind`.
-#[derive(Debug, Default)]
-pub(super) struct ItemType {
-    pub(super) api_version: String,
-    pub(super) kind: String,
-}
-
-impl ItemType {
-    /// Finds both fields, and reads no further: they usually come first.
-    pub(super) fn of(object: &str) -> Self {
-        struct Peek<'a>(&'a mut ItemType);
-        impl<'de> Visitor<'de> for Peek<'_> {
-            type Value = ();
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-                while self.0.api_version.is_empty() || self.0.kind.is_empty() {
-                    match map.next_key::<Cow<'_, str>>()?.as_deref() {
-                        Some("apiVersion") => self.0.api_version = map.next_value()?,
-                        Some("kind") => self.0.kind = map.next_value()?,
-                        Some(_) => drop(map.next_value::<IgnoredAny>()?),
-                        None => break,
-                    }
-                }
-                Ok(())
-            }
-        }
-        let mut found = ItemType::default();
-        // Leaving before the end counts as an error; what is wrong with the object shows when it is decoded.
-        let _ = serde_json::Deserializer::from_str(object).deserialize_map(Peek(&mut found));
-        found
-    }
-}
-
 /// Counts the bytes before an item, whose line is that of its first character.
 fn blanks(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
@@ -303,7 +266,7 @@ mod tests {
         for chunk in text.as_bytes().chunks(chunk) {
             let hand = &mut |piece: Piece<'_>, place: crate::cluster::pieces::Position<'_>| {
                 match piece {
-                    Piece::Begin(_) => {}
+                    Piece::Begin(_) | Piece::TooLong => {}
                     Piece::Item(item) => items.push((String::from_utf8_lossy(item).trim().to_owned(), place.line())),
                     Piece::End(text) => documents.push((String::from_utf8_lossy(text).into_owned(), place.line())),
                 }

@@ -188,11 +188,8 @@ impl Manifest {
                 validation::problems_of_template(manifest, merged, "spec.template")
             }
         };
-        let key = (self.namespace(), self.name());
-        let live = snapshot.daemon_sets.iter().find(|live| {
-            let is_same_flavor = (live.flavor() == Flavor::Advanced) == is_advanced;
-            is_same_flavor && (&*live.metadata.namespace, &*live.metadata.name) == key
-        });
+        let live = snapshot.daemon_set(self.namespace(), self.name());
+        let live = live.filter(|live| (live.flavor() == Flavor::Advanced) == is_advanced);
         let mut refused = refusals(&self.object, &merged);
         if let Some(live) = live.filter(|_| !refused.is_empty()) {
             // What was stored is accepted again: its server has other feature gates, or is of another release.

@@ -27,6 +27,7 @@ mod redact;
 mod replace_file;
 mod suggestions;
 pub mod text;
+mod type_meta;
 mod unpack;
 pub mod write_dump;
 pub mod yaml;

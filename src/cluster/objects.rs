@@ -12,8 +12,9 @@ use super::Object;
 use super::dump_header::Header;
 use super::newest_time::{NewestTime, NewestTimes};
 use super::projection::{SharedKeys, SharedParts, foreign_pod, keep_node, own_pod, takes_room};
+use super::type_meta::TypeMeta;
 use crate::model::config_object::ConfigObject;
-use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::kind::{Place, with_place};
 use crate::model::node::Node;
@@ -225,7 +226,7 @@ impl Objects {
                 self.keep_name(kind.api_names().1, namespace, name);
                 if object.metadata.creation_timestamp == Time::default() {
                     let (api_version, kind, _) = kind.api_names();
-                    self.count_other(Type { api_version, kind });
+                    self.count_other(api_version, kind);
                     return Ok(());
                 }
                 if !matches!(self.complete, Complete::Config | Complete::All) {
@@ -329,12 +330,12 @@ impl Objects {
     }
 
     /// Notes an object of which only the name is of interest.
-    pub(super) fn note_name(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<NamedObject>) {
+    pub(super) fn note_name(&mut self, type_: &TypeMeta, read: impl FnOnce() -> Option<NamedObject>) {
         if type_.api_version == "v1"
-            && matches!(type_.kind, "ServiceAccount" | "PersistentVolumeClaim")
+            && matches!(&*type_.kind, "ServiceAccount" | "PersistentVolumeClaim")
             && let Some(NamedObject { metadata: Name { namespace, name } }) = read()
         {
-            self.keep_name(type_.kind, namespace, name);
+            self.keep_name(&type_.kind, namespace, name);
         }
     }
 
@@ -345,8 +346,8 @@ impl Objects {
     }
 
     /// Notes who has changed an object that limits or labels pods, if that is wanted.
-    pub(super) fn note_written(&mut self, type_: Type<'_>, read: impl FnOnce() -> Option<Value>) {
-        let is_of = |kind: &Kind| self.complete == Complete::Written && kind.is(type_.api_version, type_.kind);
+    pub(super) fn note_written(&mut self, type_: &TypeMeta, read: impl FnOnce() -> Option<Value>) {
+        let is_of = |kind: &Kind| self.complete == Complete::Written && kind.is(&type_.api_version, &type_.kind);
         let kind = Kind::WRITTEN.into_iter().find(is_of);
         let object = kind.and_then(|kind| Some((kind, WrittenObject::from_object(read()?).ok()?)));
         if let Some((kind, object)) = object {
@@ -356,8 +357,7 @@ impl Objects {
     }
 
     /// Counts an object of another kind, or of another version of a kind.
-    pub(super) fn count_other(&mut self, type_: Type<'_>) {
-        let Type { api_version, kind } = type_;
+    pub(super) fn count_other(&mut self, api_version: &str, kind: &str) {
         let is_name = !kind.is_empty() && kind.len() <= MAX_NAME && api_version.len() <= MAX_NAME;
         let name = if Kind::ALL.iter().any(|known| known.api_names().1 == kind) {
             self.has_other_daemon_sets |= kind == "DaemonSet";
@@ -432,28 +432,5 @@ pub(super) fn weight(kind: Kind, length: usize) -> usize {
 fn note(names: &mut BTreeSet<String>, name: &str) {
     if !name.is_empty() && !names.contains(name) {
         names.insert(name.to_owned());
-    }
-}
-
-/// An object's type, or a list's.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Type<'a> {
-    pub(super) api_version: &'a str,
-    pub(super) kind: &'a str,
-}
-
-impl<'a> Type<'a> {
-    /// Returns the type of the items of a list, empty for a plain `List`; `None` for other types.
-    pub(super) fn of_items(self) -> Option<Type<'a>> {
-        let kind = self.kind.strip_suffix("List")?;
-        Some(if kind.is_empty() { Type { api_version: "", kind: "" } } else { Type { kind, ..self } })
-    }
-
-    /// Returns the kind if a snapshot holds it.
-    pub(super) fn known(self) -> Option<Kind> {
-        if self.kind == "DaemonSet" && self.api_version.starts_with(ADVANCED_GROUP) {
-            return Some(Kind::AdvancedDaemonSets);
-        }
-        Kind::every().find(|kind| kind.is(self.api_version, self.kind))
     }
 }

@@ -1,6 +1,6 @@
 //! The pieces that a text of Kubernetes objects is cut into: items of lists, and what is around them.
 
-use super::error::ClusterError;
+use super::text::TextError;
 
 /// The most bytes of an item. etcd accepts 1.5 MB by default.
 pub(super) const MAX_ITEM: usize = 16 << 20;
@@ -17,6 +17,8 @@ pub(super) enum Piece<'a> {
     Item(&'a [u8]),
     /// The whole document, with an empty list in place of the items that were cut out.
     End(&'a [u8]),
+    /// A piece that is longer than any object of Kubernetes; nothing follows it.
+    TooLong,
 }
 
 /// Where a piece begins. Counting lines takes time that only errors need.
@@ -49,19 +51,4 @@ pub(super) fn newlines(bytes: &[u8]) -> usize {
 }
 
 /// Receives each piece with its position.
-pub(super) type Hand<'h> = dyn FnMut(Piece<'_>, Position<'_>) -> Result<(), Stop> + 'h;
-
-/// Why reading stops.
-#[derive(Debug)]
-pub(super) enum Stop {
-    Foreign(&'static str),
-    Error(ClusterError),
-    /// A piece that begins on this line is longer than any object of Kubernetes.
-    TooLong(usize),
-}
-
-impl From<ClusterError> for Stop {
-    fn from(error: ClusterError) -> Self {
-        Stop::Error(error)
-    }
-}
+pub(super) type Hand<'h> = dyn FnMut(Piece<'_>, Position<'_>) -> Result<(), TextError> + 'h;

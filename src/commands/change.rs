@@ -137,7 +137,7 @@ pub(super) trait Verb {
         let tried = tried_template(plan.steps.first()?, daemon_set, live, interrupt.requested());
         let stored = show_progress(tried, &session.progress, io).await;
         // The change itself brings them again.
-        live.forget_warnings();
+        live.observed().forget_warnings();
         let stored = stored?;
         (!stored.same_meaning(template)).then(|| (hash.to_owned(), stored))
     }
@@ -236,7 +236,15 @@ impl<V: Verb> RunCommand for V {
             if plan.action != Action::Retry {
                 change.report.warnings = doubts(change.report.warnings);
             }
-            write!(io.err, "{}", session.view.text(|page| render::change::warnings(&change.report, page)))?;
+            write!(
+                io.err,
+                "{}",
+                session.view.text(|page| render::change::warnings(
+                    &change.report.warnings,
+                    &change.report.incomplete,
+                    page
+                ))
+            )?;
             return match settings.watch {
                 true => follow(daemon_set, &session, io, out).await,
                 false => Ok(Exit::Success),

@@ -21,7 +21,6 @@ use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
-use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::page::Page;
@@ -225,10 +224,7 @@ fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
         let revisions = daemon_set.common_causes.iter_mut().filter_map(|cause| cause.revision.as_mut());
         for failing in revisions {
             let (Some(from), Some(to)) = (failing.available_revision, failing.number) else { continue };
-            let is_same = |other: &&DaemonSet| {
-                (&other.metadata.namespace, &other.metadata.name) == (&daemon_set.namespace, &daemon_set.name)
-            };
-            if let Some(daemon_set) = snapshot.daemon_sets.iter().find(is_same) {
+            if let Some(daemon_set) = snapshot.daemon_set(&daemon_set.namespace, &daemon_set.name) {
                 failing.changes = changes_between(&Revisions::of(daemon_set, snapshot), from, to);
             }
         }

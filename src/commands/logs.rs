@@ -39,9 +39,9 @@ use crate::model::selector::LabelSelector;
 use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::render::view::View;
-use crate::report::coverage::PodSummary;
 use crate::report::fix::{Command, Fix};
 use crate::report::logs::{LogBlock, LogsReport, PodLog};
+use crate::report::node_coverage::PodSummary;
 
 /// How many logs are read at a time.
 const AT_ONCE: usize = 8;

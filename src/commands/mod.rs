@@ -367,7 +367,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
 
 /// Returns an error as a JSON document on one line.
 fn document(error: &CommandError, view: &View) -> String {
-    let message = error.to_string().replace("\nerror: ", "\n");
+    let message = error.lines(ToString::to_string);
     let hints = error.hints.iter().cloned().map(Fix::with_choice_in_words).collect();
     let mut report = ErrorReport { message, hints, exit_code: error.exit as u8 };
     let mut text = Vec::new();
@@ -380,11 +380,10 @@ fn print_error(error: &CommandError, as_json: bool, view: &View, io: &mut Io<'_>
     if error.exit == Exit::Interrupted && !io.interrupt.claim_report() {
         return error.exit;
     }
-    let prefix = if error.stands_alone { "" } else { "error: " };
     // Where even standard error is closed there is nobody left to tell.
     let text = match as_json {
         true => document(error, view),
-        false => view.text(|page| render::error::write(&format!("{prefix}{error}"), &error.hints, page)),
+        false => view.text(|page| render::error::write(&error.lines(CommandError::printed), &error.hints, page)),
     };
     let _ = io.err.write_all(text.as_bytes());
     error.exit

@@ -7,8 +7,8 @@ use crate::coverage::filter::CoverageFilter;
 use crate::error::CommandError;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::NodeState;
 use crate::report::fix::{Command, Fix};
+use crate::report::node_coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
 /// Flags that choose nodes.

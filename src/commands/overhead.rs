@@ -97,9 +97,7 @@ impl RunCommand for OverheadArgs {
         });
         let pod = pod.transpose()?;
         target.widen();
-        if filename.as_deref() == Some("-") && target.reads_input() {
-            return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
-        }
+        target.check_input(&filename)?;
         let session = target.open(None, &[], io).await?;
         let described = filename.map(|path| read_node(&path, io)).transpose()?;
         let alone = node.clone().or_else(|| like.clone());

@@ -15,8 +15,8 @@ use crate::io::Io;
 use crate::model::names::{is_dns_label, is_label_key};
 use crate::model::selector::LabelSelector;
 use crate::plan::StrategyType;
-use crate::report::coverage::NodeState;
 use crate::report::fix::{Command as Suggested, Fix};
+use crate::report::node_coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
 /// Other kinds that people name before a slash, which are no namespaces.

@@ -76,9 +76,7 @@ impl RunCommand for PartitionArgs {
         if !dry_run {
             check_writable(io)?;
         }
-        if filename.as_deref() == Some("-") && target.reads_input() {
-            return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
-        }
+        target.check_input(&filename)?;
         let session = change::open(&target, &named, dry_run, io).await?;
         let manifest = match &filename {
             Some(path) => {
@@ -209,7 +207,11 @@ impl Order<'_> {
                 write!(out, "{}", view.text(|page| render::partition::plan(&report, page)))?;
                 out.flush()?;
             }
-            Ok(write!(io.err, "{}", view.text(|page| render::partition::warnings(&report, page)))?)
+            Ok(write!(
+                io.err,
+                "{}",
+                view.text(|page| render::change::warnings(&report.warnings, &report.incomplete, page))
+            )?)
         };
         show(out, io).map_err(not_shown)?;
         if dry_run {

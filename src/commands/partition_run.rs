@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         let text = self.view.text(|page| {
             page.paragraph("the template differs from the one that was shown; the new plan:", |text| text);
             render::partition::plan(&self.report, page);
-            render::partition::warnings(&self.report, page);
+            render::change::warnings(&self.report.warnings, &self.report.incomplete, page);
         });
         Ok(write!(io.err, "{text}")?)
     }

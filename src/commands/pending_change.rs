@@ -59,7 +59,11 @@ impl PendingChange<'_> {
             write!(out, "{}", view.text(|page| render::change::plan(&self.report, page)))?;
             out.flush()?;
         }
-        Ok(write!(io.err, "{}", view.text(|page| render::change::warnings(&self.report, page)))?)
+        Ok(write!(
+            io.err,
+            "{}",
+            view.text(|page| render::change::warnings(&self.report.warnings, &self.report.incomplete, page))
+        )?)
     }
 
     /// Tries out the end of a hold, and warns if admission changes the template with that.

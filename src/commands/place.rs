@@ -15,8 +15,8 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::report::agent_pod::PodReport;
-use crate::report::coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::fix::{Command, Fix};
+use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 
 /// Flags that choose a node.
 #[derive(Debug, Clone, Args)]

@@ -216,10 +216,9 @@ impl RunCommand for PreviewArgs {
             report = preview(&snapshot, &all, &options);
         }
         for one in &mut report.daemon_sets {
-            let is_it =
-                |other: &&DaemonSet| (&other.metadata.namespace, &other.metadata.name) == (&one.namespace, &one.name);
-            let after = all.iter().map(|proposed| &proposed.daemon_set).find(is_it);
-            let live = snapshot.daemon_sets.iter().find(is_it);
+            let mut proposed = all.iter().map(|proposed| &proposed.daemon_set);
+            let after = proposed.find(|other| other.metadata.is_named(&one.namespace, &one.name));
+            let live = snapshot.daemon_set(&one.namespace, &one.name);
             if let (Some(after), Some(live), true) = (after, live, one.preview != Preview::Unchanged) {
                 one.warnings = replacements(after, live, one.template_changes == Some(false), &snapshot);
             }

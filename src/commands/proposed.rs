@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use crate::cluster::Source;
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{ClusterError, is_about_permission, is_dry_run_unsupported};
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
 use crate::coverage::needs::{self, needs};
-use crate::coverage::preview::{Admission, account_is_missing};
+use crate::coverage::proposal::{Admission, account_is_missing};
 use crate::coverage::service_account;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
@@ -24,9 +24,7 @@ pub(super) async fn open(
     target: &GlobalArgs,
     io: &mut Io<'_>,
 ) -> Result<(Session, Manifests), Failure> {
-    if paths.iter().any(|path| path == "-") && target.reads_input() {
-        return Err(CommandError::usage("--from - and --filename - cannot both read standard input").into());
-    }
+    target.check_input(paths)?;
     let mut session = target.open(None, &[], io).await?;
     paths.iter().try_for_each(|path| io.await_input(path, "a manifest"))?;
     let (requested, default) = (session.requested_namespace.as_deref(), &session.default_namespace);
@@ -65,8 +63,7 @@ pub(super) async fn proposed(
 
 /// Returns the DaemonSet that a manifest changes.
 pub(super) fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'a DaemonSet> {
-    let key = (manifest.namespace(), manifest.name());
-    snapshot.daemon_sets.iter().find(|live| (live.metadata.namespace.as_str(), live.metadata.name.as_str()) == key)
+    snapshot.daemon_set(manifest.namespace(), manifest.name())
 }
 
 /// Returns the DaemonSet as the server would store it; `None`, with a warning, if the server could not be asked, and for
@@ -106,11 +103,9 @@ async fn dry_run(
 fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
     let ClusterError::Api { code, message, .. } = error else { return false };
     match code {
-        // `forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37.
-        403 => ["update", "patch", "create"].iter().any(|verb| message.contains(&format!(" cannot {verb} resource "))),
+        403 => ["update", "patch", "create"].iter().any(|verb| is_about_permission(message, verb)),
         404 => error.is_absence_of("namespaces", namespace),
-        // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
-        400 => message.contains("does not support dry run"),
+        400 => is_dry_run_unsupported(message),
         _ => false,
     }
 }

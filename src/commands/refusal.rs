@@ -9,6 +9,7 @@ use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, Step};
 use crate::render::text::{count, some_of};
+use crate::report::count_and;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::SKIP_LABEL;
@@ -49,7 +50,7 @@ pub(super) fn held_otherwise(name: &DaemonSetName) -> CommandError {
 pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: impl Into<Fix>) -> CommandError {
     let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
     let more = if pods.len() > shown.len() { ", ..." } else { "" };
-    let nodes = if pods.len() == 1 { "1 node has".to_owned() } else { format!("{} nodes have", pods.len()) };
+    let nodes = count_and(pods.len(), "node", ["has", "have"]);
     let message = format!(
         "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
         shown.join(", ")
@@ -121,7 +122,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
             }
         }
         StageRefusal::NoBudget { not_ready, allowed } => {
-            let nodes = if not_ready.len() == 1 { "1 node is" } else { &format!("{} nodes are", not_ready.len()) };
+            let nodes = count_and(not_ready.len(), "node", ["is", "are"]);
             let at_most = count(allowed, "node");
             let message = format!(
                 "no pod could be replaced: {nodes} not ready and without an available pod ({}), and at most {at_most} may be",

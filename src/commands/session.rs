@@ -214,6 +214,14 @@ impl GlobalArgs {
         self.from.first().is_some_and(|path| path == "-")
     }
 
+    /// Fails if a file and the dump are both to be read from standard input.
+    pub(super) fn check_input<'p>(&self, files: impl IntoIterator<Item = &'p String>) -> Result<(), CommandError> {
+        if self.reads_input() && files.into_iter().any(|file| file == "-") {
+            return Err(CommandError::usage("--from - and --filename - cannot both read standard input"));
+        }
+        Ok(())
+    }
+
     /// Returns the flags about the connection, and what of the surroundings decides about it.
     pub(super) fn connect_options(&self, io: &Io<'_>) -> ConnectOptions {
         let (environment, input_is_terminal) = (io.environment.clone(), io.input_is_terminal);
@@ -424,7 +432,7 @@ impl Session {
         };
         let admissions = join_all(pods.into_iter().map(ask)).await;
         // They are about pods that nobody creates.
-        live.forget_warnings();
+        live.observed().forget_warnings();
         admissions.into_iter().flatten().collect()
     }
 
@@ -537,7 +545,8 @@ impl Session {
 
     /// Returns whether there are warnings that were not printed yet.
     pub(super) fn has_warnings(&self) -> bool {
-        let has_other_clock = |live: &Live| !self.said_clock.get() && live.clock_difference().abs() > CLOCK_TOLERANCE;
+        let has_other_clock =
+            |live: &Live| !self.said_clock.get() && live.observed().clock_difference().abs() > CLOCK_TOLERANCE;
         matches!(&self.source, Source::Live(live) if live.has_warnings() || has_other_clock(live))
     }
 
@@ -558,7 +567,7 @@ impl Session {
     pub(super) fn print_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         match &self.source {
             Source::Live(live) => {
-                self.compare_clocks(live.clock_difference(), io)?;
+                self.compare_clocks(live.observed().clock_difference(), io)?;
                 let warnings = live.take_warnings();
                 io.server_warnings += warnings.len();
                 warn(warnings, io)

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use glob::Pattern;
+use glob::{Pattern, PatternError};
 use http::Uri;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, Context, ExecAuthCluster, ExecConfig, Kubeconfig, KubeconfigError};
@@ -188,13 +188,11 @@ pub(crate) fn contexts_matching(
     let existing = names_in_kubeconfig(options)?.contexts;
     let mut found = BTreeSet::new();
     for text in patterns {
-        let pattern = Pattern::new(text);
-        let is_match = |name: &&String| *name == text || pattern.as_ref().is_ok_and(|pattern| pattern.matches(name));
+        // A name that is no valid pattern matches itself.
+        let is_match = |name: &&String| matches(text, name).unwrap_or_default();
         let matching: Vec<&String> = existing.iter().filter(is_match).collect();
-        if let (true, Err(error)) = (matching.is_empty(), &pattern) {
-            return Err(ConnectionError::config(format!("invalid pattern {text:?}: {}", error.msg)));
-        }
         if matching.is_empty() {
+            matches(text, "")?;
             let error = ConnectionError::config(format!("no context matches {text:?}"));
             return Err(listing(error, text, "contexts", existing.iter().map(|name| &**name)));
         }
@@ -214,13 +212,14 @@ pub(crate) fn context_in_use(options: &ConnectOptions) -> Result<Option<String>,
 /// Returns whether one of several patterns, separated by commas, matches the name of a context. A name matches itself, whatever it has.
 /// Fails if a pattern is invalid.
 pub(crate) fn is_among(context: &str, patterns: &str) -> Result<bool, ConnectionError> {
-    let mut is_match = false;
-    for text in patterns.split(',').map(str::trim) {
-        let pattern = Pattern::new(text)
-            .map_err(|error| ConnectionError::config(format!("invalid pattern {text:?}: {}", error.msg)));
-        is_match |= context == text || pattern?.matches(context);
-    }
-    Ok(is_match)
+    let mut matching = patterns.split(',').map(|text| matches(text.trim(), context));
+    matching.try_fold(false, |found, is_match| Ok(found | is_match?))
+}
+
+/// Returns whether a pattern matches a name. Fails if it is invalid and not the name itself.
+fn matches(pattern: &str, name: &str) -> Result<bool, ConnectionError> {
+    let invalid = |error: PatternError| ConnectionError::config(format!("invalid pattern {pattern:?}: {}", error.msg));
+    Ok(pattern == name || Pattern::new(pattern).map_err(invalid)?.matches(name))
 }
 
 /// Returns the files to read, in order of precedence.

@@ -1,7 +1,8 @@
 //! The part of a coverage report that was asked for.
 
 use super::group::summarize;
-use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeState, ReasonGroup};
+use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonGroup};
+use crate::report::node_coverage::{NodeCoverage, NodeState};
 use crate::report::reason::ReasonCode;
 
 /// Which DaemonSets and nodes of a report are kept. The counts of a DaemonSet are always about all of its nodes.
@@ -79,7 +80,8 @@ mod tests {
     use crate::coverage::options::{Detail, Options};
     use crate::coverage::test_support::{World, world};
     use crate::coverage::walk::coverage;
-    use crate::report::coverage::{CoverageReport, NodeState};
+    use crate::report::coverage::CoverageReport;
+    use crate::report::node_coverage::NodeState;
     use crate::report::reason::ReasonCode::{
         self, CrashLooping, NotReadyNotTolerated, Unexplained, UntoleratedNoSchedule,
     };

@@ -177,7 +177,8 @@ mod tests {
     use crate::coverage::test_support::{World, world};
     use crate::coverage::walk::coverage;
     use crate::model::snapshot::{Gap, GapCause, Kind};
-    use crate::report::coverage::{CoverageReport, Incomplete, NodeState};
+    use crate::report::coverage::{CoverageReport, Incomplete};
+    use crate::report::node_coverage::NodeState;
     use crate::report::reason::ReasonCode;
 
     fn without(mut world: World, kind: Kind) -> CoverageReport {

@@ -27,6 +27,7 @@ impl FindingGroups {
         let (number, is_new) = self.number(finding);
         let group = &mut self.groups[number];
         if !is_new {
+            group.finding.passing = group.finding.passing.min(finding.passing);
             group.finding.message.merge(&finding.message);
             group.finding.advice.merge(&finding.advice);
         }
@@ -81,28 +82,30 @@ impl FindingGroups {
 /// the most urgent one.
 pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<Affected> {
     // Nodes whose names are not known may be the same of several DaemonSets: the most of one are counted.
-    type Found<'d> = (BTreeSet<(Urgency, String)>, BTreeSet<&'d String>, usize);
+    type Found<'d> = (BTreeSet<(Urgency, String)>, BTreeSet<&'d String>, usize, bool);
     let mut found: BTreeMap<ReasonCode, Found<'_>> = BTreeMap::new();
     for daemon_set in daemon_sets {
         let urgency = daemon_set.urgency(&daemon_set.problems_by_code());
         let name = || (urgency, format!("{}/{}", daemon_set.namespace, daemon_set.name));
-        for group in &daemon_set.problems {
-            let (names, nodes, unnamed) = found.entry(group.code).or_default();
+        let groups = daemon_set.problems.iter().map(|group| (group.code, group.passing, Some(group)));
+        let concerns = daemon_set.concerns.iter().map(|concern| (concern.code, concern.passing, None));
+        for (code, passing, group) in groups.chain(concerns) {
+            let none = || (BTreeSet::new(), BTreeSet::new(), 0, true);
+            let (names, nodes, unnamed, all_pass) = found.entry(code).or_insert_with(none);
             names.insert(name());
-            nodes.extend(&group.nodes);
-            *unnamed = (*unnamed).max(group.count - group.nodes.len());
-        }
-        for concern in &daemon_set.concerns {
-            found.entry(concern.code).or_default().0.insert(name());
+            *all_pass &= passing;
+            if let Some(group) = group {
+                nodes.extend(&group.nodes);
+                *unnamed = (*unnamed).max(group.count - group.nodes.len());
+            }
         }
     }
     let mut problems: Vec<Affected> = found
         .into_iter()
-        .map(|(code, (daemon_sets, nodes, unnamed))| Affected {
-            code,
-            count: nodes.len() + unnamed,
-            nodes: nodes.into_iter().cloned().collect(),
+        .map(|(code, (daemon_sets, nodes, unnamed, passing))| Affected {
+            nodes: nodes.iter().map(|&node| node.clone()).collect(),
             daemon_sets: daemon_sets.into_iter().map(|(_, name)| name).collect(),
+            ..Affected::new(code, nodes.len() + unnamed, passing)
         })
         .collect();
     problems.sort_by_key(Affected::rank);
@@ -144,30 +147,63 @@ pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<R
         .into_iter()
         .filter(|mistake| none_eligible || mistake.finding.code.is_state_of_node())
         .map(|Mistake { node, finding }| {
-            let Reason { code, message, fix } = finding.reason();
+            let reason = finding.reason();
             let prefix = if none_eligible { "no node is eligible; node" } else { "node" };
-            Reason { code, message: format!("{prefix} {node}: {message}"), fix }
+            Reason { message: format!("{prefix} {node}: {}", reason.message), ..reason }
         })
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::FindingGroups;
+    use crate::coverage::test_support::world;
     use crate::coverage::verdict::finding::Finding;
     use crate::coverage::verdict::sentence::Sentence;
-    use crate::report::coverage::Affected;
-    use crate::report::reason::ReasonCode;
+    use crate::report::coverage::{Affected, Attention};
+    use crate::report::reason::{Passing, ReasonCode};
+
+    fn by_code<const N: usize>(codes: [(ReasonCode, usize); N]) -> Vec<Affected> {
+        let takes_time = |code: ReasonCode| code.usual_passing().takes_time();
+        Affected::by_code(codes.map(|(code, count)| Affected::new(code, count, takes_time(code))))
+    }
 
     #[test]
     fn the_numbers_of_a_code_are_added_up() {
         let codes = [(ReasonCode::CrashLooping, 1), (ReasonCode::NeverFits, 2), (ReasonCode::CrashLooping, 3)];
-        let problems: Vec<_> = Affected::count(codes).iter().map(|problem| (problem.code, problem.count)).collect();
+        let problems: Vec<_> = by_code(codes).iter().map(|problem| (problem.code, problem.count)).collect();
         assert_eq!(problems, [(ReasonCode::CrashLooping, 4), (ReasonCode::NeverFits, 2)]);
         // What hurts comes before what does not, however many nodes there are of it.
         let codes = [(ReasonCode::Misscheduled, 9), (ReasonCode::ContainersStarting, 8), (ReasonCode::CrashLooping, 1)];
-        let problems: Vec<_> = Affected::count(codes).iter().map(|problem| (problem.code, problem.count)).collect();
+        let problems: Vec<_> = by_code(codes).iter().map(|problem| (problem.code, problem.count)).collect();
         assert_eq!(problems, [codes[2], codes[0], codes[1]]);
+    }
+
+    /// A pod that stays on a tainted node is trouble; one that the controller is about to delete is not.
+    #[test]
+    fn what_only_takes_its_time_is_no_reason_to_come_first() {
+        for (effect, attention) in [("NoExecute", Attention::Passes), ("NoSchedule", Attention::Fails)] {
+            let tainted = json!({"spec": {"taints": [{"key": "retired", "effect": effect}]}});
+            let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+            let coverage = world.node("n", tainted).pod("agent-n", "n", json!({})).coverage();
+            let problems = coverage.problems_by_code();
+            assert_eq!(coverage.urgency(&problems).0, attention, "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn what_passes_on_some_nodes_only_does_not_pass() {
+        let waits = |passing| Finding::new(ReasonCode::ContainersStarting, "waits", "wait").with_passing(passing);
+        for (second, passes) in [(Passing::Always, true), (Passing::AtStart, false)] {
+            let mut groups = FindingGroups::default();
+            groups.add("a", &waits(Passing::InTime));
+            groups.add("b", &waits(second));
+            assert_eq!(groups.into_report()[0].passing, passes);
+            let parts = [true, passes].map(|passing| Affected::new(ReasonCode::ContainersStarting, 1, passing));
+            assert_eq!(Affected::by_code(parts)[0].passing, passes);
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) mod overhead;
 #[cfg(feature = "live")]
 pub(crate) mod pending_preemption;
 pub(crate) mod preview;
+pub(crate) mod proposal;
 mod removed_nodes;
 pub mod stale_config;
 mod startup_taints;
@@ -42,7 +43,7 @@ pub(crate) use verdict::create_events::{
 };
 pub(crate) use verdict::create_failure::have_same_cause;
 pub(crate) use verdict::daemon_set_context::strategy;
-pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Passing, TemplatePart};
+pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, TemplatePart};
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
 pub(crate) use verdict::images::registry;
 #[cfg(feature = "live")]

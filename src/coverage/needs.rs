@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::preview::Admission;
+use super::proposal::Admission;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 

@@ -1,7 +1,7 @@
 //! The state of every node of a DaemonSet, by the value of a label.
 
 use crate::facts::index::Index;
-use crate::report::coverage::{NodeCoverage, NodeState};
+use crate::report::node_coverage::{NodeCoverage, NodeState};
 use crate::report::node_map::{MapNode, MapState, NodeMap};
 use crate::report::reason::ReasonCode;
 
@@ -15,8 +15,9 @@ pub(super) fn node_map(index: &Index<'_>, rows: &[NodeCoverage], label: &str) ->
 }
 
 fn map_node(row: &NodeCoverage) -> Option<MapNode> {
-    let reason = row.reasons.first().map(|reason| reason.code);
-    let is_expected = reason.is_none_or(|code| code.takes_time());
+    let first = row.reasons.first();
+    let is_expected = first.is_none_or(|reason| reason.passing);
+    let reason = first.map(|reason| reason.code);
     let state = match row.state {
         NodeState::Unknown => return None,
         NodeState::NotEligible | NodeState::Misscheduled | NodeState::ToBeDeleted => MapState::NotEligible,

@@ -6,52 +6,27 @@ use std::collections::BTreeMap;
 use super::gaps;
 use super::group::FindingGroups;
 use super::overhead::startup_taint;
+use super::proposal::{Admission, Fit, Proposal};
 use super::startup_taints::TaintRemovers;
-use super::verdict::admission::{self, service_account};
-use super::verdict::create_failure;
-use super::verdict::eligibility;
-use super::verdict::finding::{Finding, edit};
-use super::verdict::fit::{NodeRoom, port_conflicts};
+use super::verdict::finding::Finding;
 use super::verdict::former_pods::tolerated_for;
-use super::verdict::preemption::{Simulation, fits_by_preemption, is_of_room, reported};
-use super::verdict::sentence::Sentence;
-use super::verdict::unscheduled_pod;
+use super::verdict::preemption::is_of_room;
 use crate::difference::difference;
-use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
-use crate::model::image;
 use crate::model::int_or_percent::int;
 use crate::model::node::Node;
 use crate::model::node_edit::NodeEdit;
-use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 use crate::report::node_map::by_value;
 use crate::report::overhead::StartupTaintReport;
 use crate::report::preview::{
-    ChangesBy, ChangesByRow, DaemonSetPreview, EvictedPods, NodeChange, NodePreemption, PodChange, Preview,
-    PreviewReport, nodes_of,
+    ChangesBy, ChangesByRow, DaemonSetPreview, EvictedPods, NodeChange, PodChange, Preview, PreviewReport, nodes_of,
 };
-use crate::report::reason::ReasonCode;
-use crate::scheduling::daemon_pods;
-use crate::scheduling::resources::{Amounts, template_requests};
-use crate::scheduling::rolling_update::{allows_surge, unavailable_count};
+use crate::scheduling::rolling_update::unavailable_count;
 use crate::scheduling::should_run::DaemonPod;
-
-/// Whether an API server would admit the pods of a proposed DaemonSet.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Admission {
-    /// The message with which it would deny them.
-    pub refusal: Option<String>,
-    /// The kinds and names of objects that the pods mount and that do not exist.
-    pub missing: Vec<(&'static str, String)>,
-    /// What could not be checked, in sentences.
-    pub unknown: Vec<String>,
-    /// Whether no API server was asked: only the names of a dump were looked at.
-    pub is_of_dump: bool,
-}
 
 /// A DaemonSet as it would be.
 #[derive(Debug, Clone, PartialEq)]
@@ -325,205 +300,6 @@ fn preview_of(
     report.loses = loses.into_report();
     report.does_not_start = does_not_start.into_report();
     report
-}
-
-/// Whether a pod has room on a node.
-enum Fit {
-    /// It has.
-    Fits,
-    /// The scheduler preempts other pods for it.
-    ByPreemption(Finding, NodePreemption),
-    /// Whether devices provide this resource, which the node does not offer, is not known.
-    Unknown(String),
-    /// It has not, or something else keeps it from running there.
-    Lacks(Finding),
-}
-
-/// A proposed DaemonSet, and what it would replace.
-struct Proposal<'a> {
-    index: &'a Index<'a>,
-    proposed: &'a DaemonSet,
-    /// The pod that the controller would create.
-    pod: DaemonPod,
-    new_pod: Pod,
-    requests: Amounts,
-    live: Option<Facts<'a>>,
-    /// The pods of the live one; without it, those that belong to nobody and that the controller would adopt.
-    pods: Facts<'a>,
-    /// Whether pods are replaced. The order of lists counts: the controller compares templates byte by byte.
-    template_changes: Option<bool>,
-    /// The hash of the older revision that has the proposed template.
-    returns_to: Option<String>,
-    /// Why no pod would start on any node.
-    refused: Option<Finding>,
-}
-
-impl<'a> Proposal<'a> {
-    /// Compares a DaemonSet with the live one of the same namespace and name, which it may be itself.
-    fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
-        let same = |live: &&DaemonSet| {
-            live.metadata.namespace == proposed.metadata.namespace && live.metadata.name == proposed.metadata.name
-        };
-        let live = index.snapshot.daemon_sets.iter().find(same);
-        let new_pod = admission::admitted(index.snapshot, proposed);
-        let live_facts = live.map(|live| Facts::new(index, live));
-        let older = live_facts.as_ref().and_then(|live| live.revisions.of_template(&proposed.template()));
-        Proposal {
-            index,
-            proposed,
-            pod: DaemonPod::new(&proposed.spec.template),
-            requests: template_requests(&new_pod.spec),
-            refused: refused(index.snapshot, proposed, live.is_some(), admission)
-                .map(|refused| for_manifest(refused, proposed)),
-            new_pod,
-            returns_to: older.filter(|older| !older.is_current).map(|older| older.object.hash().to_owned()),
-            live: live_facts,
-            pods: Facts::new(index, live.unwrap_or(proposed)),
-            template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),
-        }
-    }
-
-    /// Returns whether there is a pod for the node with this number.
-    fn has_pod(&self, number: usize) -> bool {
-        !self.pods.node_pods[number].pods.is_empty()
-    }
-
-    /// Returns whether all pods that there are for the node with this number wait to be scheduled.
-    fn waits_for_room(&self, number: usize) -> bool {
-        let pods = &self.pods.node_pods[number].pods;
-        !pods.is_empty() && pods.iter().all(|pod| pod.spec.node_name.is_empty())
-    }
-
-    /// Returns whether a rolling update deletes the old pods, those of nodes that should run none, too.
-    fn replaces_pods(&self) -> bool {
-        self.template_changes == Some(true) && self.proposed.spec.update_strategy != UpdateStrategy::OnDelete
-    }
-
-    /// Returns whether the node with this number has a bound pod that stays as it is: the template stays, or the pod has that of an older
-    /// revision, which becomes current again.
-    fn keeps_pod(&self, number: usize) -> bool {
-        let stays =
-            |pod: &Pod| self.template_changes == Some(false) || self.returns_to.as_deref() == Some(pod.revision_hash());
-        let is_bound = |pod: &Pod| !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
-        self.pods.node_pods[number].pods.iter().any(|pod| is_bound(pod) && stays(pod))
-    }
-
-    /// Finds why a node would lose its pod.
-    fn loss(&self, node: &Node, may_stay: bool) -> Option<Finding> {
-        let why = eligibility::findings(self.index, self.proposed, node, &self.pod.explain(node));
-        let mut finding = for_manifest(why.into_iter().next()?, self.proposed);
-        if may_stay {
-            finding.message = finding.message.words(" (the running pod may stay, but would not be recreated)");
-        }
-        Some(finding)
-    }
-
-    /// Tells whether a pod has room on an eligible node; `None` if not all pods of the node were read.
-    fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
-        let injected = unscheduled_pod::injected_node_selector(
-            self.index.snapshot,
-            self.proposed,
-            node,
-            &self.new_pod.spec.node_selector,
-        );
-        if let Some(injected) = injected {
-            return Some(Fit::Lacks(injected));
-        }
-        let own = |pod: &Pod| daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
-        // While surging, the old pod keeps its resources and ports until the new one is available.
-        let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
-        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?.surging(beside, own);
-        let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
-        let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
-        let Some(obstacle) = ports.into_iter().chain(shortages).next() else {
-            let unknown = room.devices.of_requests(&self.requests, node).next();
-            return Some(unknown.map_or(Fit::Fits, |resource| Fit::Unknown(resource.to_owned())));
-        };
-        let is_priority_known = self.new_pod.spec.priority.is_some();
-        let simulation = is_priority_known.then(|| Simulation::new(self.index, &room, &self.new_pod, &self.requests));
-        Some(match simulation.flatten() {
-            None => Fit::Lacks(obstacle),
-            Some(simulation) => match simulation.victims() {
-                Some(victims) => Fit::ByPreemption(fits_by_preemption(victims), reported(victims)),
-                None => Fit::Lacks(simulation.told(obstacle, &self.index.snapshot.priority_classes)),
-            },
-        })
-    }
-}
-
-/// Drops a command that edits the live DaemonSet: what is to be edited is the manifest.
-fn for_manifest(mut finding: Finding, proposed: &DaemonSet) -> Finding {
-    finding.command = finding.command.filter(|command| *command != edit(proposed));
-    finding
-}
-
-/// Returns what the API server says about a pod whose account does not exist.
-pub fn account_is_missing(proposed: &DaemonSet) -> String {
-    let (namespace, account) = (&proposed.metadata.namespace, service_account(proposed));
-    format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found")
-}
-
-/// Finds why no pod would start: what the API server says, or a class or an account that does not exist.
-fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: Option<&Admission>) -> Option<Finding> {
-    let missing = missing_class(snapshot, proposed).or_else(|| missing_account(snapshot, proposed));
-    if let Some(finding) = missing.or_else(|| invalid_image(proposed)) {
-        return Some(finding);
-    }
-    let Admission { refusal, missing, .. } = admission?;
-    let refusal = refusal.as_ref().map(|message| create_failure::classify(snapshot, proposed, message));
-    // The pods that are replaced give back their quota.
-    let refusal = refusal.filter(|finding| !(exists && finding.code == ReasonCode::QuotaExceeded));
-    refusal.or_else(|| {
-        let (kind, _) = missing.first()?;
-        let names: Vec<_> = missing.iter().map(|(kind, name)| format!("{} {name}", kind.to_lowercase())).collect();
-        let namespace = &proposed.metadata.namespace;
-        let code = match *kind {
-            "PersistentVolumeClaim" => ReasonCode::VolumeUnsatisfiable,
-            _ => ReasonCode::ContainerConfigError,
-        };
-        let message = format!("{} not found in namespace {namespace}", names.join(", "));
-        Some(Finding::new(code, message, "create it before the DaemonSet, or correct its name in the template"))
-    })
-}
-
-/// Finds an image that the API server takes, and no kubelet does.
-fn invalid_image(proposed: &DaemonSet) -> Option<Finding> {
-    let spec = &proposed.spec.template.spec;
-    let mut containers = spec.init_containers.iter().chain(&spec.containers);
-    let container = containers.find(|container| !container.image.is_empty() && !image::is_valid(&container.image))?;
-    let message = Sentence::from(format!("container {}: the name of image ", container.name))
-        .value(&container.image)
-        .words(" is not valid");
-    let why = "correct the name of the image: it may have no uppercase letters before the tag, and no scheme or spaces";
-    Some(Finding::new(ReasonCode::ImagePullFailed, message, why))
-}
-
-/// Finds an account that a dump does not have.
-fn missing_account(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
-    let exists = |account: &str| snapshot.has_name("ServiceAccount", &proposed.metadata.namespace, account);
-    // Every namespace has this one: without it, the dump does not have all of them.
-    let is_missing = exists("default") && !exists(service_account(proposed));
-    is_missing.then(|| create_failure::classify(snapshot, proposed, &account_is_missing(proposed)))
-}
-
-/// Finds a class that does not exist, because of which the API server would deny every pod.
-fn missing_class(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
-    let spec = &proposed.spec.template.spec;
-    let namespace = &proposed.metadata.namespace;
-    let known = |kind| snapshot.gap(kind, namespace).is_none();
-    let class = &spec.priority_class_name;
-    let priority = snapshot.priority_classes.iter().any(|known| known.metadata.name == *class);
-    // Every cluster has priority classes: none at all means that they were not read.
-    if !class.is_empty() && !priority && !snapshot.priority_classes.is_empty() {
-        let message = format!("no PriorityClass with name {class} was found");
-        return Some(create_failure::classify(snapshot, proposed, &message));
-    }
-    let class = spec.runtime_class_name.as_ref().filter(|class| !class.is_empty())?;
-    if known(Kind::RuntimeClasses) && admission::runtime_class(snapshot, spec).is_none() {
-        let message = format!("pod rejected: RuntimeClass {class:?} not found");
-        return Some(create_failure::classify(snapshot, proposed, &message));
-    }
-    None
 }
 
 #[cfg(test)]

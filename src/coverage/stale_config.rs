@@ -30,9 +30,8 @@ pub fn add_stale_config(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
     let mut unknown = BTreeSet::new();
     for daemon_set in index.daemon_sets() {
         let DaemonSet { metadata, .. } = daemon_set;
-        let is_it = |one: &&mut RolloutStatus| {
-            one.api_version == "apps/v1" && (&one.namespace, &one.name) == (&metadata.namespace, &metadata.name)
-        };
+        let is_it =
+            |one: &&mut RolloutStatus| one.api_version == "apps/v1" && metadata.is_named(&one.namespace, &one.name);
         let Some(rollout) = report.daemon_sets.iter_mut().find(is_it) else { continue };
         let found = of_daemon_set(&index, daemon_set);
         unknown.extend(found.unknown.iter().map(|object| object.kind));

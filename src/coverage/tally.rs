@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::verdict::daemon_set_context::Subject;
+use super::verdict::finding::Diagnosis;
 use crate::model::daemon_set::DaemonSetStatus;
 use crate::model::int_or_percent::int;
 use crate::report::coverage::{Affected, CounterDifference, Counters, Counts, CountsByRow};
@@ -28,7 +29,8 @@ pub(crate) struct Tally {
     pub(crate) updated_to_controller: usize,
     pub(crate) misscheduled: usize,
     pub(crate) revision_unknown: usize,
-    pub(crate) problems: BTreeMap<ReasonCode, usize>,
+    /// By reason, and by whether it only takes its time.
+    pub(crate) problems: BTreeMap<(ReasonCode, bool), usize>,
 }
 
 impl Tally {
@@ -41,11 +43,11 @@ impl Tally {
         subject: &Subject,
         node: &NodePods<'_>,
         is_available: bool,
-        problem: Option<ReasonCode>,
+        problem: Option<&Diagnosis>,
     ) {
         self.nodes += 1;
-        if let Some(code) = problem {
-            *self.problems.entry(code).or_default() += 1;
+        if let Some(problem) = problem {
+            *self.problems.entry((problem.code, problem.passing.takes_time())).or_default() += 1;
         }
         if !node.should_run() {
             self.misscheduled += usize::from(!node.pods.is_empty());
@@ -146,10 +148,11 @@ pub(crate) fn unchecked_status(status: &DaemonSetStatus) -> Counters {
 
 /// Returns a row per value; nodes without the label come last.
 pub(crate) fn rows_by_value(by: BTreeMap<Option<&str>, Tally>, pods_known: bool) -> Vec<CountsByRow> {
+    let affected = |((code, passing), count)| Affected::new(code, count, passing);
     let row = |(value, tally): (Option<String>, Tally)| CountsByRow {
         value,
         counts: if pods_known { tally.counts() } else { tally.counts_without_pods() },
-        problems: Affected::count(tally.problems),
+        problems: Affected::by_code(tally.problems.into_iter().map(affected)),
     };
     by_value(by).map(row).collect()
 }

@@ -3,7 +3,8 @@
 use super::options::{Detail, Options};
 use super::walk::coverage;
 pub use crate::facts::test_support::*;
-use crate::report::coverage::{DaemonSetCoverage, NodeCoverage};
+use crate::report::coverage::DaemonSetCoverage;
+use crate::report::node_coverage::NodeCoverage;
 
 impl World {
     /// Returns the coverage of the DaemonSet, every node explained.

@@ -31,9 +31,8 @@ use crate::facts::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::coverage::{
-    Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState, PodSummary,
-};
+use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeOverview};
+use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Decision;
@@ -175,14 +174,14 @@ impl<'s, 'a> Walk<'s, 'a> {
         let is_available = state == NodeState::Available;
         // An unknown state is no trouble; the report's gaps tell why it is unknown.
         let is_trouble = !matches!(state, NodeState::NotEligible | NodeState::Unknown);
-        let trouble = diagnosis.as_ref().filter(|_| is_trouble).map(|diagnosis| diagnosis.code);
+        let trouble = diagnosis.as_ref().filter(|_| is_trouble);
         self.tally.add(subject, pods, is_available, trouble);
-        let failing = trouble.filter(|_| !is_available);
-        if decision.should_run && (is_available || failing.is_some_and(|code| !code.takes_time())) {
+        let failing = trouble.filter(|trouble| !is_available && !trouble.passing.takes_time());
+        if decision.should_run && (is_available || failing.is_some()) {
             let is_of_pod = is_available || diagnosis.as_ref().is_some_and(Diagnosis::can_be_template);
             let revision = pods.pods.first().map(|pod| pod.revision_hash());
             let revision = revision.filter(|hash| is_of_pod && !hash.is_empty());
-            self.observations.push(Observation { node, revision, failing });
+            self.observations.push(Observation { node, revision, failing: failing.map(|trouble| trouble.code) });
         }
         if let Some(label) = &self.options.by {
             let value = node.metadata.labels.get(label).map(String::as_str);

@@ -70,6 +70,11 @@ impl ObjectMeta {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// Returns whether the object has that name in that namespace.
+    pub fn is_named(&self, namespace: &str, name: &str) -> bool {
+        (self.namespace.as_str(), self.name.as_str()) == (namespace, name)
+    }
+
     /// Returns the owner that manages the object.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)

@@ -226,6 +226,11 @@ impl Snapshot {
         self.admission(daemon_set, hash).map(|admission| admission.refusal.is_none())
     }
 
+    /// Returns the DaemonSet of Kubernetes' own with that name.
+    pub fn daemon_set(&self, namespace: &str, name: &str) -> Option<&DaemonSet> {
+        self.daemon_sets.iter().find(|one| one.metadata.is_named(namespace, name))
+    }
+
     /// Returns Kubernetes' own DaemonSets, and then OpenKruise's.
     pub fn daemon_sets_of_any_flavor(&self) -> impl Iterator<Item = &DaemonSet> {
         self.daemon_sets.iter().chain(&self.advanced_daemon_sets)

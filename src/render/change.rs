@@ -77,13 +77,8 @@ fn left(pods: &[PodOnNode], page: &mut Page<'_>) {
     writeln!(page)
 }
 
-/// Writes the warnings, and what could not be read.
-pub fn warnings(plan: &ChangePlan, page: &mut Page<'_>) {
-    write_warnings(&plan.warnings, &plan.incomplete, page)
-}
-
 /// Writes warnings, and what could not be read.
-pub(super) fn write_warnings(warnings: &[Warning], incomplete: &[Incomplete], page: &mut Page<'_>) {
+pub fn warnings(warnings: &[Warning], incomplete: &[Incomplete], page: &mut Page<'_>) {
     let warnings = warnings.iter().map(|warning| (&warning.message, warning.fix.as_ref()));
     for (message, fix) in warnings.chain(incomplete.iter().map(|incomplete| (&incomplete.message, None))) {
         let text = format!("warning: {message}");

@@ -9,6 +9,7 @@ use super::removed_nodes;
 use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap};
+use crate::report::count_and;
 use crate::report::coverage::{
     Affected, Counters, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup,
 };
@@ -132,7 +133,7 @@ fn codes_of_others(daemon_set: &DaemonSetCoverage) -> String {
 }
 
 fn count_with_pods(nodes: usize) -> String {
-    if nodes == 1 { "1 node has a pod".to_owned() } else { format!("{nodes} nodes have pods") }
+    count_and(nodes, "node", ["has a pod", "have pods"])
 }
 
 fn daemon_set_groups(
@@ -201,8 +202,8 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, (is_alone, lists): (bool, bool),
     if groups.is_empty() || number == 0 {
         return;
     }
-    let (others, verb) = (number.saturating_sub(without_pod), if number == 1 { "is" } else { "are" });
-    let nodes = format!("{} {verb} not eligible", count(number, "node"));
+    let others = number.saturating_sub(without_pod);
+    let nodes = format!("{} not eligible", count_and(number, "node", ["is", "are"]));
     writeln!(page);
     if !lists {
         let codes = some_codes(&Affected::of(groups), usize::MAX);

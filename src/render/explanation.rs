@@ -6,7 +6,8 @@ use super::coverage::incomplete;
 use super::page::Page;
 use super::style;
 use super::text::{columns, count, time_since};
-use crate::report::coverage::{Check, CoverageReport, EventLine, Explanation, NodeCoverage, PodStory};
+use crate::report::coverage::CoverageReport;
+use crate::report::node_coverage::{Check, EventLine, Explanation, NodeCoverage, PodStory};
 use crate::report::reason::Reason;
 
 /// The columns of a rule's name, with the space around it.

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::page::Page;
 use super::style;
 use super::text::{count, time_since};
+use crate::report::count_and;
 use crate::report::fix::Fix;
 use crate::report::incident::{Incident, IncidentCause, Refuser};
 
@@ -63,9 +64,8 @@ pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
             }
         }
         IncidentCause::NodesDown => {
-            let are = if nodes.len() == 1 { "is" } else { "are" };
-            let (nodes, names) = (count(nodes.len(), "node"), named(nodes));
-            format!("{nodes} {are} down{names}, which affects {daemon_sets}{rollouts}")
+            let (nodes, names) = (count_and(nodes.len(), "node", ["is", "are"]), named(nodes));
+            format!("{nodes} down{names}, which affects {daemon_sets}{rollouts}")
         }
         IncidentCause::NetworkUnavailable => {
             let (nodes, names) = (count(nodes.len(), "node"), named(nodes));

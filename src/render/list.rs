@@ -79,7 +79,7 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
     );
     page.more(hidden, "healthy DaemonSet", "--all");
     if shown.heading == Heading::Shown {
-        named("have outdated numbers in kubectl", &stale, page);
+        named("outdated numbers in kubectl", &stale, page);
     }
     reports.incomplete(|report| &report.incomplete, page)
 }

@@ -6,8 +6,9 @@ use super::page::Page;
 use super::style;
 use super::table::{self, Column};
 use super::text::count;
-use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeCoverage, NodeOverview, NodeState};
+use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeOverview};
 use crate::report::fix::{Command, Fix};
+use crate::report::node_coverage::{NodeCoverage, NodeState};
 
 /// Writes the state of each DaemonSet on a node: unhealthy ones first.
 ///

@@ -6,7 +6,8 @@ use super::page::Page;
 use super::style;
 use super::table::{self, Column};
 use super::view::View;
-use crate::report::coverage::{CoverageReport, NodeCoverage, NodeState, PodSummary};
+use crate::report::coverage::CoverageReport;
+use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 
 /// Writes a row per node for each DaemonSet.
 pub fn table(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {

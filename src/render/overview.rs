@@ -8,6 +8,7 @@ use super::style;
 use super::table::{Column, Heading};
 use super::text::{columns, count, some_of};
 use super::view::View;
+use crate::report::count_and;
 use crate::report::coverage::{Affected, CoverageReport, DaemonSetCoverage};
 use crate::report::fix::{Command, Fix};
 
@@ -41,11 +42,11 @@ pub(crate) fn overview<'a>(reports: impl Into<Reports<'a, CoverageReport>>, page
     let hidden = found - reasons.len();
     reports.table(Heading::Shown, layout(view), reasons, |_, _| String::new(), page);
     page.more(hidden, "reason", "-o wide");
-    named("have no eligible node", &names(&daemon_sets, DaemonSetCoverage::has_no_eligible_node), page);
+    named("no eligible node", &names(&daemon_sets, DaemonSetCoverage::has_no_eligible_node), page);
     let without_selected = names(&daemon_sets, DaemonSetCoverage::has_none_selected);
-    named("have no eligible node among the selected ones", &without_selected, page);
+    named("no eligible node among the selected ones", &without_selected, page);
     let stale = names(&daemon_sets, |daemon_set| daemon_set.counters.agrees == Some(false));
-    named("have outdated numbers in kubectl", &stale, page);
+    named("outdated numbers in kubectl", &stale, page);
     let in_trouble = daemon_sets.iter().filter(|(_, daemon_set)| daemon_set.needs_attention());
     if let Some((context, worst)) = in_trouble.min_by_key(|(_, one)| one.urgency(&one.problems_by_code())) {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&worst.namespace).name(&worst.name);
@@ -137,13 +138,12 @@ fn names(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], is: impl Fn(&DaemonS
     found.map(|(context, one)| name_in(context, format!("{}/{}", one.namespace, one.name))).collect()
 }
 
-/// Writes on one line how many DaemonSets something holds for, and the names of as many as fit.
+/// Writes on one line how many DaemonSets have something, and the names of as many as fit.
 pub(super) fn named(what: &str, names: &[String], page: &mut Page<'_>) {
     let view = page.view;
     if names.is_empty() {
         return;
     }
-    let what = if names.len() == 1 { what.replacen("have", "has", 1) } else { what.to_owned() };
-    let lead = format!("{} {what}: ", count(names.len(), "DaemonSet"));
+    let lead = format!("{} {what}: ", count_and(names.len(), "DaemonSet", ["has", "have"]));
     page.paragraph(&format!("{lead}{}", view.names(names, lead.len())), style::plain)
 }

@@ -139,11 +139,6 @@ fn count_of(number: i64) -> String {
     count(usize::try_from(number).unwrap_or(0), "node")
 }
 
-/// Writes the warnings, and what could not be read.
-pub(crate) fn warnings(report: &PartitionReport, page: &mut Page<'_>) {
-    super::change::write_warnings(&report.warnings, &report.incomplete, page)
-}
-
 /// Writes how the stage ended, in a sentence; nothing if it was not begun.
 pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
     let name = report.daemon_set.title();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::write_warnings;
+use super::change::warnings;
 use super::changes;
 use super::coverage::{incomplete, rows_of};
 use super::overhead;
@@ -217,7 +217,7 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
         Preview::Replace => " (kubectl replace)",
     };
     page.paragraph(&line, style::answer);
-    write_warnings(&one.warnings, &[], page);
+    warnings(&one.warnings, &[], page);
     writeln!(page);
     // Whoever has given them with --if knows them.
     if one.preview != Preview::Edit && !one.differences.is_empty() {

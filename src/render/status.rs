@@ -16,6 +16,7 @@ use super::text::{columns, count, or_merged, or_unknown, some_of, time_since, wr
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::clusters::ClusterReports;
+use crate::report::count_and;
 use crate::report::coverage::{ReasonGroup, RemovedNodes};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
@@ -251,6 +252,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
     let name = format!("{}/{}", rollout.namespace, rollout.name);
     let counts = &rollout.counts;
     let desired = counts.eligible.unwrap_or(0);
+    let revision = rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
     let updated = format!("{} of {} updated", or_unknown(counts.updated), count(desired, "node"));
     let unavailable = desired.saturating_sub(counts.available.unwrap_or(desired));
     let not_available = match unavailable {
@@ -258,7 +260,6 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         number => format!("; {number} unavailable"),
     };
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| is_accepted(rollout)) {
-        let revision = rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
         let done = or_unknown(counts.updated_available);
         let by: Vec<String> = accepted.by.iter().filter(|one| !one.nodes.is_empty()).map(accepted_nodes).collect();
         let source = if accepted.by_annotation { ", by the annotation kubectl-ds/accept" } else { "" };
@@ -270,8 +271,6 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
     }
     match rollout.verdict {
         Verdict::Complete => {
-            let revision =
-                rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
             let degraded = if rollout.is_degraded() { ", but degraded" } else { "" };
             match desired {
                 0 => format!("{name} has no eligible node, so that no pod is to be created{degraded}"),
@@ -305,10 +304,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                     let value =
                         if budget.value.is_percentage() { format!(" ({})", budget.value) } else { String::new() };
                     let field = budget.field.name();
-                    let verb = if budget.used == 1 { "counts" } else { "count" };
-                    let used = count(budget.used, "node");
+                    let used = count_and(budget.used, "node", ["counts", "count"]);
                     return format!(
-                        "{name} is blocked: {updated}; {used} {verb} against {field}, which allows {}{value}",
+                        "{name} is blocked: {updated}; {used} against {field}, which allows {}{value}",
                         budget.allowed
                     );
                 }
@@ -318,8 +316,6 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is blocked: {updated}{not_available}{why}")
         }
         Verdict::Degraded => {
-            let revision =
-                rollout.revision.as_ref().map_or("it".to_owned(), |live| format!("revision {}", live.number));
             let nodes = match counts.updated {
                 Some(updated) if updated == desired => count(desired, "node"),
                 updated => format!("{} of {}", or_unknown(updated), count(desired, "node")),
@@ -491,7 +487,8 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         let message = if compared.is_empty() { &cause.message } else { cause.message.trim_end_matches('.') };
         let message = format!("{message}{compared}");
         page.hanging(["    "; 2], &message, style::plain);
-        if !cause.passing || !cause.code.takes_time() {
+        // To wait is no advice, but that a pod is young is no reason to keep others back.
+        if !cause.passing || !cause.code.usual_passing().takes_time() {
             page.what_to_do(&cause.fix.unless_in(&rollout.way_out), "    ");
         }
     }

@@ -1,6 +1,6 @@
 //! The report of `pod`.
 
-use super::coverage::PodSummary;
+use super::node_coverage::PodSummary;
 
 /// The pod that a DaemonSet has on a node.
 #[apply(answer!)]

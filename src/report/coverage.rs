@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use super::common_cause::CommonCause;
 use super::fix::Fix;
 use super::incident::{Incident, Refuser};
+use super::node_coverage::NodeCoverage;
 use super::node_map::NodeMap;
-use super::reason::{Class, Reason, ReasonCode, named_values};
+use super::reason::{Class, Reason, ReasonCode};
 use super::rollout_status::{Fault, Suspect};
 use super::strategy::Strategy;
 
@@ -267,17 +268,17 @@ impl DaemonSetCoverage {
 
     /// Counts the nodes by reason. What concerns the whole DaemonSet is a trouble even while every pod is still available.
     pub fn problems_by_code(&self) -> Vec<Affected> {
-        let concerns = self.concerns.iter().map(|concern| (concern.code, 0));
-        Affected::count(self.problems.iter().map(|group| (group.code, group.count)).chain(concerns))
+        let concerns = self.concerns.iter().map(|concern| Affected::new(concern.code, 0, concern.passing));
+        Affected::by_code(self.problems.iter().map(Affected::of_group).chain(concerns))
     }
 
     /// Returns how urgent it is to look at the DaemonSet.
     pub fn urgency(&self, problems: &[Affected]) -> Urgency {
-        let has = |is: fn(ReasonCode) -> bool| problems.iter().any(|problem| problem.count > 0 && is(problem.code));
+        let failing = || problems.iter().filter(|problem| problem.count > 0 && !problem.passing);
         let has_lost_most = RemovedNodes::are_most(&self.removed_nodes);
         let attention = match () {
-            () if has_lost_most || has(|code| !matches!(code.class(), Class::Node | Class::Time)) => Attention::Fails,
-            () if has(|code| !code.takes_time()) => Attention::NodesFail,
+            () if has_lost_most || failing().any(|problem| problem.code.class() != Class::Node) => Attention::Fails,
+            () if failing().next().is_some() => Attention::NodesFail,
             () => Attention::Passes,
         };
         let eligible = self.counts.eligible.unwrap_or_default();
@@ -330,17 +331,29 @@ pub struct Affected {
     /// The DaemonSets, as `NAMESPACE/NAME`; absent if it is about one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub daemon_sets: Vec<String>,
+    /// That it passes by itself, because something only takes its time; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub passing: bool,
 }
 
 impl Affected {
+    /// Creates the number of nodes that a reason affects.
+    pub(crate) fn new(code: ReasonCode, count: usize, passing: bool) -> Affected {
+        Affected { code, count, nodes: Vec::new(), daemon_sets: Vec::new(), passing }
+    }
+
+    fn of_group(group: &ReasonGroup) -> Affected {
+        Affected::new(group.code, group.count, group.passing)
+    }
+
     /// Returns the sort key for lists about several DaemonSets: most nodes first, and last what only takes time.
     pub fn rank(&self) -> (bool, Reverse<(usize, usize)>, ReasonCode) {
-        (self.code.takes_time(), Reverse((self.count, self.daemon_sets.len())), self.code)
+        (self.passing, Reverse((self.count, self.daemon_sets.len())), self.code)
     }
 
     /// Counts the nodes of groups by code.
     pub(crate) fn of(groups: &[ReasonGroup]) -> Vec<Affected> {
-        Affected::count(groups.iter().map(|group| (group.code, group.count)))
+        Affected::by_code(groups.iter().map(Affected::of_group))
     }
 
     /// Adds up nodes by code: what takes time and what is about pods that should not be there comes last, else most nodes
@@ -352,20 +365,15 @@ impl Affected {
                 Some(affected) => {
                     affected.count += part.count;
                     affected.nodes.extend(part.nodes);
+                    affected.passing &= part.passing;
                 }
                 None => by_code.push(part),
             }
         }
-        by_code.sort_by_key(|Affected { code, count, .. }| {
-            (code.is_about_surplus_pods() || code.takes_time(), Reverse(*count), *code)
+        by_code.sort_by_key(|Affected { code, count, passing, .. }| {
+            (code.is_about_surplus_pods() || *passing, Reverse(*count), *code)
         });
         by_code
-    }
-
-    /// Counts nodes by code.
-    pub(crate) fn count(codes: impl IntoIterator<Item = (ReasonCode, usize)>) -> Vec<Affected> {
-        let one = |(code, count)| Affected { code, count, nodes: Vec::new(), daemon_sets: Vec::new() };
-        Affected::by_code(codes.into_iter().map(one))
     }
 }
 
@@ -416,187 +424,7 @@ pub struct ReasonGroup {
     pub on_current_revision: Option<usize>,
     /// Whose fault it is; absent if it is expected to pass by itself.
     pub fault: Option<Fault>,
-    /// That it is expected to pass by itself; absent if not.
+    /// That it is expected to pass by itself, or outside of `status`, that something only takes its time; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub passing: bool,
-}
-
-named_values! {
-    /// The state of a DaemonSet on a node.
-    NodeState {
-        /// It should not run a pod, and has none.
-        NotEligible,
-        /// It should run a pod, and has none.
-        Missing,
-        /// Its pod is not bound to it.
-        Pending,
-        /// Its pod is bound, and its containers have not all started.
-        Starting,
-        /// Its pod's containers have started, and the pod is not ready.
-        NotReady,
-        /// Its pod is ready, but not for long enough to be available.
-        Ready,
-        /// Its pod is available.
-        Available,
-        /// Its only pod is terminating.
-        Terminating,
-        /// Its pod has failed or succeeded.
-        Failed,
-        /// It should not run a pod, but its pod may stay.
-        Misscheduled,
-        /// It should not run a pod, and its pod will be deleted.
-        ToBeDeleted,
-        /// It should run a pod, but the pods could not be read; only in a partial report.
-        Unknown,
-    }
-}
-
-/// One node of a DaemonSet.
-#[apply(answer!)]
-pub struct NodeCoverage {
-    /// The node's name.
-    pub name: String,
-    /// Whether the controller creates a pod for it.
-    pub should_run: bool,
-    /// Whether the controller keeps an existing pod on it.
-    pub should_continue_running: bool,
-    /// The state.
-    pub state: NodeState,
-    /// The pods, in the controller's order.
-    pub pods: Vec<PodSummary>,
-    /// Why the node is not Available, the primary reason first. If it is, empty or why a surge
-    /// pod on it cannot start.
-    pub reasons: Vec<Reason>,
-    /// Set if the node itself could not be read: it is only known from its pod, and whether it should
-    /// run one is an assumption.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub eligibility_unknown: bool,
-    /// The full explanation, if one node was requested.
-    pub explanation: Option<Explanation>,
-}
-
-/// A summary of a pod.
-#[apply(answer!)]
-pub struct PodSummary {
-    /// The name.
-    pub name: String,
-    /// The revision hash of the pod; empty if it has none.
-    pub revision: String,
-    /// Whether it counts as updated; absent if the revisions are unknown.
-    pub updated: Option<bool>,
-    /// The phase.
-    pub phase: String,
-    /// Whether it is bound to the node.
-    pub bound: bool,
-    /// Whether it is ready.
-    pub ready: bool,
-    /// Whether it is available: ready for minReadySeconds, and not past the deadline of its deletion.
-    pub available: bool,
-    /// Whether it is being deleted.
-    pub terminating: bool,
-    /// The total restart count of its containers.
-    pub restarts: i64,
-    /// When it was created; absent if unknown.
-    pub created_at: Option<Timestamp>,
-}
-
-/// The full explanation of a node: all rules that were checked, and details of its pods.
-#[apply(answer!)]
-#[derive(Default)]
-pub struct Explanation {
-    /// The answer in a sentence.
-    pub summary: String,
-    /// The rules of eligibility, in the controller's order.
-    pub eligibility: Vec<Check>,
-    /// The rules of scheduling, in the scheduler's order.
-    pub scheduling: Vec<Check>,
-    /// That the node is not ready, which no rule of scheduling depends on; absent if it is.
-    pub not_ready: Option<Check>,
-    /// The scheduler's last message.
-    pub scheduler_says: Option<SchedulerVerdict>,
-    /// Near matches that are likely typos, a sentence each.
-    pub near_misses: Vec<String>,
-    /// Details of the pods.
-    pub pods: Vec<PodStory>,
-    /// The latest events about the DaemonSet that concern this node, newest first.
-    pub events: Vec<EventLine>,
-}
-
-/// One rule that was checked.
-#[apply(answer!)]
-pub struct Check {
-    /// The rule, such as `taints` or `cpu`.
-    pub rule: String,
-    /// Whether it passed; absent if unknown.
-    pub passed: Option<bool>,
-    /// Whether it passed because the template or the node has nothing that it checks.
-    pub trivial: bool,
-    /// The values that were compared, and the result.
-    pub detail: String,
-    /// The resulting reason code.
-    pub code: Option<ReasonCode>,
-}
-
-/// The scheduler's last message about a pod.
-#[apply(answer!)]
-pub struct SchedulerVerdict {
-    /// The part of the message about the target node.
-    pub message: String,
-    /// When it reported that; absent if unknown.
-    pub at: Option<Timestamp>,
-    /// Whether it agrees with the recomputed result; absent if unknown.
-    pub agrees: Option<bool>,
-}
-
-/// Details of a pod.
-#[apply(answer!)]
-#[derive(Default)]
-pub struct PodStory {
-    /// The pod's name.
-    pub name: String,
-    /// The phase, with its reason and message if any.
-    pub phase: String,
-    /// The containers: init containers and sidecars first, in their order.
-    pub containers: Vec<ContainerStory>,
-    /// The unhealthy conditions, with their reasons.
-    pub conditions: Vec<String>,
-    /// The readiness gates, and whether each is met.
-    pub readiness_gates: Vec<String>,
-    /// The finalizers that delay the pod's deletion.
-    pub finalizers: Vec<String>,
-    /// The latest events about the pod, newest first.
-    pub events: Vec<EventLine>,
-}
-
-/// Details of a container.
-#[apply(answer!)]
-pub struct ContainerStory {
-    /// The container's name.
-    pub name: String,
-    /// `container`, `init` or `sidecar`.
-    pub role: String,
-    /// The state, such as `waiting: CrashLoopBackOff`.
-    pub state: String,
-    /// Whether it is ready.
-    pub ready: bool,
-    /// How often it was restarted.
-    pub restarts: i32,
-    /// How the previous run ended; empty if there was none.
-    pub last_end: String,
-}
-
-/// One event.
-#[apply(answer!)]
-pub struct EventLine {
-    /// When it last happened; absent if unknown.
-    pub at: Option<Timestamp>,
-    /// How often it happened.
-    pub count: i32,
-    /// `Normal` or `Warning`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// A CamelCase word for what happened.
-    pub reason: String,
-    /// A sentence about what happened.
-    pub message: String,
 }

@@ -37,6 +37,7 @@ pub mod history;
 pub mod incident;
 pub mod list;
 pub mod logs;
+pub mod node_coverage;
 pub mod node_event;
 pub mod node_map;
 pub mod overhead;

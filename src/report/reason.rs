@@ -51,10 +51,10 @@ macro_rules! reason_codes {
                 }
             }
 
-            /// Returns whether it passes by itself.
-            pub fn passes(self) -> Passes {
+            /// Returns whether causes with this code pass by themselves if their rule does not say.
+            pub fn usual_passing(self) -> Passing {
                 match self {
-                    $(ReasonCode::$code => Passes::$passes,)+
+                    $(ReasonCode::$code => Passing::$passes,)+
                 }
             }
         }
@@ -346,25 +346,27 @@ pub enum Class {
     Unknown,
 }
 
-/// Whether a reason passes by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passes {
+/// Whether a cause passes by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Passing {
     /// No.
     Never,
     /// While the pod is as young as one that was just created.
     AtStart,
     /// Until it takes longer than containers may take to start.
     InTime,
-    /// Yes.
+    /// Yes, and nobody can tell when.
     Always,
 }
 
-impl ReasonCode {
-    /// Returns whether the reason passes by itself, because something only takes its time.
+impl Passing {
+    /// Returns whether it is no trouble yet, however old the pod is: something only takes its time.
     pub fn takes_time(self) -> bool {
-        self.class() == Class::Time
+        self >= Passing::InTime
     }
+}
 
+impl ReasonCode {
     /// Returns whether the node is down, whatever its pod tolerates.
     pub fn is_node_down(self) -> bool {
         matches!(self, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint | ReasonCode::NetworkUnavailable)
@@ -396,4 +398,7 @@ pub struct Reason {
     pub message: String,
     /// What to do.
     pub fix: Fix,
+    /// That it passes by itself, because something only takes its time; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub passing: bool,
 }

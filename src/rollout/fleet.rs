@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::situation::Situation;
-use super::situation::fault::Faults;
+use super::situation::judgement::Judgement;
 use super::situation::severity::severity;
-use super::situation::suspect::suspect;
-use super::situation::verdict::{verdict, verdict_of};
+use super::situation::verdict::verdict_of;
 use super::status::held;
 use crate::coverage::gaps;
 use crate::coverage::incidents::Incidents;
@@ -71,25 +70,20 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
     let template = &daemon_set.spec.template.spec;
     let problems = coverage.problems_by_code();
     let is_plain = problems.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
-    let (coverage, verdict, lacks_nodes, hold) = match is_plain {
+    let (coverage, (status, severity), hold) = match is_plain {
         true => {
             incidents.add(&facts, coverage, &Options::default(), Some(false));
-            (judged.coverage, Verdict::Complete, false, None)
+            let healthy = severity(coverage, &problems, Verdict::Complete, false, None);
+            (judged.coverage, healthy, None)
         }
         false => {
             let situation = Situation::of(facts, judged);
-            let step = situation.next_step();
-            let judged = verdict(&situation, &step);
-            let faults = Faults::new(&situation, &step, judged, suspect(&situation).as_ref());
-            let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
-            let hold = held::hold(&situation);
-            let verdict = judged.unwrap_or(Verdict::Blocked);
-            let in_rollout = situation.is_in_rollout(verdict);
-            incidents.add(&situation, &situation.coverage, &Options::default(), in_rollout);
-            (situation.coverage, verdict, lacks_nodes, hold)
+            let (judgement, hold) = (Judgement::of(&situation), held::hold(&situation));
+            incidents.add(&situation, &situation.coverage, &Options::default(), judgement.in_rollout);
+            let severity = judgement.severity(&problems, hold.as_ref());
+            (situation.coverage, severity, hold)
         }
     };
-    let (status, severity) = severity(&coverage, &problems, verdict, lacks_nodes, hold.as_ref());
     ListRow {
         namespace: coverage.namespace,
         name: coverage.name,
@@ -133,24 +127,6 @@ mod tests {
     use crate::report::rollout_status::Verdict;
     use crate::report::{Envelope, Report};
     use crate::rollout::status::rollout_status;
-
-    #[test]
-    fn daemon_sets_in_trouble_come_first() {
-        let mut snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).finish();
-        let mut other = snapshot.daemon_sets[0].clone();
-        other.metadata.name = "zz".to_owned();
-        other.metadata.uid = "zz-uid".to_owned();
-        other.spec.selector = serde_json::from_value(json!({"matchLabels": {"app": "zz"}})).unwrap();
-        other.spec.template.metadata.labels = [("app".to_owned(), "zz".to_owned())].into_iter().collect();
-        snapshot.daemon_sets.push(other);
-        let rows = fleet(&snapshot).daemon_sets;
-        assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["zz", "agent"]);
-        assert_eq!((rows[0].counts.missing, rows[0].status), (Some(1), Status::Progressing));
-        assert_eq!(rows[1].status, Status::Healthy);
-        assert_eq!(rows[0].problems.len(), 1);
-        assert!(rows[1].problems.is_empty());
-        assert_eq!(rows[1].images, ["agent:2"]);
-    }
 
     /// The verdicts alone would put the one that only progresses last.
     #[test]
@@ -343,14 +319,6 @@ mod tests {
         assert_eq!(status(one().pod("agent-b", "a", terminating)), Status::Progressing);
     }
 
-    #[test]
-    fn a_complete_rollout_beside_nodes_in_trouble_is_degraded() {
-        let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
-        let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
-        let row = fleet(&world.node("b", tainted).pod("agent-b", "b", json!({})).finish()).daemon_sets.remove(0);
-        assert_eq!((row.status, row.problems[0].code), (Status::Degraded, ReasonCode::Misscheduled));
-    }
-
     /// Whether a pod of a node that is down is missing depends on what it tolerates, which is no difference to the cluster.
     #[test]
     fn nodes_that_are_not_ready_are_at_fault_whatever_their_pods_tolerate() {
@@ -388,15 +356,14 @@ mod tests {
         let mut snapshot = world.finish();
         let all = |object: &mut Value| object["spec"]["template"]["spec"]["nodeSelector"] = json!(null);
         snapshot.daemon_sets = vec![of_pool(&snapshot, "c", all), of_pool(&snapshot, "d", all)];
-        for (row, incidents) in [fleet(&snapshot)].iter().map(|report| (&report.daemon_sets, &report.incidents)) {
-            let blocked = row.iter().filter(|row| row.status == Status::Blocked).count();
-            let in_rollout = incidents[0].in_rollout.as_ref().map(Vec::len);
-            assert_eq!((blocked, in_rollout), (2, Some(2)), "{incidents:?}");
-        }
-        assert_eq!(rollout_status(&snapshot, None).incidents, fleet(&snapshot).incidents);
+        let report = fleet(&snapshot);
+        let blocked = report.daemon_sets.iter().filter(|row| row.status == Status::Blocked).count();
+        let in_rollout = report.incidents[0].in_rollout.as_ref().map(Vec::len);
+        assert_eq!((blocked, in_rollout), (2, Some(2)), "{:?}", report.incidents);
+        assert_eq!(rollout_status(&snapshot, None).incidents, report.incidents);
         let mut of_coverage = coverage(&snapshot, &Options::default()).incidents;
         note_rollouts(&mut of_coverage, &snapshot);
-        assert_eq!(of_coverage, fleet(&snapshot).incidents);
+        assert_eq!(of_coverage, report.incidents);
     }
 
     /// Returns the commands in a report after each was completed.

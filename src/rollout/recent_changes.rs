@@ -170,8 +170,7 @@ pub fn add_to_blocked(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
     let index = Index::new(snapshot);
     for rollout in blocked {
         let is_it = |one: &&DaemonSet| {
-            let ObjectMeta { namespace, name, .. } = &one.metadata;
-            (namespace, name, one.api_version()) == (&rollout.namespace, &rollout.name, rollout.api_version.as_str())
+            one.metadata.is_named(&rollout.namespace, &rollout.name) && one.api_version() == rollout.api_version
         };
         let Some(daemon_set) = snapshot.daemon_sets_of_any_flavor().find(is_it) else { continue };
         let began = rollout.revision.as_ref().and_then(|revision| revision.rolled_out_at);

@@ -275,7 +275,7 @@ fn is_missing(situation: &Situation<'_>) -> bool {
 
 /// Warns that the API server refuses new pods.
 fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (Reason, bool)) -> Warning {
-    let (Reason { code, message, fix }, is_certain) = refusal;
+    let (Reason { code, message, fix, .. }, is_certain) = refusal;
     // As long as the controller fails to create pods, it does not get to the rolling update.
     let so = match replacement.by_controller && is_missing(situation) {
         true => "the controller replaces no pod",

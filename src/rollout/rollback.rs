@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
+use super::situation::simulation::{Advance, advances};
 use super::situation::suspect::{failed_before, failing, suspect};
-use super::situation::{RolloutNode, Situation, simulation};
+use super::situation::{RolloutNode, Situation};
 use crate::coverage::needs::in_dump;
 use crate::facts::Facts;
 use crate::facts::revisions::{BRIEF, Doubt, name_of};
@@ -126,7 +127,7 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
     // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
     let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
     let helps = takes_nodes_down || is_none_created;
-    if !helps && !simulation::recovers(situation, &changed, target.object.hash(), stays) {
+    if !helps && !advances(situation, &changed, target.object.hash(), stays, Advance::Recovers) {
         return Err(NoRollback::NoNodeRecovers);
     }
     let advice = match takes_nodes_down {

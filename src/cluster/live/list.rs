@@ -8,12 +8,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::protobuf::{self, TypeMeta};
+use super::protobuf;
 use super::request::{JSON, PROTOBUF_OR_JSON, Response, Transport};
 use crate::cluster::Object;
 use crate::cluster::dump_reader::TOO_MANY_OBJECTS;
 use crate::cluster::error::ClusterError;
 use crate::cluster::objects::{MAX_OBJECTS, newest, weight};
+use crate::cluster::type_meta::TypeMeta;
 use crate::connection::error::ConnectionError;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Query;
 use super::error::ClusterError;
@@ -76,7 +76,8 @@ pub async fn connect(
 }
 
 impl Live {
-    fn observed(&self) -> &Observed {
+    /// Returns what the server's answers have shown: its clock, and its warnings.
+    pub(crate) fn observed(&self) -> &Observed {
         &self.transport.connection.observed
     }
 
@@ -90,19 +91,9 @@ impl Live {
         self.observed().server_time(self.observed().local_time())
     }
 
-    /// Returns by how much the server's clock is ahead of this machine's, as the dates of its answers show it.
-    pub fn clock_difference(&self) -> SignedDuration {
-        self.observed().clock_difference()
-    }
-
     /// Returns the warnings of the server that were not taken yet, each once.
     pub fn take_warnings(&self) -> Vec<String> {
         self.observed().take_warnings()
-    }
-
-    /// Forgets the warnings that were not taken yet.
-    pub(crate) fn forget_warnings(&self) {
-        self.observed().forget_warnings();
     }
 
     /// Returns whether the server has sent warnings that were not taken yet.
@@ -129,7 +120,7 @@ impl Live {
         // Boxed, since it is too large for the stack of a caller.
         let read = Box::pin(reader.read()).await;
         // The server's clock is known only once it has answered.
-        let (now, clock_difference) = (self.observed().server_time(start), self.clock_difference());
+        let (now, clock_difference) = (self.observed().server_time(start), self.observed().clock_difference());
         read.map(|snapshot| Snapshot { now, clock_difference, ..snapshot })
     }
 

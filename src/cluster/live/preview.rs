@@ -10,7 +10,7 @@ use super::list::List;
 use super::request::{ChangeRequest, JSON};
 use super::write::change;
 use super::{Live, list};
-use crate::cluster::error::ClusterError;
+use crate::cluster::error::{ClusterError, is_about_permission, is_dry_run_unsupported};
 use crate::cluster::manifest::{Apply, Manifest};
 use crate::cluster::similar_names;
 use crate::model::daemon_set::DaemonSet;
@@ -171,13 +171,10 @@ const REVIEWED: Duration = Duration::from_secs(3);
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
-/// Tells whether admission or validation refused a pod, and not what comes before them. That the user may not create pods
-/// (`forbiddenMessage`, k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37) says nothing
-/// about the DaemonSet controller.
+/// Tells whether admission or validation refused a pod, and not what comes before them. That the user may not create pods says
+/// nothing about the DaemonSet controller.
 fn is_refusal(message: &str) -> bool {
     let is_about_the_pod = message.starts_with("pods \"") || message.starts_with("Pod \"");
-    // `NewDryRunUnsupportedErr`, k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
-    let is_unsupported = message.contains("does not support dry run");
     let is_of_a_webhook = message.contains("admission webhook \"") || message.contains("failed calling webhook");
-    (is_about_the_pod || is_of_a_webhook) && !is_unsupported && !message.contains(" cannot create resource ")
+    (is_about_the_pod || is_of_a_webhook) && !is_dry_run_unsupported(message) && !is_about_permission(message, "create")
 }

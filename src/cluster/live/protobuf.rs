@@ -4,10 +4,10 @@
 //! {metadata = 1, items = 2}, as k8s.io/apimachinery/pkg/runtime/serializer/protobuf writes it.
 
 use bytes::{Buf, BytesMut};
-use serde::Deserialize;
 
 use super::list::{List, ListMeta};
 use crate::cluster::pieces::MAX_ITEM;
+use crate::cluster::type_meta::TypeMeta;
 
 /// The bytes that every body begins with.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
@@ -17,16 +17,6 @@ const LENGTH_DELIMITED: u64 = 2;
 
 /// The most bytes a field other than an item may have: fields are buffered until they are complete.
 const MAX_FIELD: usize = 1 << 20;
-
-/// `runtime.TypeMeta`, in both wire forms.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct TypeMeta {
-    #[prost(string, tag = 1)]
-    pub(super) api_version: String,
-    #[prost(string, tag = 2)]
-    pub(super) kind: String,
-}
 
 /// The used part of `runtime.Unknown`.
 #[derive(Clone, PartialEq, prost::Message)]

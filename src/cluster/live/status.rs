@@ -5,8 +5,9 @@ use std::time::Duration;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::protobuf::{MAGIC, TypeMeta, Unknown};
+use super::protobuf::{MAGIC, Unknown};
 use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
+use crate::cluster::type_meta::TypeMeta;
 
 /// The used part of `metav1.Status`, in both wire forms.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]

@@ -184,7 +184,7 @@ impl<'a> Watch<'a> {
         self.catch_up().await;
         if self.is_current() {
             self.snapshot.now = self.live.now().max(self.snapshot.now);
-            self.snapshot.clock_difference = self.live.clock_difference();
+            self.snapshot.clock_difference = self.live.observed().clock_difference();
         }
         &self.snapshot
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::plain;
 use crate::coverage::test_support::{World, at, world};
-use crate::report::coverage::NodeState;
+use crate::report::node_coverage::NodeState;
 use crate::report::reason::{Reason, ReasonCode as R};
 
 fn first(world: World) -> Reason {

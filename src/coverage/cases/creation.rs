@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Case, case, plain};
 use crate::coverage::test_support::{World, at, merge, world};
 use crate::model::snapshot::{Gap, GapCause, Kind};
-use crate::report::coverage::NodeState::{Missing, Terminating};
+use crate::report::node_coverage::NodeState::{Missing, Terminating};
 use crate::report::reason::ReasonCode as R;
 
 fn stale_lease(mut world: World) -> World {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Case, case, labeled, plain, tainted};
 use crate::coverage::test_support::{World, at};
-use crate::report::coverage::NodeState::{Misscheduled, NotEligible, ToBeDeleted};
+use crate::report::node_coverage::NodeState::{Misscheduled, NotEligible, ToBeDeleted};
 use crate::report::reason::ReasonCode as R;
 
 fn required(terms: Value) -> Value {

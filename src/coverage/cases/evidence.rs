@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::plain;
 use crate::coverage::test_support::{World, at, merge, world};
-use crate::report::coverage::NodeCoverage;
+use crate::report::node_coverage::NodeCoverage;
 use crate::report::reason::{Reason, ReasonCode as R};
 
 fn on(world: World, node: &str) -> NodeCoverage {

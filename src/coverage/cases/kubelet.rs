@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Case, case, plain};
 use crate::coverage::test_support::{World, at, world};
-use crate::report::coverage::NodeState::{Available, Failed, NotReady, Ready, Starting};
+use crate::report::node_coverage::NodeState::{Available, Failed, NotReady, Ready, Starting};
 use crate::report::reason::ReasonCode as R;
 
 fn failed(status: Value) -> World {

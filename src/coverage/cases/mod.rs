@@ -15,7 +15,7 @@ mod terminating;
 use serde_json::{Value, json};
 
 use super::test_support::{World, world};
-use crate::report::coverage::NodeState;
+use crate::report::node_coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
 /// One situation, and the reason that it gives.

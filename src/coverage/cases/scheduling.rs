@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Case, case, plain, tainted};
 use crate::coverage::test_support::{World, at, world};
 use crate::model::snapshot::PodsComplete;
-use crate::report::coverage::NodeState::{Available, Pending};
+use crate::report::node_coverage::NodeState::{Available, Pending};
 use crate::report::reason::ReasonCode as R;
 
 fn says(reason: &str) -> String {

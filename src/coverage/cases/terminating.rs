@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Case, case, plain};
 use crate::coverage::test_support::{World, at, world};
-use crate::report::coverage::NodeState::{Available, Terminating, ToBeDeleted};
+use crate::report::node_coverage::NodeState::{Available, Terminating, ToBeDeleted};
 use crate::report::reason::ReasonCode as R;
 
 fn going(deadline: &str, patch: Value) -> World {

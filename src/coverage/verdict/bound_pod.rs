@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 
 use super::claims::preparation_failed;
-use super::containers::{self, Role};
+use super::containers;
+use super::crashes::crash_looping;
 use super::creation_errors::READ_ONLY_DISK;
 use super::daemon_set_context::Subject;
-use super::finding::{
-    Finding, Lack, Origin, Passing, TemplatePart, delete_pod, describe_bound_node, describe_pod, edit,
-};
+use super::finding::{Finding, Lack, Origin, TemplatePart, delete_pod, describe_bound_node, describe_pod, edit};
 use super::fit::single_pod_node;
 use super::node_health;
+use super::roles::{Role, none_created, walk};
 use super::sandbox::sandbox_failed;
 use super::sentence::Sentence;
 use super::volumes::mount_failed;
@@ -19,7 +19,7 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerStateTerminated, Pod};
 use crate::model::quantity::Quantity;
 use crate::report::age::{format_age, seconds_between};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 
 /// The kubelet's reasons for rejecting a pod that was bound to its node for what its template has, which this kubelet does not allow
 /// or support.
@@ -92,7 +92,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
         return findings;
     }
     let events = subject.index.events_about("Pod", &pod.metadata);
-    if containers::none_created(pod) {
+    if none_created(pod) {
         findings.extend(sandbox_failed(subject, pod, &events));
         findings.extend(mount_failed(subject, node, pod, &events));
         findings.extend(preparation_failed(subject, node, pod, &events));
@@ -192,7 +192,7 @@ fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
         ("Succeeded", Controller::Kubernetes) => {
             let message = message.words("; the controller deletes and recreates it");
             finding(message, &format!("wait; if the pod remains, check {}", controller.program()))
-                .with_passing(Passing::Starting)
+                .with_passing(Passing::AtStart)
         }
         ("Succeeded", Controller::Kruise) => {
             let message = message.words(format!("; {} leaves it alone", controller.name()));
@@ -322,7 +322,7 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let ran = |end: &ContainerStateTerminated| {
         end.started_at.get().zip(end.finished_at.get()).map(|(from, to)| seconds_between(from, to))
     };
-    let mut containers = containers::walk(pod).filter(|(role, ..)| *role != Role::Init);
+    let mut containers = walk(pod).filter(|(role, ..)| *role != Role::Init);
     let (this, end) = containers.find_map(|(role, container, status)| {
         let status = status.filter(|status| status.restart_count >= RESTARTS)?;
         let runs_for =
@@ -332,7 +332,7 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
         let end = status.last_state.terminated.as_ref().filter(|end| ran(end).is_some_and(is_short))?;
         Some(((role, container, status), end))
     })?;
-    let finding = containers::crash_looping(subject, pod, this, Some(end));
+    let finding = crash_looping(subject, pod, this, Some(end));
     let message = finding.message.words(format!("; it never runs for minReadySeconds ({})", format_age(required)));
     Some(Finding { message, ..finding })
 }

@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use super::cause::quoted_after;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, Passing, TemplatePart};
+use super::finding::{Finding, Origin, TemplatePart};
 use super::images::template_of;
 use super::node_plugin;
+use super::scheduler_report::without_nodes;
 use super::sentence::Sentence;
-use super::unscheduled_pod::without_nodes;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::Command;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 
 /// Finds that the pod waits for its ResourceClaims: until they exist, the scheduler does not try it, and says nothing of it (`PreEnqueue`,
 /// pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, release 1.37.2).
@@ -51,7 +51,7 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
         }
     };
     let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message.apart(&advice), advice);
-    Some(finding.with_origin(origin).with_passing(Passing::Starting).with_command(command))
+    Some(finding.with_origin(origin).with_passing(Passing::AtStart).with_command(command))
 }
 
 /// Finds a device claim that the node cannot satisfy, by the scheduler's reason.

@@ -1,10 +1,10 @@
 //! Why a container cannot be created or started, by what the kubelet and the container runtime say.
 
 use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
-use super::containers::Role;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, edit};
 use super::images::{other_platform, template_of};
+use super::roles::Role;
 use super::sentence::Sentence;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::snapshot::PodsComplete;

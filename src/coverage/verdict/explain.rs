@@ -6,10 +6,11 @@ use super::daemon_set_context::Subject;
 use super::eligibility;
 use super::pod_story::{newest, story};
 use super::scheduler_message::{SchedulerPlugin, code_of, is_same_plugin};
-use super::unscheduled_pod::{self, LastReport};
+use super::scheduler_report::{LastReport, last_report};
+use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::report::coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
+use crate::report::node_coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
 use crate::report::reason::ReasonCode;
 
 /// Explains the state of a node, and why it is so.
@@ -21,7 +22,7 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerd
         _ => None,
     };
     let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.is_terminal());
-    let last = waiting.and_then(|pod| unscheduled_pod::last_report(subject, pod));
+    let last = waiting.and_then(|pod| last_report(subject, pod));
     Explanation {
         summary: summary(subject, node, pods, verdict),
         near_misses: only.into_iter().chain(told.iter().flat_map(|told| told.near_misses.clone())).collect(),
@@ -120,7 +121,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, at, world};
-    use crate::report::coverage::{Check, Explanation};
+    use crate::report::node_coverage::{Check, Explanation};
     use crate::report::reason::ReasonCode;
 
     fn explained(world: World) -> Explanation {

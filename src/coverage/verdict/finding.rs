@@ -10,7 +10,7 @@ use crate::model::pod::Pod;
 use crate::report::coverage::ReasonGroup;
 use crate::report::fix::{Command, Fix};
 use crate::report::incident::Refuser;
-use crate::report::reason::{Class, Passes, Reason, ReasonCode};
+use crate::report::reason::{Class, Passing, Reason, ReasonCode};
 
 /// Where a cause comes from, which is what has to change so that it goes away.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,19 +86,6 @@ pub enum TemplatePart {
     Anything,
 }
 
-/// Whether a cause passes by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Passing {
-    /// No.
-    Never,
-    /// While the pod is as young as one that was just created.
-    Starting,
-    /// Until it takes longer than containers may take to start.
-    Containers,
-    /// Yes, and nobody can tell when.
-    Open,
-}
-
 /// What is judged of a finding: all but its words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnosis {
@@ -117,7 +104,7 @@ impl Diagnosis {
             // A template decides what a pod takes of a node, but each is one pod.
             Origin::Room(lack) => !matches!(lack, Lack::Pods | Lack::OwnUsage),
             // What takes too long may be the template's; what only terminates or is not created yet has none.
-            Origin::Time => self.passing == Passing::Containers,
+            Origin::Time => self.passing == Passing::InTime,
             Origin::Template(_) | Origin::Placement | Origin::Policy => true,
             Origin::Node | Origin::ControlPlane | Origin::Quota | Origin::Surplus | Origin::Unknown => false,
         }
@@ -149,7 +136,7 @@ impl Finding {
     /// Creates a finding from what is wrong and what to do.
     pub fn new(code: ReasonCode, message: impl Into<Sentence>, advice: impl Into<Sentence>) -> Self {
         let (message, advice) = (message.into(), advice.into());
-        let (origin, passing) = (usual_origin(code), usual_passing(code));
+        let (origin, passing) = (usual_origin(code), code.usual_passing());
         Finding { code, origin, passing, message, advice, command: None, likely_mistake: false, refused_by: None }
     }
 
@@ -220,7 +207,12 @@ impl Finding {
 
     /// Returns the finding as a report gives it for one node.
     pub fn reason(&self) -> Reason {
-        Reason { code: self.code, message: self.message.to_string(), fix: self.fix() }
+        Reason {
+            code: self.code,
+            message: self.message.to_string(),
+            fix: self.fix(),
+            passing: self.passing.takes_time(),
+        }
     }
 
     /// Returns the finding as a report gives it for several nodes, some of which may have no name.
@@ -236,7 +228,7 @@ impl Finding {
             before_rollout: None,
             on_current_revision: None,
             fault: None,
-            passing: false,
+            passing: self.passing.takes_time(),
         }
     }
 }
@@ -263,16 +255,6 @@ fn usual_origin(code: ReasonCode) -> Origin {
         (_, Class::Time) => Origin::Time,
         (_, Class::Surplus) => Origin::Surplus,
         (_, Class::Unknown) => Origin::Unknown,
-    }
-}
-
-/// Returns whether causes with a code pass by themselves if their rule does not say.
-fn usual_passing(code: ReasonCode) -> Passing {
-    match code.passes() {
-        Passes::Never => Passing::Never,
-        Passes::AtStart => Passing::Starting,
-        Passes::InTime => Passing::Containers,
-        Passes::Always => Passing::Open,
     }
 }
 

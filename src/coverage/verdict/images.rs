@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::cause::{Also, Cause, Mends, cause, platform};
-use super::containers::Role;
 use super::creation_errors::{other_nodes, recent_elsewhere, runs_elsewhere, same_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_pod, edit};
+use super::roles::Role;
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;

@@ -11,6 +11,7 @@ pub mod cause;
 pub mod checks;
 mod claims;
 pub mod containers;
+pub mod crashes;
 pub mod create_events;
 pub mod create_failure;
 pub mod creation_errors;
@@ -22,6 +23,7 @@ pub mod finding;
 pub mod fit;
 pub mod former_pods;
 pub mod images;
+pub mod label_setter;
 pub mod limit_range;
 pub mod missing_pod;
 pub mod near_miss;
@@ -34,13 +36,16 @@ pub mod pod_story;
 pub mod preemption;
 pub mod probes;
 pub mod quota;
+pub mod roles;
 pub mod sandbox;
 pub mod scheduler_message;
+pub mod scheduler_report;
 pub mod sentence;
 pub mod services;
 pub mod telling;
 pub mod terminating;
 pub mod unscheduled_pod;
+pub mod untolerated;
 pub mod volumes;
 pub mod webhook;
 pub mod workload;
@@ -53,14 +58,14 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
-use crate::report::coverage::NodeState;
 use crate::report::fix::Command;
-use crate::report::reason::ReasonCode;
+use crate::report::node_coverage::NodeState;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
 use daemon_set_context::Subject;
-use finding::{Finding, Origin, Passing, TemplatePart};
+use finding::{Finding, Origin, TemplatePart};
 use sentence::Sentence;
 
 /// The state of a node as one DaemonSet sees it.
@@ -263,7 +268,7 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
         () if pod.is_terminal() => NodeState::Failed,
         () if pod.spec.node_name.is_empty() => NodeState::Pending,
         () if pod.is_ready() => NodeState::Ready,
-        () if containers::all_started(pod) => NodeState::NotReady,
+        () if roles::all_started(pod) => NodeState::NotReady,
         () => NodeState::Starting,
     };
     let mut findings = match state {
@@ -337,8 +342,11 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             // A pod that only takes its time is no trouble yet.
             let age = pod.metadata.creation_timestamp.get().map(|at| seconds_between(at, subject.index.now()));
             let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
-            findings
-                .retain(|finding| !finding.code.takes_time() || (is_late && finding.passing == Passing::Containers));
+            findings.retain(|finding| match finding.passing {
+                Passing::Never | Passing::AtStart => true,
+                Passing::InTime => is_late,
+                Passing::Always => false,
+            });
             findings.truncate(1);
             for finding in &mut findings {
                 let prefix = Sentence::from("the surge pod is not available: ");

@@ -1,14 +1,15 @@
 //! One pod in detail: its phase, containers, conditions, gates, finalizers and events.
 
-use super::containers::{self, end_text};
+use super::crashes::end_text;
 use super::create_failure;
 use super::daemon_set_context::Subject;
+use super::roles::walk;
+use super::scheduler_report::last_report;
 use super::terminating;
-use super::unscheduled_pod::last_report;
 use crate::model::event::Event;
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::age::{format_age, seconds_between};
-use crate::report::coverage::{ContainerStory, EventLine, PodStory};
+use crate::report::node_coverage::{ContainerStory, EventLine, PodStory};
 
 /// How many events are reported for a pod or DaemonSet.
 const MAX_EVENTS: usize = 5;
@@ -18,7 +19,7 @@ pub fn story(subject: &Subject, pod: &Pod) -> PodStory {
     PodStory {
         name: pod.metadata.name.clone(),
         phase: phase(subject, pod),
-        containers: containers::walk(pod)
+        containers: walk(pod)
             .map(|(role, container, status)| ContainerStory {
                 name: container.name.clone(),
                 role: role.name().to_owned(),
@@ -175,7 +176,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, at, world};
-    use crate::report::coverage::PodStory;
+    use crate::report::node_coverage::PodStory;
 
     fn told(world: World) -> PodStory {
         world.only_node().explanation.unwrap().pods.remove(0)

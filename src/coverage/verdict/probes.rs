@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 
 use super::cause::{Also, Cause, Mends, cause};
-use super::containers::{Observed, about_last_words, last_words};
+use super::crashes::{about_last_words, last_words};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_bound_node, edit, logs};
 use super::images::template_of;
+use super::roles::Observed;
 use super::sandbox::pods_of_node;
 use super::sentence::Sentence;
 use super::telling::{telling_line, tells_of_failure};

@@ -1,7 +1,7 @@
 //! Terminating pods, and pods whose node does not exist.
 
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, Passing, describe_node, describe_pod};
+use super::finding::{Finding, Origin, describe_node, describe_pod};
 use super::node_health;
 use super::sandbox::{of_network, pods_of_node};
 use super::sentence::Sentence;
@@ -11,7 +11,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
 const SLACK: i64 = 5;
@@ -142,7 +142,7 @@ pub fn held_victim(subject: &Subject, victim: &Pod) -> Option<Finding> {
         let stuck = stuck_terminating(subject, None, victim, deadline);
         let message = Sentence::from("the scheduler has nominated the node for the pod, but preempted ");
         let held = Finding { code: ReasonCode::WaitingForPreemption, message: message.then(stuck.message), ..stuck };
-        held.with_origin(Origin::Time).with_passing(Passing::Containers)
+        held.with_origin(Origin::Time).with_passing(Passing::InTime)
     })
 }
 

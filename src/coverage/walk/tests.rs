@@ -6,7 +6,8 @@ use super::coverage;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::test_support::{at, world};
 use crate::model::snapshot::{Gap, GapCause, Kind};
-use crate::report::coverage::{Counts, NodeState};
+use crate::report::coverage::Counts;
+use crate::report::node_coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
 #[test]

@@ -44,7 +44,7 @@ pub(in crate::rollout) struct Faults<'s> {
 
 impl<'s> Faults<'s> {
     /// Judges all nodes that are eligible and not done, and those that count against the budget.
-    pub(in crate::rollout) fn new(
+    pub(super) fn new(
         situation: &'s Situation<'_>,
         step: &NextStep<'_>,
         judged: Result<Verdict, BlockedBy>,
@@ -101,13 +101,9 @@ impl<'s> Faults<'s> {
     }
 
     /// Returns whether a rollout is blocked or degraded by nothing but nodes that are at fault themselves.
-    pub(in crate::rollout) fn are_only_the_nodes(
-        &self,
-        situation: &Situation<'_>,
-        judged: Result<Verdict, BlockedBy>,
-    ) -> bool {
+    pub(super) fn are_only_the_nodes(&self, situation: &Situation<'_>, verdict: Verdict) -> bool {
         let mut missing = situation.nodes.iter().filter(|node| node.is_missing()).peekable();
-        matches!(judged, Err(_) | Ok(Verdict::Degraded))
+        matches!(verdict, Verdict::Blocked | Verdict::Degraded)
             && missing.peek().is_some()
             && missing.all(|node| self.of(node.name) == Some(Fault::Node))
     }

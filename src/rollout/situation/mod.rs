@@ -2,6 +2,7 @@
 //! next ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
 pub(super) mod fault;
+pub(super) mod judgement;
 mod lasting;
 pub(super) mod next_step;
 mod parts_in_common;
@@ -21,8 +22,7 @@ use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
-    COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, Passing, TemplatePart, admitted, excess,
-    fits_without_terminating,
+    COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, excess, fits_without_terminating,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -33,7 +33,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::DaemonSetCoverage;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Verdict};
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
@@ -420,9 +420,9 @@ impl<'a> Situation<'a> {
     pub(in crate::rollout) fn passes(&self, node: &RolloutNode<'_>) -> bool {
         node.diagnosis.as_ref().is_some_and(|diagnosis| match diagnosis.passing {
             Passing::Never => false,
-            Passing::Starting => self.is_recent(node.since, STARTUP),
-            Passing::Containers => node.since.is_none() || self.is_recent(node.since, PROGRESS_DEADLINE),
-            Passing::Open => true,
+            Passing::AtStart => self.is_recent(node.since, STARTUP),
+            Passing::InTime => node.since.is_none() || self.is_recent(node.since, PROGRESS_DEADLINE),
+            Passing::Always => true,
         })
     }
 }

@@ -35,37 +35,25 @@ impl SimulatedNode<'_> {
     }
 }
 
-/// Returns whether some node becomes updated if the DaemonSet is changed, and its revision has this hash.
+/// What counts as an advance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rollout) enum Advance {
+    /// A node becomes updated.
+    Updates,
+    /// The same, or a node loses the pod of another revision beside an available one: all that rolling back does while a surge fails.
+    Recovers,
+}
+
+/// Returns whether some node advances if the DaemonSet is changed, and its revision has this hash.
 ///
 /// `stays` tells whether the problem of a node remains. On all other nodes, new pods become available. If one node can be
 /// replaced beside those whose problem remains, so can all that follow.
-pub(in crate::rollout) fn continues(
+pub(in crate::rollout) fn advances(
     situation: &Situation<'_>,
     changed: &DaemonSet,
     hash: &str,
     stays: impl Fn(&RolloutNode<'_>) -> bool,
-) -> bool {
-    advances(situation, changed, hash, stays, false)
-}
-
-/// Returns whether some node becomes updated like [`continues`], or loses the pod of another revision beside an available
-/// one: all that rolling back does while a surge fails.
-pub(in crate::rollout) fn recovers(
-    situation: &Situation<'_>,
-    changed: &DaemonSet,
-    hash: &str,
-    stays: impl Fn(&RolloutNode<'_>) -> bool,
-) -> bool {
-    advances(situation, changed, hash, stays, true)
-}
-
-/// Returns whether more nodes become updated; `alone` tells whether only those without other pods count.
-fn advances(
-    situation: &Situation<'_>,
-    changed: &DaemonSet,
-    hash: &str,
-    stays: impl Fn(&RolloutNode<'_>) -> bool,
-    alone: bool,
+    by: Advance,
 ) -> bool {
     let daemon_pod = DaemonPod::new(&changed.spec.template);
     let mut nodes: Vec<SimulatedNode<'_>> = situation
@@ -87,7 +75,7 @@ fn advances(
     nodes.sort_by_key(visited);
     let updated = |nodes: &[SimulatedNode<'_>]| {
         let of = |node: &SimulatedNode<'_>| node.pods.iter().filter(|pod| is_available_and_of(pod, hash)).count();
-        nodes.iter().filter(|node| of(node) > 0 && (!alone || of(node) == node.pods.len())).count()
+        nodes.iter().filter(|node| of(node) > 0 && (by == Advance::Updates || of(node) == node.pods.len())).count()
     };
     let before = updated(&nodes);
     (0..STEPS).any(|_| {

@@ -22,7 +22,7 @@ pub(in crate::rollout) fn verdict_of(situation: &Situation<'_>) -> Verdict {
 /// It is Blocked only if it is not finished, and the controller has nothing to do that the API server would accept, and no pod is about to
 /// become available by itself; or if the controller does not notice that it has something to do. That it recreates pods
 /// that have failed, with a growing delay, does not count: they fail like crashing containers that are restarted.
-pub(in crate::rollout) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
+pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
     let daemon_set = situation.daemon_set;
     if daemon_set.metadata.is_terminating() {
         return Ok(Verdict::Deleting);

@@ -2,13 +2,14 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::coverage::{PROGRESS_DEADLINE, Passing};
+use crate::coverage::PROGRESS_DEADLINE;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::int;
 use crate::model::pod::Pod;
 use crate::report::acceptance::{Accept, Acceptance, Limit};
 use crate::report::age::seconds_between;
+use crate::report::reason::Passing;
 use crate::report::rollout_status::{Accepted, AcceptedNodes, Fault, Verdict};
 use crate::rollout::situation::fault::{Faults, is_excluded_by_its_state, may_be_taken_down};
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -108,7 +109,7 @@ fn may_still_start(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
         let is_young = situation.is_recent(pod.metadata.creation_timestamp.get(), PROGRESS_DEADLINE);
         is_young && !pod.spec.node_name.is_empty() && pod.restarts() == 0
     };
-    node.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.passing == Passing::Starting)
+    node.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.passing == Passing::AtStart)
         && node.failed.is_empty()
         && node.updated.is_some_and(is_starting)
 }

@@ -2,19 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::fault_test::old;
-use super::{Question, answer};
+use super::fault_test::{commands, old, status};
 use crate::coverage::test_support::{World, at, world};
 use crate::report::rollout_status::{Fault, RolloutStatus, SuspectKind};
-
-fn status_of(world: World, accept: &[&str]) -> RolloutStatus {
-    let accept: Vec<_> = accept.iter().map(|one| one.parse().unwrap()).collect();
-    answer(&world.finish(), &Question { accept: &accept, ..Question::default() }).daemon_sets.remove(0)
-}
-
-fn commands(status: &RolloutStatus) -> Vec<String> {
-    status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
-}
 
 fn rolls_back(status: &RolloutStatus) -> bool {
     commands(status).iter().any(|command| command.contains(" undo "))
@@ -84,14 +74,14 @@ fn what_the_kubelet_ends_is_the_nodes_fault_and_never_the_revisions() {
             "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:51:00")}]}});
         let begun = || images().node("a", json!({})).pod("agent-a", "a", young());
         let begun = || begun().node("b", json!({})).pod("agent-b", "b", ended.clone());
-        let status = status_of(with_old(begun(), &["c", "d"]), &[]);
-        assert_eq!(status.faults.unwrap().revision, 0, "{reason} {message}");
-        assert!(status.suspect.as_ref().is_none_or(|it| it.what != SuspectKind::Revision), "{reason} {message}");
-        assert!(!rolls_back(&status), "{reason} {message}: {:?}", commands(&status));
-        let cause = status.problems.iter().find(|cause| cause.nodes == ["b"]).unwrap();
+        let begins = status(with_old(begun(), &["c", "d"]), &[]);
+        assert_eq!(begins.faults.unwrap().revision, 0, "{reason} {message}");
+        assert!(begins.suspect.as_ref().is_none_or(|it| it.what != SuspectKind::Revision), "{reason} {message}");
+        assert!(!rolls_back(&begins), "{reason} {message}: {:?}", commands(&begins));
+        let cause = begins.problems.iter().find(|cause| cause.nodes == ["b"]).unwrap();
         assert_eq!(cause.fault, Some(Fault::Node), "{reason} {message}");
-        assert!(status_of(begun(), &["node"]).counts_as_complete(), "{reason} {message}");
-        assert!(!status_of(begun(), &["cluster"]).counts_as_complete(), "{reason} {message}");
+        assert!(status(begun(), &["node"]).counts_as_complete(), "{reason} {message}");
+        assert!(!status(begun(), &["cluster"]).counts_as_complete(), "{reason} {message}");
     }
 }
 
@@ -108,7 +98,7 @@ fn a_pod_that_was_evicted_for_what_it_uses_itself_may_be_the_revisions() {
             "message": message, "containerStatuses": null,
             "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:51:00")}]}});
         let world = images().node("b", json!({})).pod("agent-b", "b", ended);
-        let status = status_of(with_old(world, &["c", "d"]), &["node"]);
+        let status = status(with_old(world, &["c", "d"]), &["node"]);
         assert!(rolls_back(&status) && !status.counts_as_complete(), "{message}: {:?}", commands(&status));
     }
 }
@@ -189,7 +179,7 @@ fn a_revision_is_not_at_fault_for_a_part_that_the_other_one_has_too() {
         let pod = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"phase": "Pending"},
             "spec": {"containers": [{"name": "agent", "image": pod_image}]}});
         let world = with_old(world.unready_pod("agent-b", "b", state, pod), &["c", "d"]);
-        let status = status_of(world, &[]);
+        let status = status(world, &[]);
         assert_eq!(rolls_back(&status), is_revision, "{what}: {:?}", commands(&status));
         assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{what}: {:?}", status.faults);
         assert_eq!(status.suspect.is_some(), is_revision, "{what}");
@@ -237,7 +227,7 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
         let state = json!({"restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}});
         let pod = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"phase": "Pending"},
             "spec": {"containers": [{"name": "agent", "image": images.1}]}});
-        let status = status_of(with_old(world.unready_pod("agent-b", "b", state, pod), &["c", "d"]), &[]);
+        let status = status(with_old(world.unready_pod("agent-b", "b", state, pod), &["c", "d"]), &[]);
         assert_eq!(rolls_back(&status), is_revision, "{images:?} {message}: {:?}", commands(&status));
         assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{images:?} {message}: {:?}", status.faults);
     }
@@ -255,7 +245,7 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
             let name = format!("w{number}");
             world = world.node(&name, json!({})).pod(&format!("agent-{name}"), &name, young());
         }
-        assert_eq!(status_of(world, &[]).suspect.map(|suspect| suspect.what), expected, "{working}");
+        assert_eq!(status(world, &[]).suspect.map(|suspect| suspect.what), expected, "{working}");
     }
 }
 
@@ -279,7 +269,7 @@ fn no_rollback_is_offered_that_would_be_reverted() {
         let world = images().daemon_set(json!({"metadata": metadata})).node("b", json!({}));
         let world =
             world.unready_pod("agent-b", "b", crashes, json!({"metadata": {"creationTimestamp": at("11:46:00")}}));
-        let status = status_of(with_old(world, &["c", "d"]), &[]);
+        let status = status(with_old(world, &["c", "d"]), &[]);
         assert_eq!(rolls_back(&status), is_offered, "{metadata}: {:?}", commands(&status));
     }
 }
@@ -296,7 +286,7 @@ fn another_scheduler_is_the_fault_of_the_revision_and_undo_cures_it() {
     ] {
         let pending = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "spec": {"schedulerName": after}});
         let world = revisions(with(before, "agent:1"), with(after, "agent:2")).node("b", json!({}));
-        let status = status_of(with_old(world.pending_pod("agent-b", "b", "", pending), &["c", "d"]), &[]);
+        let status = status(with_old(world.pending_pod("agent-b", "b", "", pending), &["c", "d"]), &[]);
         assert_eq!(rolls_back(&status), is_revision, "{before} {after}: {status:?}");
         assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{before} {after}");
     }
@@ -385,7 +375,7 @@ fn a_surge_that_cannot_be_is_no_fault_of_the_revision() {
         let mut newer = json!({"metadata": {"creationTimestamp": at("11:46:00")}});
         crate::coverage::test_support::merge(&mut newer, of_new);
         let world = world.node("a", json!({})).pod("agent-a", "a", older).pending_pod("agent-b", "a", says, newer);
-        let status = status_of(world, &[]);
+        let status = status(world, &[]);
         let advises = |status: &RolloutStatus| {
             status.problems.iter().any(|cause| cause.fix.advice == "use maxUnavailable instead of maxSurge")
                 || commands(status).iter().any(|command| command.contains("set --max-unavailable 1"))
@@ -421,7 +411,7 @@ fn a_failing_pod_of_a_revision_that_was_rolled_back_is_deleted_and_not_corrected
             let bad =
                 json!({"metadata": {"labels": {"controller-revision-hash": "bad", "pod-template-generation": "1"}}});
             let world = world.node("a", json!({})).pod("agent-a", "a", json!({})).node("b", json!({}));
-            let status = status_of(world.unready_pod("agent-b", "b", state.clone(), bad), &[]);
+            let status = status(world.unready_pod("agent-b", "b", state.clone(), bad), &[]);
             let cause = status.problems.iter().find(|cause| cause.nodes == ["b"]).unwrap();
             let command = cause.fix.command.as_ref().map(ToString::to_string).unwrap_or_default();
             let is_by_hand = strategy == "OnDelete";
@@ -455,7 +445,7 @@ fn once_no_old_pod_is_left_the_revision_that_fits_nowhere_is_still_taken_back() 
     ] {
         let mut world = revisions(requests(before), requests(after));
         created(&mut world, 0, since);
-        let status = status_of(pending(world, after), &[]);
+        let status = status(pending(world, after), &[]);
         assert_eq!(rolls_back(&status), rolled_back, "{before} {after}: {:?}", commands(&status));
         let replaces = status.revision.as_ref().and_then(|revision| revision.replaces);
         assert_eq!(replaces, (before != after).then_some(1), "{before} {after}");
@@ -474,7 +464,7 @@ fn nodes_that_a_revision_may_take_down_are_not_called_nodes_with_a_problem() {
         world.node(node, patch.clone()).pod(&format!("agent-{node}"), node, lost)
     };
     let world = updated(updated(images(), "a", &down), "b", &down);
-    let status = status_of(with_old(world, &["c", "d", "e"]), &[]);
+    let status = status(with_old(world, &["c", "d", "e"]), &[]);
     let faults = status.faults.unwrap();
     assert_eq!((faults.unknown >= 2, faults.node), (true, 0), "{faults:?}");
 }

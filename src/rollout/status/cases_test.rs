@@ -3,7 +3,7 @@
 use serde_json::{Value, from_value, json};
 
 use super::coverage::add_blame;
-use super::fault_test::began;
+use super::fault_test::{began, commands, old};
 use super::{Question, answer, rollout_status};
 use crate::coverage::options::Options;
 use crate::coverage::test_support::{World, at, world};
@@ -22,16 +22,8 @@ fn status(world: World) -> RolloutStatus {
     rollout_status(&world.finish(), None).daemon_sets.remove(0)
 }
 
-fn old() -> Value {
-    json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}})
-}
-
 fn ready_since(time: &str) -> Value {
     json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at(time)}]}})
-}
-
-fn commands(status: &RolloutStatus) -> Vec<String> {
-    status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
 }
 
 /// What a template asks of a node is not the fault of the node, whose other pods run.

@@ -4,15 +4,13 @@ use std::cell::OnceCell;
 
 use super::way_out::way_out;
 use crate::facts::index::Index;
-use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage};
 use crate::report::fix::Command;
 use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::rollback::{NoRollback, rollback};
 use crate::rollout::situation::Situation;
-use crate::rollout::situation::suspect::suspect;
-use crate::rollout::situation::verdict::verdict;
+use crate::rollout::situation::judgement::Judgement;
 
 /// Adds to a report on coverage what is likely to blame and how to roll back, and takes back what it says of a revision that is not
 /// at fault.
@@ -20,26 +18,23 @@ pub fn add_blame(snapshot: &Snapshot, report: &mut CoverageReport) {
     let is_asked = |coverage: &&mut DaemonSetCoverage| coverage.every_node && !coverage.problems.is_empty();
     let index = OnceCell::new();
     for coverage in report.daemon_sets.iter_mut().filter(is_asked) {
-        let is_it =
-            |one: &&DaemonSet| one.metadata.name == coverage.name && one.metadata.namespace == coverage.namespace;
-        let index = index.get_or_init(|| Index::new(snapshot));
-        if let Some(daemon_set) = index.daemon_sets().into_iter().find(is_it) {
+        if let Some(daemon_set) = snapshot.daemon_set(&coverage.namespace, &coverage.name) {
+            let index = index.get_or_init(|| Index::new(snapshot));
             blame(&Situation::new(index, daemon_set), coverage);
         }
     }
 }
 
 fn blame(situation: &Situation<'_>, coverage: &mut DaemonSetCoverage) {
-    let step = situation.next_step();
-    let verdict = verdict(situation, &step).unwrap_or(Verdict::Blocked);
-    if matches!(verdict, Verdict::Unknown | Verdict::Deleting) {
+    let judgement = Judgement::of(situation);
+    if matches!(judgement.verdict, Verdict::Unknown | Verdict::Deleting) {
         return;
     }
-    coverage.suspect = suspect(situation);
-    let is_another = coverage.suspect.as_ref().is_some_and(|suspect| suspect.what != SuspectKind::Revision);
+    let is_another = judgement.suspect.as_ref().is_some_and(|suspect| suspect.what != SuspectKind::Revision);
     if is_another || rollback(situation).err() == Some(NoRollback::NotTheRevision) {
         coverage.common_causes.retain(|cause| cause.revision.as_ref().is_none_or(|revision| !revision.current));
     }
-    let ways = way_out(situation, verdict, &step, coverage.suspect.as_ref());
+    let ways = way_out(situation, &judgement);
     coverage.rollback = ways.into_iter().find(|fix| fix.command.as_ref().is_some_and(Command::is_rollback));
+    coverage.suspect = judgement.suspect;
 }

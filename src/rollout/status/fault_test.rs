@@ -10,11 +10,13 @@ use crate::model::snapshot::PodsComplete;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, RolloutStatus, SuspectKind, Verdict};
 
-fn status(world: World, accept: &[&str]) -> RolloutStatus {
+/// Returns the status of the DaemonSet, with what is accepted.
+pub(super) fn status(world: World, accept: &[&str]) -> RolloutStatus {
     let accept: Vec<_> = accept.iter().map(|one| one.parse().unwrap()).collect();
     answer(&world.finish(), &Question { accept: &accept, ..Question::default() }).daemon_sets.remove(0)
 }
 
+/// A pod of the revision before the current one.
 pub(super) fn old() -> Value {
     json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}})
 }
@@ -71,7 +73,8 @@ fn is_complete(status: &RolloutStatus) -> bool {
     status.counts_as_complete()
 }
 
-fn commands(status: &RolloutStatus) -> Vec<String> {
+/// Returns the commands of the ways out.
+pub(super) fn commands(status: &RolloutStatus) -> Vec<String> {
     status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
 }
 

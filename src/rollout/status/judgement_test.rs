@@ -17,9 +17,7 @@ use crate::coverage::incidents::Incidents;
 use crate::facts::index::Index;
 use crate::model::snapshot::Snapshot;
 use crate::rollout::situation::Situation;
-use crate::rollout::situation::fault::Faults;
-use crate::rollout::situation::suspect::suspect;
-use crate::rollout::situation::verdict::verdict;
+use crate::rollout::situation::judgement::Judgement;
 use random::Random;
 
 #[path = "../../../tests/numbers/generator.rs"]
@@ -45,9 +43,7 @@ fn write(text: &mut String, name: &str, snapshot: &Snapshot) {
     for daemon_set in index.daemon_sets_of_any_flavor() {
         let rollout = status(&index, daemon_set, &Question::default(), &mut Incidents::default());
         let situation = Situation::new(&index, daemon_set);
-        let step = situation.next_step();
-        let suspect = suspect(&situation);
-        let faults = Faults::new(&situation, &step, verdict(&situation, &step), suspect.as_ref());
+        let Judgement { suspect, faults, .. } = Judgement::of(&situation);
         write!(text, "{name} {}/{}: {:?}", rollout.namespace, rollout.name, rollout.verdict).unwrap();
         rollout.blocked_by.iter().for_each(|by| write!(text, " by {by:?}").unwrap());
         suspect.iter().for_each(|suspect| write!(text, ", suspect {:?}", suspect.what).unwrap());

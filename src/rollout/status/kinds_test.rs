@@ -3,20 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Question, answer};
+use super::fault_test::{commands, status};
 use crate::coverage::test_support::{World, at, world};
 use crate::report::common_cause::Feature;
-use crate::report::rollout_status::{RolloutStatus, SuspectKind};
+use crate::report::rollout_status::SuspectKind;
 
 const UNDO: &str = "kubectl ds undo --to-revision 1 -n default agent";
-
-fn status_of(world: World) -> RolloutStatus {
-    answer(&world.finish(), &Question::default()).daemon_sets.remove(0)
-}
-
-fn commands(status: &RolloutStatus) -> Vec<String> {
-    status.way_out.iter().filter_map(|fix| fix.command.as_ref()).map(ToString::to_string).collect()
-}
 
 /// Two revisions, the newer one since 11:45, and a rolling update by one node.
 fn revisions(before: Value, after: Value) -> World {
@@ -140,7 +132,7 @@ fn a_revision_that_works_only_on_nodes_of_another_kind_is_to_blame() {
             None,
         ),
     ] {
-        let status = status_of(with(images(), &nodes));
+        let status = status(with(images(), &nodes), &[]);
         let suspect = status.suspect.as_ref().unwrap();
         assert_eq!(suspect.on.as_ref().map(|on| on.feature), on, "{nodes:?} {suspect:?}");
         let is_blamed = suspect.what == SuspectKind::Revision;
@@ -169,7 +161,7 @@ fn a_restart_is_not_to_blame_and_is_not_rolled_back() {
         (of_image("agent:1"), vec![one("new fails"), one("old fails"), one("old")], SuspectKind::EveryRevision, false),
         (of_image("agent:2"), vec![one("new fails"), one("old"), one("old")], SuspectKind::Revision, true),
     ] {
-        let status = status_of(with(restarted(after.clone()), &nodes));
+        let status = status(with(restarted(after.clone()), &nodes), &[]);
         let suspect = status.suspect.as_ref().unwrap();
         assert_eq!(suspect.what, what, "{after} {nodes:?}");
         assert_eq!(commands(&status).contains(&UNDO.to_owned()), undo, "{after} {nodes:?} {:?}", commands(&status));
@@ -189,7 +181,7 @@ fn requests_that_do_not_fit_the_nodes_cpus_are_the_revisions_if_it_changed_them(
                 &[("new", json!({})), ("new", json!({})), ("old", json!({}))],
             );
             let world = world.node("odd", json!({})).pod("agent-odd", "odd", json!({ "status": rejected }));
-            let status = status_of(world);
+            let status = status(world, &[]);
             assert_eq!(status.suspect.as_ref().map(|suspect| suspect.what), Some(what), "{reason} {before}");
             assert_eq!(commands(&status).contains(&UNDO.to_owned()), before == "2", "{reason} {before}");
         }
@@ -227,7 +219,7 @@ fn no_rollback_is_offered_to_pods_that_would_not_start() {
             with(revisions(before.clone(), after), &[("new fails", json!({})), ("old", json!({})), ("old", json!({}))]);
         let name = |(kind, name): &(&str, &str)| ((*kind).to_owned(), "default".to_owned(), (*name).to_owned());
         world.snapshot.object_names = names.iter().map(name).collect();
-        let status = status_of(world);
+        let status = status(world, &[]);
         assert_eq!(status.suspect.as_ref().map(|it| it.what), Some(SuspectKind::Revision));
         assert_eq!(commands(&status).contains(&UNDO.to_owned()), is_offered, "{before} {names:?}");
     }
@@ -245,7 +237,7 @@ fn a_larger_budget_is_not_suggested_for_pods_that_fail_wherever_they_were_tried(
             let status = if *node == "works" { json!({}) } else { json!({ "status": rejected }) };
             world.node(node, json!({})).pod(&format!("agent-{node}"), node, status)
         });
-        let commands = commands(&status_of(world));
+        let commands = commands(&status(world, &[]));
         assert_eq!(commands.iter().any(|it| it.contains("--max-unavailable")), is_raised, "{nodes:?} {commands:?}");
     }
 }

@@ -49,11 +49,8 @@ use crate::report::rollout_status::{
 use crate::report::strategy::Strategy;
 use crate::rollout::history::changes_between;
 use crate::rollout::situation::Situation;
-use crate::rollout::situation::fault::Faults;
+use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
-use crate::rollout::situation::severity::severity;
-use crate::rollout::situation::suspect::suspect;
-use crate::rollout::situation::verdict::verdict;
 use accept::Acceptances;
 
 /// The templates that DaemonSets should have, by namespace and name.
@@ -109,26 +106,22 @@ fn status<'a>(
 ) -> RolloutStatus {
     let Question { requested, map_label, accept, templates } = *question;
     let situation = Situation::new(index, daemon_set);
-    let step = situation.next_step();
-    let judged = verdict(&situation, &step);
-    let verdict = judged.unwrap_or(Verdict::Blocked);
-    let in_rollout = situation.is_in_rollout(verdict);
-    incidents.add(&situation, &situation.coverage, &Options::default(), in_rollout);
+    let judgement = Judgement::of(&situation);
+    let Judgement { step, faults, .. } = &judgement;
+    let verdict = judgement.verdict;
+    incidents.add(&situation, &situation.coverage, &Options::default(), judgement.in_rollout);
     let outdated = outdated(&situation);
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known;
-    let suspect = suspect(&situation).filter(|_| is_known);
-    let faults = Faults::new(&situation, &step, judged, suspect.as_ref());
-    let problems = if replaces { problems::problems(&situation, &step, &faults) } else { Vec::new() };
+    let problems = if replaces { problems::problems(&situation, step, faults) } else { Vec::new() };
     let acceptances = Acceptances::of(&situation, accept);
     let mut removed_nodes = situation.coverage.removed_nodes.clone();
     if let Some(removed) = &mut removed_nodes {
         removed.accepted = acceptances.fewer_nodes();
     }
-    let (hold, coverage) = (held::hold(&situation), &situation.coverage);
-    let lacks_nodes = faults.are_only_the_nodes(&situation, judged);
-    let (status, severity) = severity(coverage, &coverage.problems_by_code(), verdict, lacks_nodes, hold.as_ref());
+    let hold = held::hold(&situation);
+    let (status, severity) = judgement.severity(&situation.coverage.problems_by_code(), hold.as_ref());
     RolloutStatus {
         api_version: daemon_set.api_version().to_owned(),
         namespace: daemon_set.metadata.namespace.clone(),
@@ -136,7 +129,7 @@ fn status<'a>(
         status,
         rollout_complete: verdict == Verdict::Complete,
         verdict,
-        blocked_by: judged.err(),
+        blocked_by: judgement.blocked_by,
         strategy: situation.coverage.strategy.clone(),
         hold,
         revision: revision(&situation, &outdated),
@@ -154,20 +147,20 @@ fn status<'a>(
         counts: situation.coverage.counts.clone(),
         budget: step.update().filter(|_| replaces).and_then(|update| problems::budget(&situation, update)),
         faults: verdict.knows_what_is_missing().then(|| faults.counts(&situation)),
-        accepted: acceptances.judge(&situation, verdict, &faults),
+        accepted: acceptances.judge(&situation, verdict, faults),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused(),
         creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),
         controller_silent_since: situation.controller_silent_since(),
-        stalled_since: situation.stalled_since(&step).filter(|_| replaces),
-        replaced_at_once: problems::replaced_at_once(&situation, &step).filter(|_| replaces),
+        stalled_since: situation.stalled_since(step).filter(|_| replaces),
+        replaced_at_once: problems::replaced_at_once(&situation, step).filter(|_| replaces),
         retained: step
             .update()
             .map(|update| update.retained.iter().map(|&node| node.to_owned()).collect())
             .unwrap_or_default(),
-        next: if replaces { next(&step, in_place) } else { NextActions::default() },
-        eta: (verdict == Verdict::Progressing).then(|| eta::eta(&situation, &step)).flatten(),
-        way_out: way_out::way_out(&situation, verdict, &step, suspect.as_ref()),
+        next: if replaces { next(step, in_place) } else { NextActions::default() },
+        eta: (verdict == Verdict::Progressing).then(|| eta::eta(&situation, step)).flatten(),
+        way_out: way_out::way_out(&situation, &judgement),
         recent_changes: Vec::new(),
         stale_config: None,
         // Counters are not held against nodes and pods that were not read.
@@ -192,7 +185,7 @@ fn status<'a>(
             false => Vec::new(),
         },
         problems,
-        suspect,
+        suspect: judgement.suspect,
         outdated,
         severity,
     }

@@ -84,17 +84,19 @@ pub(super) fn other_problems(situation: &Situation<'_>, problems: &[ReasonGroup]
     let held_up: HashSet<&str> = problems.iter().flat_map(|problem| &problem.nodes).map(String::as_str).collect();
     let others = situation.coverage.problems.iter().map(|group| {
         let count = group.nodes.iter().filter(|node| !held_up.contains(node.as_str())).count();
-        (group.code, count)
+        Affected::new(group.code, count, group.passing)
     });
-    Affected::count(others.filter(|(_, count)| *count > 0))
+    Affected::by_code(others.filter(|other| other.count > 0))
 }
 
 /// Returns the budget of a rolling update, and what uses it up.
 pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Option<Budget> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
     let by = Affected::by_code(update.used_by.iter().map(|&name| {
-        let code = situation.node(name).map_or(ReasonCode::Unexplained, code_of);
-        Affected { code, count: 1, nodes: vec![name.to_owned()], daemon_sets: Vec::new() }
+        let node = situation.node(name);
+        let code = node.map_or(ReasonCode::Unexplained, code_of);
+        let is_passing = node.is_some_and(|node| situation.is_passing(node));
+        Affected { nodes: vec![name.to_owned()], ..Affected::new(code, 1, is_passing) }
     }));
     let (field, value) = match update.surges {
         true => (BudgetField::MaxSurge, rolling.max_surge),

@@ -16,15 +16,17 @@ use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
-use crate::report::rollout_status::{Suspect, SuspectKind, Verdict};
+use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
 use crate::rollout::rollback::{revision_fails, rollback, to_restore};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
+use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
-use crate::rollout::situation::{RolloutNode, Situation, simulation};
+use crate::rollout::situation::simulation::{Advance, advances};
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::PILE;
 
 const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controller replace the pods";
@@ -32,12 +34,9 @@ const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controll
 const FINISH_BY_CONTROLLER: &str = "to let the controller finish at its own pace";
 
 /// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
-pub(super) fn way_out(
-    situation: &Situation<'_>,
-    verdict: Verdict,
-    step: &NextStep<'_>,
-    suspect: Option<&Suspect>,
-) -> Vec<Fix> {
+pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) -> Vec<Fix> {
+    let Judgement { verdict, step, suspect, .. } = judgement;
+    let (verdict, suspect) = (*verdict, suspect.as_ref());
     let revision_fails = revision_fails(situation);
     let undo = || rollback(situation).ok();
     let hold = Hold::of(situation.daemon_set);
@@ -241,7 +240,7 @@ fn set_fields(
             command = command.switch("--delete-surge-pods");
         }
     }
-    simulation::continues(situation, &proposal.after, current.hash(), stays).then(|| Fix::new(advice, command))
+    advances(situation, &proposal.after, current.hash(), stays, Advance::Updates).then(|| Fix::new(advice, command))
 }
 
 /// Suggests to resume an Advanced DaemonSet, or to give up its partition or selector.
@@ -308,5 +307,5 @@ fn with_strategy(daemon_set: &DaemonSet, strategy: UpdateStrategy) -> DaemonSet 
 /// Returns whether the rollout of the same revision continues with a changed strategy.
 fn continues(situation: &Situation<'_>, changed: &DaemonSet) -> bool {
     let Some(current) = situation.current.known().filter(|_| !situation.creation_is_refused()) else { return false };
-    simulation::continues(situation, changed, current.hash(), |_| true)
+    advances(situation, changed, current.hash(), |_| true, Advance::Updates)
 }

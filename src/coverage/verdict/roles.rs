@@ -1,0 +1,83 @@
+//! The containers of a pod in the order in which they start, and how far they are.
+
+use crate::model::pod::{Container, ContainerStatus, Pod};
+
+/// What a container is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A regular container.
+    Container,
+    /// It must complete before the others start.
+    Init,
+    /// It starts before the others and runs as long as the pod.
+    Sidecar,
+}
+
+impl Role {
+    /// Returns the role as a report has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Container => "container",
+            Role::Init => "init",
+            Role::Sidecar => "sidecar",
+        }
+    }
+
+    /// Returns what a container of the role is called.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Role::Container => "container",
+            Role::Init => "init container",
+            Role::Sidecar => "sidecar",
+        }
+    }
+}
+
+/// Returns the containers in the order in which they start, each with its role and its status.
+pub fn walk(pod: &Pod) -> impl Iterator<Item = (Role, &Container, Option<&ContainerStatus>)> {
+    let find = |statuses: &'_ [ContainerStatus], name: &str| statuses.iter().position(|status| status.name == name);
+    let init = pod.spec.init_containers.iter().map(move |container| {
+        let role = if container.is_sidecar() { Role::Sidecar } else { Role::Init };
+        let statuses = &pod.status.init_container_statuses;
+        (role, container, find(statuses, &container.name).map(|at| &statuses[at]))
+    });
+    let main = pod.spec.containers.iter().map(move |container| {
+        let statuses = &pod.status.container_statuses;
+        (Role::Container, container, find(statuses, &container.name).map(|at| &statuses[at]))
+    });
+    init.chain(main)
+}
+
+/// Returns whether no container of the pod has ever started, or waits for anything that comes after the sandbox and the volumes of
+/// the pod, such as its image.
+pub fn none_created(pod: &Pod) -> bool {
+    let waits_later = |status: &ContainerStatus| {
+        let waiting = status.state.waiting.as_ref().filter(|waiting| !waiting.reason.is_empty());
+        waiting.is_some() && !status.is_being_created()
+    };
+    walk(pod).all(|(_, _, status)| !status.is_some_and(|status| has_started(status) || waits_later(status)))
+}
+
+/// Returns whether every container of the pod has started, and every init container has completed.
+pub fn all_started(pod: &Pod) -> bool {
+    walk(pod).all(|(role, _, status)| match role {
+        Role::Init => status.is_some_and(is_done),
+        _ => status.is_some_and(|status| has_started(status) && !status.is_being_created()),
+    })
+}
+
+/// Returns whether a container has started, now or before.
+pub fn has_started(status: &ContainerStatus) -> bool {
+    status.state.running.is_some()
+        || status.state.terminated.is_some()
+        || status.last_state.terminated.is_some()
+        || status.restart_count > 0
+}
+
+/// Returns whether an init container has completed.
+pub fn is_done(status: &ContainerStatus) -> bool {
+    status.state.terminated.as_ref().is_some_and(|end| end.exit_code == 0)
+}
+
+/// A container with its role and its status.
+pub type Observed<'p> = (Role, &'p Container, &'p ContainerStatus);

@@ -1,0 +1,335 @@
+//! What the scheduler last reported of a pod, and what follows from its reasons for a node that are not recomputed.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::claims::{device_claim_unsatisfied, missing_device_class};
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, Origin, describe_node, edit};
+use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
+use super::images::template_of;
+use super::label_setter::label_setter;
+use super::pod_claims::{get_claims, shared_claims, volumes_not_bound};
+use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
+use super::sentence::Sentence;
+use super::workload::workload;
+use crate::facts::controller::DEFAULT_SCHEDULER;
+use crate::model::node::Node;
+use crate::model::pod::Pod;
+use crate::model::selector::LabelSelector;
+use crate::report::age::seconds_between;
+use crate::report::fix::Command;
+use crate::report::reason::ReasonCode;
+use crate::scheduling::affinity::RequiredNodeAffinity;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
+use crate::scheduling::rolling_update::allows_surge;
+
+/// The scheduler's last report on a pod.
+pub struct LastReport {
+    /// Its whole message.
+    pub text: String,
+    /// The message, parsed.
+    pub message: SchedulerMessage,
+    /// When it was last reported.
+    pub at: Option<Timestamp>,
+    /// Whether the scheduler itself failed.
+    pub is_scheduler_error: bool,
+}
+
+/// Returns the scheduler's last report on a pod, or `None` if it has not tried it.
+pub fn last_report(subject: &Subject, pod: &Pod) -> Option<LastReport> {
+    let events = subject.index.events_about("Pod", &pod.metadata);
+    let event = events.iter().find(|event| event.reason == "FailedScheduling");
+    let condition = pod.condition("PodScheduled").filter(|condition| condition.status == "False");
+    // The condition has the whole message; the event is cut at 1024 bytes, but has the time.
+    let text = match (condition, event) {
+        (Some(condition), _) if !condition.message.is_empty() => &condition.message,
+        (_, Some(event)) => &event.message,
+        (Some(condition), None) => &condition.message,
+        (None, None) => return None,
+    };
+    let at = event
+        .and_then(|event| event.last_seen())
+        .max(condition.and_then(|condition| condition.last_transition_time.get()));
+    let target = daemon_pods::target_node(pod).and_then(|node| subject.index.node(node));
+    let selects_target = target.is_some_and(|node| selects(pod, node));
+    Some(LastReport {
+        text: text.clone(),
+        message: SchedulerMessage::parse(text, selects_target),
+        at,
+        is_scheduler_error: condition.is_some_and(|condition| condition.reason == "SchedulerError"),
+    })
+}
+
+/// Returns whether the nodeSelector and the node affinity of a pod match a node.
+fn selects(pod: &Pod, node: &Node) -> bool {
+    let labels = &node.metadata.labels;
+    pod.spec.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+        && RequiredNodeAffinity::new(pod.spec.required_node_affinity()).matches(node)
+}
+
+/// Finds what the scheduler reports and what is not recomputed, by its reasons.
+pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, recomputed: &[Finding]) -> Vec<Finding> {
+    if last.is_scheduler_error {
+        if last.text.contains("binding volumes: ") {
+            return vec![volumes_not_bound(subject, &last.text)];
+        }
+        return vec![scheduler_rejected(&last.text)];
+    }
+    if last.message.knows_only_other_nodes {
+        return vec![node_not_seen(subject, node, pod, last)];
+    }
+    let is_read = |input: PluginInput| {
+        subject.nodes_known
+            && (input == PluginInput::Node || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
+    };
+    let mut findings: Vec<Finding> = Vec::new();
+    for reason in &last.message.reasons {
+        let code = code_of(reason);
+        if recomputed.iter().chain(&findings).any(|finding| is_same_plugin(finding.code, code)) {
+            continue;
+        }
+        let plugin = SchedulerPlugin::of(code).and_then(|plugin| Some((plugin.input?, plugin.advice)));
+        findings.push(match (plugin, code) {
+            // Whether a device class provides the resource is not known.
+            (Some(_), _)
+                if reason
+                    .strip_prefix("Insufficient ")
+                    .is_some_and(|resource| subject.index.devices.may_provide(resource, node)) =>
+            {
+                scheduler_rejected(reason)
+            }
+            (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
+            (Some((_, advice)), _) => {
+                let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
+                let told = |advice: Sentence| not_recomputed(subject, code, reason, last, advice);
+                match (single, never_beside_old(subject, node, pod, reason)) {
+                    (Some(single), _) => told(single.advice(node)),
+                    (None, Some(old)) => instead_of_surge(told(NEVER_BESIDE_OLD.into()), old),
+                    (None, None) => told(advice.into()),
+                }
+            }
+            (_, ReasonCode::VolumeUnsatisfiable) => volume_unsatisfiable(subject, node, pod, reason),
+            (_, ReasonCode::PodAffinityBlocked) => pod_affinity_blocked(subject, node, pod, reason),
+            (_, ReasonCode::DeviceClaimUnsatisfied) => device_claim_unsatisfied(pod, reason),
+            (_, ReasonCode::NodeFeatureMissing) => node_feature_missing(node, reason),
+            _ => missing_device_class(reason).unwrap_or_else(|| scheduler_rejected(reason)),
+        });
+    }
+    findings
+}
+
+/// Returns the old pod beside which a surge pod never fits: both together request more of what the scheduler misses than the node has,
+/// whatever else runs there.
+fn never_beside_old<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod, reason: &str) -> Option<&'a Pod> {
+    let resource = reason.strip_prefix("Insufficient ").filter(|_| allows_surge(subject.daemon_set))?;
+    let requests = pod_requests(pod);
+    let is_old = |other: &&Pod| {
+        let is_own = other.metadata.controller().is_some_and(|owner| owner.uid == subject.daemon_set.metadata.uid);
+        let short = || fits(&requests, node, &NodeUsage::of(std::iter::once(*other))).into_iter();
+        is_own && short().any(|it| it.resource == resource && it.never_fits_beside(it.used))
+    };
+    subject.index.bound_to(&node.metadata.name).into_iter().find(is_old)
+}
+
+/// For how many seconds the scheduler may not know a new node: it retries pods that it could not place within five minutes.
+const NEW_TO_SCHEDULER: i64 = 300;
+
+/// Finds that the scheduler has not looked at the node: it gives reasons for other nodes alone. Every node that it looks at has a reason
+/// (`FitError`, pkg/scheduler/framework/types.go, release 1.37.2), and no filter reads the condition Ready.
+fn node_not_seen(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Finding {
+    let now = subject.index.now();
+    let mut message = Sentence::from("the scheduler did not look at the node when it last tried");
+    if let Some(at) = last.at {
+        message = message.words(", ").age(seconds_between(at, now)).words(" ago");
+    }
+    message = message.words(": all its reasons are about other nodes");
+    let created = node.metadata.creation_timestamp.get();
+    // The time of the condition is when the pod was first not placed.
+    let known_for = created.zip(last.at).map(|(created, at)| seconds_between(created, at));
+    let is_new = known_for.is_none_or(|known_for| known_for < NEW_TO_SCHEDULER);
+    let scheduler = match pod.spec.scheduler_name.as_str() {
+        "" | DEFAULT_SCHEDULER => "kube-scheduler",
+        other => other,
+    };
+    if is_new {
+        let advice = format!("wait: the scheduler retries within 5 minutes; if it persists, restart {scheduler}");
+        return Finding::new(ReasonCode::SchedulerRejected, message, advice);
+    }
+    if let Some(created) = created {
+        message = message.words("; the node is ").age(seconds_between(created, now)).words(" old");
+    }
+    let advice = format!("restart {scheduler}: it has lost the node, which exists and matches the pod");
+    let pods = Command::kubectl(&["get", "pods"]).namespace("kube-system").flag("-l", "component=kube-scheduler");
+    Finding::new(ReasonCode::SchedulerRejected, message, advice).with_command(pods)
+}
+
+/// Finds that what the scheduler reported is no longer true.
+fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport) -> Finding {
+    let mut message = Sentence::from(format!("the scheduler reported {reason:?}"));
+    if let Some(at) = last.at {
+        message = message.words(" ").age(seconds_between(at, subject.index.now())).words(" ago");
+    }
+    Finding::new(code, message.words(", which is no longer true"), "wait: the scheduler retries within 5 minutes")
+}
+
+/// Finds what the scheduler reports, if the node or its other pods are not known.
+fn not_recomputed(
+    subject: &Subject,
+    code: ReasonCode,
+    reason: &str,
+    last: &LastReport,
+    advice: impl Into<Sentence>,
+) -> Finding {
+    let hint = match last.message.preemption {
+        Preemption::NoVictims => "; the pod stays Pending: no pod on the node has a lower priority",
+        _ => "",
+    };
+    let unread = if subject.nodes_known { "the node's other pods were" } else { "the node was" };
+    Finding::new(code, format!("the scheduler reports {reason:?}{hint} ({unread} not read)"), advice)
+}
+
+/// Finds a volume that the node cannot have, by the scheduler's reason.
+fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
+    let message = format!("the scheduler rejects the node for a volume of the pod: {}", without_nodes(reason));
+    if let Some(old) = old_pod(subject, node, pod).filter(|_| reason.contains("ReadWriteOncePod")) {
+        return beside_old_pod(ReasonCode::VolumeUnsatisfiable, message.into(), old, "cannot use the claim together");
+    }
+    if reason.contains("exceed max volume count") {
+        let advice = "move pods with volumes of the same driver to other nodes: the node has as many attached as it may (CSINode)";
+        let node = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&node.metadata.name);
+        return Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice)
+            .with_origin(Origin::Node)
+            .with_command(node);
+    }
+    // `ErrReasonConflict` and `ErrReasonNodeConflict` of pkg/scheduler/framework/plugins, release 1.37.2, and ReadWriteOncePod: what else the
+    // scheduler says of a claim has nothing to do with who shares it.
+    let is_elsewhere = ["volume node affinity conflict", "match PersistentVolume's node affinity"]
+        .iter()
+        .any(|it| reason.contains(it));
+    let advice = match shared_claims(subject) {
+        Some(claims) if reason.contains("ReadWriteOncePod") => format!(
+            "all pods of a DaemonSet share {claims}, and only one pod may have such a claim at a time: use an ephemeral volume or a hostPath \
+             instead"
+        ),
+        Some(claims) if is_elsewhere => format!(
+            "all pods of a DaemonSet share {claims}, so that only nodes to which the volume can be attached may have one: use an ephemeral \
+             volume or a hostPath instead, or select those nodes"
+        ),
+        _ => "check the claims".to_owned(),
+    };
+    Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(get_claims(subject))
+}
+
+/// Finds rules about other pods that exclude the node, by the scheduler's reason.
+fn pod_affinity_blocked(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
+    let message = format!("the node {}", without_nodes(reason));
+    let excludes = |old: &&Pod| reason.contains("anti-affinity") && excludes_itself(subject, old);
+    if let Some(old) = old_pod(subject, node, pod).filter(excludes) {
+        let why = "exclude each other by their anti-affinity";
+        return beside_old_pod(ReasonCode::PodAffinityBlocked, message.into(), old, why);
+    }
+    if reason.contains("existing pods") {
+        let advice = "change the anti-affinity of the pods that are on the node";
+        return Finding::new(ReasonCode::PodAffinityBlocked, message, advice);
+    }
+    if let Some(missing) = missing_topology(subject, node, pod, reason) {
+        let message = format!("{message}; it has no label {missing}");
+        let by = label_setter(&missing).map(|by| format!(", which {by} sets")).unwrap_or_default();
+        let advice = format!(
+            "set label {missing} on the node{by}, or remove from the template the constraint with this topologyKey, if the pods may run \
+             without it"
+        );
+        return Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(describe_node(node));
+    }
+    let advice = "check which pods the rule selects; relax it only if the pod may run without it";
+    Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(edit(subject.daemon_set))
+}
+
+/// Returns the label that a node lacks and that a required rule of the pod goes by, if that is why the scheduler rejects it: `Filter` of
+/// pkg/scheduler/framework/plugins/podtopologyspread, and `satisfyPodAffinity` of …/interpodaffinity, release 1.37.2.
+fn missing_topology(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Option<String> {
+    let spec = &template_of(subject, pod).value()["spec"];
+    let is_of_spread = reason.contains("(missing required label)");
+    let rules = match is_of_spread {
+        true => &spec["topologySpreadConstraints"],
+        false if reason.contains("didn't match pod affinity rules") => {
+            &spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        }
+        false => return None,
+    };
+    let required = rules.as_array().into_iter().flatten().filter(|rule| rule["whenUnsatisfiable"] != "ScheduleAnyway");
+    let mut keys = required.filter_map(|rule| rule["topologyKey"].as_str());
+    keys.find(|key| !node.metadata.labels.contains_key(*key)).map(str::to_owned)
+}
+
+/// Returns the pod that a surge pod is to replace: it stays until the surge pod is available.
+fn old_pod<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<&'a Pod> {
+    let stays = |other: &&Pod| {
+        other.metadata.uid != pod.metadata.uid
+            && !other.metadata.is_terminating()
+            && !other.is_terminal()
+            && daemon_pods::claim(subject.daemon_set, other).is_claimed()
+    };
+    let on_node = || subject.index.bound_to(&node.metadata.name).into_iter().find(stays);
+    allows_surge(subject.daemon_set).then(on_node).flatten()
+}
+
+/// Finds that a surge pod cannot be placed beside the pod that it is to replace, although it could take its place.
+fn beside_old_pod(code: ReasonCode, message: Sentence, old: &Pod, why: &str) -> Finding {
+    let message = message
+        .words("; old pod ")
+        .name(&old.metadata.name, workload(old))
+        .words(" is deleted only once the surge pod is available: the rollout cannot continue");
+    let advice = format!("use maxUnavailable instead of maxSurge: the old and the new pod {why}");
+    instead_of_surge(Finding::new(code, message, advice), old)
+}
+
+/// Returns whether the pods of a DaemonSet exclude each other from a node, whatever their revision, by a required anti-affinity to
+/// labels that they all have.
+fn excludes_itself(subject: &Subject, old: &Pod) -> bool {
+    let terms = "/spec/template/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = subject.daemon_set.object.pointer(terms).and_then(Value::as_array);
+    let new_labels = &subject.daemon_set.spec.template.metadata.labels;
+    terms.into_iter().flatten().any(|term| {
+        let selector =
+            LabelSelector::deserialize(&term["labelSelector"]).ok().filter(|_| !term["labelSelector"].is_null());
+        let by_revision = term["matchLabelKeys"].as_array().is_some_and(|keys| {
+            keys.iter().filter_map(Value::as_str).any(|key| old.metadata.labels.get(key) != new_labels.get(key))
+        });
+        !by_revision
+            && selector.is_some_and(|selector| selector.matches(&old.metadata.labels) && selector.matches(new_labels))
+    })
+}
+
+/// Finds that the node is missing a feature that the pod needs, by the scheduler's reason.
+fn node_feature_missing(node: &Node, reason: &str) -> Finding {
+    let declared = match node.status.declared_features.as_slice() {
+        [] => "none".to_owned(),
+        features => features.join(", "),
+    };
+    let message = Sentence::from(format!("the node {}; kubelet ", without_nodes(reason)))
+        .value(&node.status.node_info.kubelet_version)
+        .words(" declares ")
+        .value(declared);
+    Finding::new(ReasonCode::NodeFeatureMissing, message, "upgrade the kubelet, or do not use the feature")
+}
+
+/// Finds that the scheduler rejects the node for a reason without a code of its own.
+fn scheduler_rejected(reason: &str) -> Finding {
+    let advice = if reason.contains("scheduler-enforced") {
+        "addedAffinity in the scheduler's NodeAffinityArgs excludes the node: change it or the node's labels"
+    } else if reason.starts_with("Pod not supported on Fargate") {
+        "a Fargate profile selects these pods, and Fargate runs no DaemonSets: take their namespace or labels out of the profile"
+    } else {
+        "check the scheduler log"
+    };
+    Finding::new(ReasonCode::SchedulerRejected, format!("the scheduler reports: {reason}"), advice)
+}
+
+/// Returns a reason without the `node(s)` it begins with.
+pub fn without_nodes(reason: &str) -> &str {
+    reason.strip_prefix("node(s) ").unwrap_or(reason)
+}

@@ -5,6 +5,9 @@ screens! {
         odd_times
         rollouts
         table;
+    compare:
+        upgrade
+        usage;
     completion:
         candidates
         kubectl;

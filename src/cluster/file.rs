@@ -142,6 +142,12 @@ fn found_kinds(objects: &Objects) -> String {
     kinds.chain(others).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns the only namespace whose DaemonSets were read for a dump, if it says so.
+fn only_namespace(objects: &Objects) -> Option<&String> {
+    let dumped: BTreeSet<_> = objects.headers.iter().map(|header| header.namespace.as_ref()).collect();
+    dumped.first().copied().flatten().filter(|_| dumped.len() == 1)
+}
+
 /// Returns whether there are only DaemonSets that no cluster has stored.
 fn is_manifest(objects: &Objects) -> bool {
     objects.manifests > 0 && objects.others.is_empty() && !objects.has_other_daemon_sets
@@ -334,8 +340,7 @@ impl Dump {
 
     /// Checks that the dump is not of another namespace, and warns if it is of one and all are wanted.
     fn check_namespace(&self, objects: &Objects, query: &Query) -> Result<Option<String>, ClusterError> {
-        let dumped: BTreeSet<_> = objects.headers.iter().map(|header| &header.namespace).collect();
-        let Some(Some(dumped_one)) = dumped.first().filter(|_| dumped.len() == 1) else { return Ok(None) };
+        let Some(dumped_one) = only_namespace(objects) else { return Ok(None) };
         match &query.namespace {
             Some(wanted) if wanted != dumped_one => {
                 let problem = format!("is a dump of namespace {dumped_one:?} only, not of {wanted:?}");
@@ -358,6 +363,7 @@ impl Dump {
             || objects.headers.iter().any(|header| header.kinds().any(|kind| kind == Kind::DeviceClasses));
         let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
+        let only_namespace = only_namespace(&objects).cloned();
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
         let newest_time = objects.newest_times.newest();
         let newest = taken_at.max(newest_time);
@@ -368,6 +374,7 @@ impl Dump {
         }
         let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
+            only_namespace,
             device_classes_read,
             // Without any time there is no age to count either.
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
+use crate::model::redacted::{REGISTRY, STAND_IN};
+
 /// The words that messages of Kubernetes, container runtimes and registries are made of, and paths of every node.
 const WORDS: &str = include_str!("message_words.txt");
 
@@ -169,7 +171,7 @@ impl Known {
     /// Returns whether letters, digits, dots, hyphens and underscores are known words, a name or a number.
     fn is_known(&self, part: &str) -> bool {
         let part = part.trim_matches(['.', '-', '_']);
-        let is_registry = |part: &str| part.strip_prefix("registry-").is_some_and(|rest| rest.ends_with(".redacted"));
+        let is_registry = |part: &str| part.strip_prefix("registry-").is_some_and(|rest| rest.ends_with(REGISTRY));
         if is_number(part) || self.names.contains(part) || is_stand_in(part) || is_registry(part) {
             return true;
         }
@@ -189,14 +191,14 @@ impl Known {
 
     /// Returns what stands for a registry. Messages often name the host without its port.
     fn registry(&mut self, registry: &str) -> String {
-        if registry.ends_with(".redacted") {
+        if registry.ends_with(REGISTRY) {
             return registry.to_owned();
         }
         let host = registry.split(':').next().unwrap_or_default();
         let known = [registry, host].into_iter().find_map(|name| self.registries.get(name));
         let stand_in = known.cloned().unwrap_or_else(|| {
             self.registries_count += 1;
-            format!("registry-{}.redacted", self.registries_count)
+            format!("registry-{}{REGISTRY}", self.registries_count)
         });
         for name in [registry, host] {
             self.registries.entry(name.to_owned()).or_insert_with(|| stand_in.clone());
@@ -207,7 +209,7 @@ impl Known {
 
 /// Returns whether a text is what stands for a hidden one, as in a dump that was redacted before.
 pub(super) fn is_stand_in(text: &str) -> bool {
-    text.strip_prefix("REDACTED-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    text.strip_prefix(STAND_IN).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns the registry of an image, if it names one, and the rest; `None` if it does not have the form of an image.

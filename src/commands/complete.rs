@@ -149,7 +149,9 @@ impl Value {
             | "certificate_authority"
             | "client_certificate"
             | "client_key"
-            | "path" => Value::File,
+            | "path"
+            | "before"
+            | "after" => Value::File,
             _ => return None,
         })
     }

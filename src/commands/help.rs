@@ -10,7 +10,7 @@ use crate::report::fix::PROGRAM;
 
 /// The commands by what they are for; the first of each has the example that `-h` shows.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("See", &["list", "status", "changes", "overhead"]),
+    ("See", &["list", "status", "compare", "changes", "overhead"]),
     ("Explain", &["coverage", "history", "logs", "explain"]),
     ("Change", &["undo", "restart", "retry", "set", "preview"]),
     ("Stage", &["partition", "pause", "resume"]),

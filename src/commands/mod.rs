@@ -8,6 +8,7 @@ mod change;
 mod change_args;
 mod changes;
 mod child;
+mod compare;
 mod complete;
 mod completion;
 mod confirm;
@@ -113,6 +114,7 @@ enum Subcommands {
     Coverage(coverage::CoverageArgs),
     List(ListNamedArgs),
     Status(status::StatusArgs),
+    Compare(compare::CompareArgs),
     History(history::HistoryArgs),
     Changes(changes::ChangesArgs),
     Undo(undo::UndoArgs),
@@ -338,6 +340,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::List(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Coverage(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Status(arguments)) => Box::pin(arguments.run(target, io, out)).await,
+        Some(Subcommands::Compare(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::History(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Changes(arguments)) => Box::pin(arguments.run(target, io, out)).await,
         Some(Subcommands::Undo(arguments)) => Box::pin(arguments.run(target, io, out)).await,

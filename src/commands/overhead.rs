@@ -14,16 +14,13 @@ use super::parse::{grouping_label, parse_node};
 use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::{CoverageScope, Query, Wanted, manifest};
-use crate::coverage::overhead::{OfNodes, PodRequests, new_node_like, overhead};
+use crate::coverage::overhead::{INSTANCE_TYPE, OfNodes, PodRequests, new_node_like, overhead};
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::node::Node;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::render;
 use crate::report::overhead::OverheadReport;
-
-/// The label that nodes are grouped by unless another one is given.
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// Show what DaemonSets cost per node, and what a new node would run
 ///

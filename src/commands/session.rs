@@ -204,6 +204,16 @@ impl GlobalArgs {
         self.all_namespaces |= !self.has_namespace();
     }
 
+    /// Returns the flags for a dump instead of what they lead to.
+    pub(super) fn with_dump(&self, path: &str) -> GlobalArgs {
+        GlobalArgs { from: vec![path.to_owned()], ..self.clone() }
+    }
+
+    /// Returns whether all DaemonSets of a cluster are asked about.
+    pub(super) fn has_whole_fleet(&self) -> bool {
+        self.all_namespaces && self.selector.is_none()
+    }
+
     /// Tells whether a dump is read instead of a cluster.
     pub(super) fn is_dump(&self) -> bool {
         !self.from.is_empty()

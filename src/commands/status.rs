@@ -68,6 +68,15 @@ pub struct StatusArgs {
     /// That of --map and of --watch. The default is that of KUBECTL_DS_BY, or topology.kubernetes.io/zone.
     #[arg(long, value_name = "LABEL")]
     by: Option<String>,
+    #[command(flatten)]
+    accept: AcceptArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// The flag that says what is accepted.
+#[derive(Debug, Clone, Args)]
+pub(super) struct AcceptArgs {
     /// What a rollout may lack and still be complete.
     ///
     /// node, cluster or a reason code, each with a limit if given (node=10%); on-delete, or on-delete=7d for old pods that are
@@ -75,8 +84,17 @@ pub struct StatusArgs {
     /// accepts; may be repeated. The default is that of KUBECTL_DS_ACCEPT.
     #[arg(long, value_name = "WHAT", value_parser = Acceptance::from_str, value_delimiter = ',')]
     accept: Vec<Acceptance>,
-    #[command(flatten)]
-    watch: WatchArgs,
+}
+
+impl AcceptArgs {
+    /// Returns what is accepted, by default what the environment says.
+    pub(super) fn resolve(self, io: &Io<'_>) -> Result<Vec<Acceptance>, CommandError> {
+        let accept = match self.accept.is_empty() {
+            true => from_environment("KUBECTL_DS_ACCEPT", io, |text| text.split(',').map(str::parse).collect())?,
+            false => Some(self.accept),
+        };
+        Ok(accept.unwrap_or_default())
+    }
 }
 
 /// Returns whether a revision has removed most of a DaemonSet's nodes, which is not accepted.
@@ -98,11 +116,7 @@ impl RunCommand for StatusArgs {
                 }
             }
         }
-        let accept = match accept.is_empty() {
-            true => from_environment("KUBECTL_DS_ACCEPT", io, |text| text.split(',').map(str::parse).collect())?,
-            false => Some(accept),
-        };
-        let accept: Vec<Acceptance> = accept.unwrap_or_default();
+        let accept = accept.resolve(io)?;
         if watch.watch {
             check_watch(&target, output.as_ref())?;
             watch.check(&accept)?;

@@ -46,7 +46,7 @@ const CONTRADICTION: Duration = Duration::from_secs(10);
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long that may take after a timeout.
-const LAST_READ: Duration = Duration::from_secs(10);
+pub(super) const LAST_READ: Duration = Duration::from_secs(10);
 
 /// How long a rollout may be blocked by default: with --fail-fast, and with --accept alone, which says what it may lack.
 const BLOCKED_FOR: Duration = Duration::from_secs(60);
@@ -449,7 +449,7 @@ async fn read_again<'s>(
 }
 
 /// Waits for what is read, but not past the deadline.
-async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<Output = T>) -> Result<T, CommandError> {
+pub(super) async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<Output = T>) -> Result<T, CommandError> {
     match deadline {
         None => Ok(reading.await),
         Some(deadline) => {
@@ -459,7 +459,7 @@ async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<Output = T>)
     }
 }
 
-fn timed_out(why: &str) -> CommandError {
+pub(super) fn timed_out(why: &str) -> CommandError {
     CommandError { exit: Exit::TimedOut, ..CommandError::new(format!("timed out: {why}")) }
 }
 

@@ -240,6 +240,11 @@ fn of_node(feature: Feature, node: &Node) -> Option<&str> {
     }
 }
 
+/// Returns the pool that a node says it is of.
+pub(crate) fn pool(node: &Node) -> Option<&str> {
+    of_node(Feature::NodePool, node)
+}
+
 /// What programs depend on, the least likely to differ by chance first.
 const KINDS: [Feature; 4] = [Feature::Architecture, Feature::OsImage, Feature::KernelVersion, Feature::InstanceType];
 

@@ -42,6 +42,9 @@ const NEW: &str = "(new)";
 /// The label that every node has with its own name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
+/// The label that nodes are grouped by unless another one is given.
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
 /// Of which nodes the overhead is computed.
 #[derive(Debug)]
 pub enum OfNodes {

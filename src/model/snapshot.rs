@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub now: Timestamp,
     /// By how much the clock of `now` is ahead of this machine's: either of them may be wrong.
     pub clock_difference: SignedDuration,
+    /// The only namespace whose DaemonSets a dump has, if it says so.
+    pub only_namespace: Option<String>,
     /// The requested DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
     /// DaemonSets that were not requested and on which pods of others depend: they install a plugin of the kubelet, such as a CSI driver,

@@ -10,6 +10,7 @@ pub(crate) mod change_lines;
 pub mod changes;
 mod clusters;
 mod common_cause;
+pub(crate) mod compare;
 pub(crate) mod coverage;
 mod effect;
 pub(crate) mod error;

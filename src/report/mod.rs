@@ -30,6 +30,7 @@ pub mod agent_pod;
 pub mod change;
 pub mod clusters;
 pub mod common_cause;
+pub mod compare;
 pub mod coverage;
 pub mod error;
 pub mod fix;

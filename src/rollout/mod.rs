@@ -1,7 +1,7 @@
 //! How DaemonSets change: a snapshot in, a history or a plan out.
 //!
 //! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
-//! for each DaemonSet; [`history`] lists revisions, and [`recent_changes`] what has
+//! for each DaemonSet, and [`compare`] two of these; [`history`] lists revisions, and [`recent_changes`] what has
 //! changed in DaemonSets, nodes and what limits pods; [`undo`], [`restart`],
 //! [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`], a [`forecast`] of where it
 //! comes to a standstill, and what else may go wrong ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when
@@ -11,6 +11,7 @@
 #[cfg(feature = "live")]
 pub(crate) mod apply;
 pub(crate) mod change_warnings;
+pub mod compare;
 #[cfg(feature = "live")]
 pub(crate) mod concurrent_edit;
 pub(crate) mod effect;

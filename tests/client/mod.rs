@@ -6,6 +6,7 @@ mod agent_pods;
 pub(crate) mod asking;
 mod broken_watches;
 mod clusters;
+mod compare;
 mod config_objects;
 mod connecting;
 mod equal_reports;

@@ -42,7 +42,7 @@ pub(super) fn current_pod(ready: bool) -> Pod {
 }
 
 /// A revision of the DaemonSet, without its template.
-fn revision(hash: &str, number: u64) -> Value {
+pub(super) fn revision(hash: &str, number: u64) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number,
         "metadata": {"name": format!("agent-{hash}"), "namespace": "team", "uid": format!("revision-{hash}"), "resourceVersion": "41",

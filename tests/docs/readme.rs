@@ -149,8 +149,8 @@ fn the_output_about_alerts_is_real() {
 }
 
 #[test]
-fn the_output_about_revisions_and_changes_is_real() {
-    for page in ["docs/rollout.md", "docs/history.md", "docs/changes.md"] {
+fn the_output_about_revisions_changes_and_upgrades_is_real() {
+    for page in ["docs/rollout.md", "docs/history.md", "docs/changes.md", "docs/pipelines-upgrades.md"] {
         check(page, 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use kubectl_ds::report::agent_pod::PodReport;
 use kubectl_ds::report::clusters::ClusterReports;
+use kubectl_ds::report::compare::CompareReport;
 use kubectl_ds::report::coverage::CoverageReport;
 use kubectl_ds::report::error::ErrorReport;
 use kubectl_ds::report::history::{HistoryReport, RevisionDiff};
@@ -39,6 +40,7 @@ fn the_schemas_are_fresh() {
         ("preview-report.json", schema::<PreviewReport>()),
         ("list-report.json", schema::<ListReport>()),
         ("rollout-status-report.json", schema::<RolloutStatusReport>()),
+        ("compare-report.json", schema::<CompareReport>()),
         ("history-report.json", schema::<HistoryReport>()),
         ("changes-report.json", schema::<ChangesReport>()),
         ("revision-diff.json", schema::<RevisionDiff>()),
@@ -61,7 +63,10 @@ fn the_schemas_are_fresh() {
 fn real_reports_fit_their_schemas() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/what-if.yaml");
     let other = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/moving.yaml");
-    let questions: [(&str, &[&str]); 8] = [
+    let before = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/commands/before-upgrade.json");
+    let questions: [(&str, &[&str]); 10] = [
+        ("compare-report.json", &["compare", SHOP]),
+        ("compare-report.json", &["compare", before]),
         ("coverage-report.json", &["coverage"]),
         ("coverage-report.json", &["coverage", "--by", "topology.kubernetes.io/zone"]),
         ("coverage-report.json", &["coverage", "--node", "node-d"]),

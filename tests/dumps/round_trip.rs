@@ -303,6 +303,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         gaps,
     )
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
+            only_namespace: None,
             peers: Vec::new(),
             node_agents: Vec::new(),
             device_classes: Vec::new(),

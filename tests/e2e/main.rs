@@ -5,6 +5,7 @@ mod api;
 mod apply;
 mod changes;
 mod clusters;
+mod compare;
 mod completion;
 mod control_plane;
 mod differential;

@@ -1,0 +1,662 @@
+//! Whether DaemonSets are worse off than before: the difference of two assessments of them.
+//!
+//! | Situation | It is |
+//! |---|---|
+//! | a node had an available pod, and has none, or is no longer eligible | worse, also while a pod is starting |
+//! | a node has a problem and had none, or a pod was starting and now fails | worse |
+//! | a node has another problem than before | the same; the numbers of nodes by reason are shown |
+//! | a node was removed | the same |
+//! | nodes were replaced under other names | worse by those without a pod beyond their share among the nodes they replace |
+//! | nodes have joined a pool | worse by those without a pod beyond their share among its other nodes |
+//! | a pool is gone, and there are fewer nodes like its own | worse |
+//! | a rollout is blocked or degraded, or no node is eligible, which was not so | worse |
+//! | a DaemonSet is gone | worse |
+//! | a DaemonSet is new | worse by its nodes with a problem |
+//! | a problem of the DaemonSet as a whole is new | worse |
+//! | a pod was restarted three times or more, and the pods more often than before | worse |
+//! | pods were restarted once or twice, as nodes that reboot do | the same |
+//! | fewer nodes have a problem, or a rollout is no longer blocked | better |
+//! | there are more nodes, templates have changed, less is left for other pods, pods start later | the same |
+//! | nodes or pods were not read on one side | not known |
+//! | anything else was not read on one side | what may follow from that alone is neither worse nor better |
+//!
+//! What `--accept` accepts of `status` is accepted here, too; a reason code also of nodes that are no longer eligible, and `fewer-nodes`
+//! of those, pools and DaemonSets that are gone.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::Value;
+
+use super::status::{Question, answer};
+use crate::coverage::common_cause::pool;
+use crate::coverage::gaps;
+use crate::coverage::options::{Detail, Options};
+use crate::coverage::overhead::{INSTANCE_TYPE, OfNodes, overhead};
+use crate::coverage::walk::daemon_set_coverage;
+use crate::difference::change_summary::in_a_few_words;
+use crate::difference::difference;
+use crate::facts::Facts;
+use crate::facts::index::Index;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::int;
+use crate::model::metadata::ObjectMeta;
+use crate::model::node::Node;
+use crate::model::redacted::hides;
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
+use crate::report::acceptance::{Accept, Acceptance, Limit};
+use crate::report::age::seconds_between;
+use crate::report::change::{Change, PathStep};
+use crate::report::compare::{
+    CompareReport, Comparison, DaemonSetComparison, Headroom, PoolComparison, ReasonChange, Setback,
+};
+use crate::report::coverage::{Affected, DaemonSetCoverage, ReasonGroup};
+use crate::report::fix::{Command, Fix};
+use crate::report::list::Status;
+use crate::report::node_coverage::{NodeCoverage, NodeState};
+use crate::report::overhead::{Amount, OverheadReport};
+use crate::report::reason::{Reason, ReasonCode};
+use crate::report::rollout_status::RolloutStatus;
+
+/// How often a pod must have been restarted since: a node that reboots restarts each once.
+const MANY_RESTARTS: i64 = 3;
+
+/// By how many seconds pods must start later.
+const LATER: i64 = 30;
+
+/// Of how many pods at least the median tells when pods are ready.
+const LEAST_PODS: usize = 3;
+
+/// What is compared beside the snapshots.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CompareOptions<'o> {
+    /// What is accepted; if nothing is, what each DaemonSet says.
+    pub accept: &'o [Acceptance],
+    /// Whether the snapshots have all DaemonSets, so that what is left beside them is known.
+    pub headroom: bool,
+}
+
+/// Compares the DaemonSets of a cluster with those of the same cluster before.
+pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>) -> CompareReport {
+    let (index_before, index) = (Index::new(before), Index::new(after));
+    let [unread_before, unread] = [before, after].map(unread);
+    let fewer_nodes = options.accept.iter().any(|one| one.what == Accept::FewerNodes);
+    let nodes = Nodes::new(&index_before, &index);
+    let pools = nodes.pools(fewer_nodes);
+    let comparison = Compared {
+        nodes,
+        accept: options.accept,
+        fewer_nodes,
+        is_news_known: unread.is_superset(&unread_before),
+        is_end_known: unread_before.is_superset(&unread),
+        seconds: after.now.as_second() - before.now.as_second(),
+    };
+    let before_by_name = agents(&index_before, &[]);
+    let mut after_by_name = agents(&index, options.accept);
+    let mut daemon_sets = Vec::new();
+    for (key, before) in &before_by_name {
+        daemon_sets.push(comparison.daemon_set(key, Some(before), after_by_name.remove(key).as_ref()));
+    }
+    daemon_sets.extend(after_by_name.iter().map(|(key, new)| comparison.daemon_set(key, None, Some(new))));
+    // Of a dump of one namespace, it is not known which DaemonSets others have.
+    let is_read =
+        |snapshot: &Snapshot, namespace: &str| snapshot.only_namespace.as_deref().is_none_or(|only| only == namespace);
+    daemon_sets.retain(|one: &DaemonSetComparison| is_read(before, &one.namespace) && is_read(after, &one.namespace));
+    daemon_sets.sort_by(|a, b| (a.verdict, &a.namespace, &a.name).cmp(&(b.verdict, &b.namespace, &b.name)));
+    let is_gone = pools.iter().any(|pool| pool.gone && !pool.accepted);
+    let worst = daemon_sets.first().map_or(Comparison::Same, |one| one.verdict);
+    let is_unread = |snapshot: &Snapshot| snapshot.gaps.iter().any(|gap| gap.kind == Kind::DaemonSets);
+    let is_better = || daemon_sets.iter().any(|one| one.verdict == Comparison::Better);
+    let verdict = match worst {
+        _ if is_gone => Comparison::Worse,
+        Comparison::Worse | Comparison::Unknown => worst,
+        _ if is_unread(before) || is_unread(after) => Comparison::Unknown,
+        Comparison::Same | Comparison::Better if is_better() => Comparison::Better,
+        Comparison::Same | Comparison::Better => Comparison::Same,
+    };
+    let resources = |kinds: &BTreeSet<Kind>, others: &BTreeSet<Kind>| {
+        kinds.difference(others).map(|kind| kind.resource().to_owned()).collect::<Vec<_>>()
+    };
+    let (not_in_before, not_in_after) = (resources(&unread_before, &unread), resources(&unread, &unread_before));
+    let mut incomplete = gaps::incomplete(after);
+    for gap in gaps::incomplete(before) {
+        if !incomplete.contains(&gap) {
+            incomplete.push(gap);
+        }
+    }
+    incomplete.retain(|gap| !not_in_before.contains(&gap.resource) && !not_in_after.contains(&gap.resource));
+    let is_comparable = options.headroom && not_in_before.is_empty() && not_in_after.is_empty();
+    CompareReport {
+        before: before.now,
+        now: after.now,
+        verdict,
+        different_clusters: are_different(before, after),
+        not_in_before,
+        not_in_after,
+        incomplete,
+        nodes_before: index_before.knows_nodes().then_some(index_before.nodes.len()),
+        nodes: index.knows_nodes().then_some(index.nodes.len()),
+        pools,
+        daemon_sets,
+        headroom: if is_comparable { headroom(before, after) } else { Vec::new() },
+    }
+}
+
+/// Returns the kinds that could not be read and that a difference may follow from.
+fn unread(snapshot: &Snapshot) -> BTreeSet<Kind> {
+    use Kind::{
+        ControllerRevisions, DaemonSets, Events, Leases, LimitRanges, Nodes, Pods, PriorityClasses, RuntimeClasses,
+    };
+    let kinds =
+        [DaemonSets, ControllerRevisions, Nodes, Pods, Events, Leases, LimitRanges, RuntimeClasses, PriorityClasses];
+    let is_whole = |cause: &GapCause| !matches!(cause, GapCause::ForbiddenElsewhere(_) | GapCause::Unreadable { .. });
+    let gaps = snapshot.gaps.iter().filter(|gap| kinds.contains(&gap.kind) && is_whole(&gap.cause));
+    gaps.map(|gap| gap.kind).collect()
+}
+
+/// Returns whether two snapshots are most likely of different clusters: the namespace that each cluster has is another one, or no
+/// DaemonSet and no node is the same object.
+fn are_different(before: &Snapshot, after: &Snapshot) -> bool {
+    let system = |snapshot: &Snapshot| {
+        let system = snapshot.namespaces.iter().find(|namespace| namespace.metadata.name == "kube-system");
+        system.map(|namespace| namespace.metadata.uid.clone()).filter(|uid| !uid.is_empty())
+    };
+    if let (Some(before), Some(after)) = (system(before), system(after)) {
+        return before != after;
+    }
+    fn uids(snapshot: &Snapshot) -> impl Iterator<Item = &String> {
+        let objects =
+            snapshot.daemon_sets.iter().map(|one| &one.metadata).chain(snapshot.nodes.iter().map(|one| &one.metadata));
+        objects.map(|metadata: &ObjectMeta| &metadata.uid).filter(|uid| !uid.is_empty())
+    }
+    let known: BTreeSet<&String> = uids(before).collect();
+    let mut others = uids(after).peekable();
+    !known.is_empty() && others.peek().is_some() && !others.any(|uid| known.contains(uid))
+}
+
+/// The nodes of both sides.
+struct Nodes<'a> {
+    /// `None` if the nodes of a side could not be read.
+    before: Option<Vec<&'a Node>>,
+    after: Option<Vec<&'a Node>>,
+    names_before: BTreeSet<&'a str>,
+    names_after: BTreeSet<&'a str>,
+    groups: BTreeMap<Group<'a>, Members<'a>>,
+}
+
+/// Nodes that take each other's place.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Group<'a> {
+    /// Those of a pool that there is on both sides.
+    Pool(&'a str),
+    /// Those of other pools, or none, that are alike.
+    Kind(Vec<&'a str>),
+}
+
+/// The nodes of a group, by name.
+#[derive(Default)]
+struct Members<'a> {
+    before: Vec<&'a str>,
+    removed: Vec<&'a str>,
+    added: Vec<&'a str>,
+}
+
+/// Returns what makes nodes alike: their architecture and operating system, and their roles.
+fn kind(node: &Node) -> Vec<&str> {
+    let labels = &node.metadata.labels;
+    let values = ["kubernetes.io/arch", "kubernetes.io/os"].map(|key| labels.get(key).map_or("", String::as_str));
+    let roles = labels.keys().filter(|key| key.starts_with("node-role.kubernetes.io/")).map(String::as_str);
+    values.into_iter().chain(roles).collect()
+}
+
+impl<'a> Nodes<'a> {
+    fn new(before: &Index<'a>, after: &Index<'a>) -> Self {
+        let [before, after] = [before, after].map(|index| index.knows(Kind::Nodes, "").then(|| index.nodes.clone()));
+        let of =
+            |nodes: &Option<Vec<&'a Node>>| nodes.iter().flatten().map(|node| node.metadata.name.as_str()).collect();
+        let (names_before, names_after): (BTreeSet<&str>, BTreeSet<&str>) = (of(&before), of(&after));
+        let pools = |nodes: &Option<Vec<&'a Node>>| nodes.iter().flatten().filter_map(|node| pool(node)).collect();
+        let (pools_before, pools_after): (BTreeSet<&str>, BTreeSet<&str>) = (pools(&before), pools(&after));
+        let group = |node: &'a Node| match pool(node) {
+            Some(pool) if pools_before.contains(pool) && pools_after.contains(pool) => Group::Pool(pool),
+            _ => Group::Kind(kind(node)),
+        };
+        let mut groups: BTreeMap<Group<'_>, Members<'_>> = BTreeMap::new();
+        for &node in before.iter().flatten() {
+            let (name, members) = (node.metadata.name.as_str(), groups.entry(group(node)).or_default());
+            members.before.push(name);
+            members.removed.extend((!names_after.contains(name)).then_some(name));
+        }
+        for &node in after.iter().flatten().filter(|node| !names_before.contains(node.metadata.name.as_str())) {
+            groups.entry(group(node)).or_default().added.push(&node.metadata.name);
+        }
+        Nodes { before, after, names_before, names_after, groups }
+    }
+
+    /// Returns the pools of which nodes were added or removed.
+    fn pools(&self, fewer_nodes: bool) -> Vec<PoolComparison> {
+        let (Some(before), Some(after)) = (&self.before, &self.after) else { return Vec::new() };
+        let alike = |nodes: &[&Node], like: &[&str]| nodes.iter().filter(|node| kind(node) == like).count();
+        let mut pools: BTreeMap<Option<&str>, (PoolComparison, Vec<&str>)> = BTreeMap::new();
+        for (node, was) in before.iter().map(|node| (node, true)).chain(after.iter().map(|node| (node, false))) {
+            let (row, _) = pools.entry(pool(node)).or_insert_with(|| {
+                let pool = pool(node).map(str::to_owned);
+                let row =
+                    PoolComparison { pool, before: 0, now: 0, removed: 0, added: 0, gone: false, accepted: false };
+                (row, kind(node))
+            });
+            let (count, changed, others) = match was {
+                true => (&mut row.before, &mut row.removed, &self.names_after),
+                false => (&mut row.now, &mut row.added, &self.names_before),
+            };
+            *count += 1;
+            *changed += usize::from(!others.contains(node.metadata.name.as_str()));
+        }
+        let finish = |(mut row, kind): (PoolComparison, Vec<&str>)| {
+            // Other pools may have taken its place.
+            row.gone = row.pool.is_some() && row.now == 0 && alike(after, &kind) < alike(before, &kind);
+            row.accepted = row.gone && fewer_nodes;
+            row
+        };
+        pools.into_values().map(finish).filter(|row| row.removed + row.added > 0).collect()
+    }
+}
+
+/// What is known of a DaemonSet on one side.
+struct Agent<'a> {
+    daemon_set: &'a DaemonSet,
+    coverage: DaemonSetCoverage,
+    rollout: Option<RolloutStatus>,
+    is_known: bool,
+    /// Its pods by name: how often containers were restarted, and for how many seconds it has existed.
+    pods: HashMap<&'a str, (i64, i64)>,
+    /// For the pods that were never restarted, by name, how many seconds after their creation they were ready.
+    ready_after: HashMap<&'a str, i64>,
+}
+
+type Key = (String, String);
+
+fn agents<'a>(index: &'a Index<'a>, accept: &[Acceptance]) -> BTreeMap<Key, Agent<'a>> {
+    let question = Question { accept, ..Question::default() };
+    let rollouts = answer(index.snapshot, &question).daemon_sets.into_iter();
+    let mut rollouts: BTreeMap<Key, RolloutStatus> =
+        rollouts.map(|one| ((one.namespace.clone(), one.name.clone()), one)).collect();
+    let agent = |daemon_set: &'a DaemonSet| {
+        let ObjectMeta { namespace, name, .. } = &daemon_set.metadata;
+        let key = (namespace.clone(), name.clone());
+        let facts = Facts::new(index, daemon_set);
+        let (mut pods, mut ready_after) = (HashMap::new(), HashMap::new());
+        for pod in facts.pods() {
+            let Some(created) = pod.metadata.creation_timestamp.get() else { continue };
+            let (name, restarts) = (pod.metadata.name.as_str(), pod.restarts());
+            pods.insert(name, (restarts, seconds_between(created, index.now())));
+            let ready = pod.condition("Ready").filter(|ready| ready.status == "True" && restarts == 0);
+            let ready = ready.and_then(|ready| ready.last_transition_time.get());
+            ready_after.extend(ready.map(|ready| (name, seconds_between(created, ready))));
+        }
+        let agent = Agent {
+            daemon_set,
+            coverage: daemon_set_coverage(&facts, &Options { detail: Detail::Nodes, ..Options::default() }),
+            rollout: rollouts.remove(&key),
+            is_known: facts.pods_known && index.knows(Kind::Nodes, ""),
+            pods,
+            ready_after,
+        };
+        (key, agent)
+    };
+    index.daemon_sets().into_iter().map(agent).collect()
+}
+
+impl Agent<'_> {
+    fn rows(&self) -> HashMap<&str, &NodeCoverage> {
+        self.coverage.nodes.iter().map(|row| (row.name.as_str(), row)).collect()
+    }
+
+    /// Returns the group that a node is shown in.
+    fn group_of(&self) -> HashMap<&str, &ReasonGroup> {
+        let groups = self.coverage.not_eligible.iter().chain(&self.coverage.problems);
+        groups.flat_map(|group| group.nodes.iter().map(move |node| (node.as_str(), group))).collect()
+    }
+
+    fn status(&self) -> Option<Status> {
+        self.rollout.as_ref().map(|rollout| rollout.status)
+    }
+
+    /// Returns the nodes that are missing and accepted.
+    fn accepted(&self) -> BTreeSet<&str> {
+        let accepted = self.rollout.iter().filter_map(|rollout| rollout.accepted.as_ref());
+        let by = accepted.flat_map(|accepted| &accepted.by).filter(|by| !by.exceeds());
+        by.flat_map(|by| by.nodes.iter().map(String::as_str)).collect()
+    }
+}
+
+/// Returns whether a node has an available pod; one that would not be created again counts, too.
+fn has_pod(row: &NodeCoverage) -> bool {
+    row.state == NodeState::Available
+        || (row.state == NodeState::Misscheduled && row.pods.iter().any(|pod| pod.available))
+}
+
+/// Returns why a node needs attention.
+fn problem(row: &NodeCoverage) -> Option<&Reason> {
+    let is_none = matches!(row.state, NodeState::NotEligible | NodeState::Unknown);
+    row.reasons.first().filter(|_| !is_none)
+}
+
+/// Returns the share of `all` that `part` of `whole` is, rounded down.
+fn share(part: usize, whole: usize, all: usize) -> usize {
+    (part * all).checked_div(whole).unwrap_or_default()
+}
+
+/// A node that is worse off.
+struct Worse<'a> {
+    node: &'a str,
+    had_pod: bool,
+    is_new: bool,
+}
+
+/// What a comparison of DaemonSets needs beside them.
+struct Compared<'a> {
+    nodes: Nodes<'a>,
+    accept: &'a [Acceptance],
+    fewer_nodes: bool,
+    /// Whether what is now was not there before, rather than not read.
+    is_news_known: bool,
+    /// Whether what was before is no longer there, rather than not read.
+    is_end_known: bool,
+    /// How much later the second snapshot is.
+    seconds: i64,
+}
+
+impl Compared<'_> {
+    fn daemon_set(&self, key: &Key, before: Option<&Agent<'_>>, after: Option<&Agent<'_>>) -> DaemonSetComparison {
+        let is_known = before.into_iter().chain(after).all(|agent| agent.is_known);
+        let counts = |agent: Option<&Agent<'_>>| agent.map(|agent| agent.coverage.counts.clone());
+        let mut one = DaemonSetComparison {
+            namespace: key.0.clone(),
+            name: key.1.clone(),
+            verdict: Comparison::Unknown,
+            status_before: before.and_then(Agent::status),
+            status: after.and_then(Agent::status),
+            stopped: false,
+            gone: after.is_none() && !self.fewer_nodes,
+            counts_before: counts(before),
+            counts: counts(after),
+            setbacks: Vec::new(),
+            gained: Vec::new(),
+            reasons: Vec::new(),
+            new_concerns: Vec::new(),
+            template_changes: Vec::new(),
+            strategy_before: None,
+            strategy: None,
+            restarts: 0,
+            restarting: Vec::new(),
+            seconds_to_ready_before: None,
+            seconds_to_ready: None,
+            details: None,
+        };
+        let Some(after) = after else {
+            one.verdict = if one.gone { Comparison::Worse } else { Comparison::Same };
+            return one;
+        };
+        if let Some(before) = before {
+            one.template_changes = template_changes(before.daemon_set, after.daemon_set);
+            let [was, is] = [before, after].map(|agent| &agent.coverage.strategy);
+            if was != is {
+                (one.strategy_before, one.strategy) = (Some(was.clone()), Some(is.clone()));
+            }
+            self.restarts(before, after, &mut one);
+            later(before, after, &mut one);
+            if self.is_news_known && self.is_end_known {
+                one.reasons = reasons(before, after);
+            }
+        }
+        let had =
+            |code| before.is_some_and(|before| before.coverage.concerns.iter().any(|concern| concern.code == code));
+        if self.is_news_known {
+            let concerns = after.coverage.concerns.iter().filter(|concern| !had(concern.code));
+            one.new_concerns = concerns.cloned().collect();
+        }
+        one.stopped = self.is_stopped(before, after);
+        let is_worse = one.stopped || !one.new_concerns.is_empty() || !one.restarting.is_empty();
+        if !is_known {
+            one.verdict = if is_worse { Comparison::Worse } else { Comparison::Unknown };
+            return one;
+        }
+        let worse = self.worse(before, after);
+        one.setbacks = self.setbacks(after, &worse);
+        if let Some(before) = before {
+            let (rows_before, rows) = (before.rows(), after.rows());
+            let had = |name: &str| rows_before.get(name).is_none_or(|row| has_pod(row));
+            let names = self.nodes.names_before.intersection(&self.nodes.names_after);
+            let gained = names.filter(|name| rows.get(*name).is_some_and(|row| has_pod(row)) && !had(name));
+            one.gained = gained.map(|name| (*name).to_owned()).collect();
+        }
+        one.verdict = match before {
+            _ if is_worse || one.counted().next().is_some() => Comparison::Worse,
+            Some(before) if self.is_better(before, after) => Comparison::Better,
+            _ => Comparison::Same,
+        };
+        let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&one.namespace).name(&one.name);
+        one.details = (one.verdict == Comparison::Worse).then(|| Fix::new("for details", coverage()));
+        one
+    }
+
+    /// Returns the nodes that are worse off.
+    fn worse<'a>(&'a self, before: Option<&'a Agent<'_>>, after: &'a Agent<'_>) -> Vec<Worse<'a>> {
+        let rows_before = before.map(Agent::rows).unwrap_or_default();
+        let rows = after.rows();
+        let mut worse = Vec::new();
+        for &node in self.nodes.names_before.intersection(&self.nodes.names_after) {
+            let (was, is) = (rows_before.get(node), rows.get(node));
+            let had_pod = was.is_some_and(|was| has_pod(was)) && !is.is_some_and(|is| has_pod(is));
+            let [problem_before, problem] = [was, is].map(|row| row.and_then(|row| problem(row)));
+            let is_new = problem.is_some_and(|now| match problem_before {
+                None => true,
+                Some(before) => before.passing && !now.passing,
+            });
+            if had_pod || is_new {
+                worse.push(Worse { node, had_pod, is_new: false });
+            }
+        }
+        for Members { before: all, removed, added } in self.nodes.groups.values() {
+            // What a node of the pool may be expected to have: what those have that it replaces, or else the others.
+            let like = if removed.is_empty() { all } else { removed };
+            let like: Vec<&&NodeCoverage> = like.iter().filter_map(|node| rows_before.get(*node)).collect();
+            let without = |row: &NodeCoverage| problem(row).is_some() && !has_pod(row);
+            let available = like.iter().filter(|row| has_pod(row)).count();
+            let failing = like.iter().filter(|row| without(row)).count();
+            let joined: Vec<&&NodeCoverage> = added.iter().filter_map(|node| rows.get(*node)).collect();
+            let mut lacking: Vec<&NodeCoverage> = joined.iter().filter(|row| !has_pod(row)).map(|row| **row).collect();
+            let now_available = joined.len() - lacking.len();
+            let now_failing = lacking.iter().filter(|row| without(row)).count();
+            let lost = share(available, like.len(), joined.len()).saturating_sub(now_available);
+            // A share of failing nodes is rounded up.
+            let expected = joined.len() - share(like.len() - failing, like.len(), joined.len());
+            let expected = if like.is_empty() { 0 } else { expected };
+            let short = lost.max(now_failing.saturating_sub(expected));
+            lacking.sort_by_key(|row| (!without(row), &row.name));
+            let short = lacking.into_iter().take(short).enumerate();
+            worse.extend(short.map(|(at, row)| Worse { node: &row.name, had_pod: at < lost, is_new: true }));
+        }
+        worse
+    }
+
+    /// Puts nodes that are worse off together by reason.
+    fn setbacks(&self, after: &Agent<'_>, worse: &[Worse<'_>]) -> Vec<Setback> {
+        let (rows, groups, accepted) = (after.rows(), after.group_of(), after.accepted());
+        let excluded = |node: &str| rows.get(node).is_some_and(|row| row.state == NodeState::NotEligible);
+        let code = |node: &str| groups.get(node).map(|group| group.code);
+        let excluded_for = |code_of: ReasonCode| {
+            worse.iter().filter(|one| excluded(one.node) && code(one.node) == Some(code_of)).count()
+        };
+        let eligible = after.coverage.counts.eligible.unwrap_or_default();
+        // `status` knows what is accepted of eligible nodes, and of those that are down.
+        let is_accepted = |node: &str| {
+            let by_code = |code: ReasonCode| {
+                let accepts = |one: &&Acceptance| one.what == Accept::Code(code);
+                self.accept.iter().rfind(accepts).is_some_and(|one| match one.limit {
+                    Some(Limit::Nodes(limit)) => int(excluded_for(code)) <= limit.scaled_down(int(eligible)),
+                    _ => true,
+                })
+            };
+            accepted.contains(node) || (excluded(node) && (self.fewer_nodes || code(node).is_some_and(by_code)))
+        };
+        let mut setbacks: Vec<Setback> = Vec::new();
+        for one in worse {
+            let group = groups.get(one.node);
+            let message = group.map_or_else(String::new, |group| group.message.clone());
+            let (code, accepted) = (code(one.node), is_accepted(one.node));
+            let key = (code, one.had_pod, one.is_new, &message, accepted);
+            let is_it = |it: &&mut Setback| (it.code, it.had_pod, it.new_nodes, &it.message, it.accepted) == key;
+            match setbacks.iter_mut().find(is_it) {
+                Some(setback) => setback.nodes.push(one.node.to_owned()),
+                None => setbacks.push(Setback {
+                    code,
+                    had_pod: one.had_pod,
+                    new_nodes: one.is_new,
+                    nodes: vec![one.node.to_owned()],
+                    passing: group.is_some_and(|group| group.passing),
+                    message,
+                    accepted,
+                }),
+            }
+        }
+        setbacks.sort_by_key(|one| (one.accepted, one.passing, std::cmp::Reverse(one.nodes.len())));
+        setbacks
+    }
+
+    /// Returns whether a rollout has come to a standstill since, which is not accepted.
+    fn is_stopped(&self, before: Option<&Agent<'_>>, after: &Agent<'_>) -> bool {
+        let was = before.and_then(Agent::status);
+        let is_accepted = after.rollout.as_ref().is_some_and(RolloutStatus::counts_as_complete);
+        let had_pods = before.is_some_and(|before| before.coverage.counts.available.unwrap_or_default() > 0);
+        // A rollout may have been blocked by what was not read.
+        let is_new = self.is_news_known || matches!(was, None | Some(Status::Healthy | Status::Paused));
+        // Pods of nodes that were removed are deleted late.
+        let DaemonSetCoverage { problems, concerns, .. } = &after.coverage;
+        let is_surplus = || concerns.is_empty() && problems.iter().all(|group| group.code.is_about_surplus_pods());
+        match (was, after.status()) {
+            (Some(Status::Blocked), _) => false,
+            (_, Some(Status::Blocked)) => !is_accepted && is_new,
+            (was, Some(Status::Degraded)) => !is_accepted && is_new && !is_surplus() && was != Some(Status::Degraded),
+            (was, Some(Status::NoNodes)) => was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes,
+            _ => false,
+        }
+    }
+
+    /// Returns whether fewer nodes have a problem, or one of the DaemonSet as a whole is gone, given that nothing is worse.
+    fn is_better(&self, before: &Agent<'_>, after: &Agent<'_>) -> bool {
+        let problems = |agent: &Agent<'_>, names: &BTreeSet<&str>| {
+            let rows = agent.coverage.nodes.iter().filter(|row| names.contains(row.name.as_str()));
+            rows.filter(|row| problem(row).is_some()).count()
+        };
+        let fewer = problems(after, &self.nodes.names_after) < problems(before, &self.nodes.names_before);
+        let has = |code| after.coverage.concerns.iter().any(|concern| concern.code == code);
+        let is_stopped = |status| matches!(status, Some(Status::Blocked | Status::Degraded | Status::NotObserved));
+        let goes_on = is_stopped(before.status())
+            && matches!(after.status(), Some(Status::Healthy | Status::Paused | Status::Progressing));
+        let ended = before.coverage.concerns.iter().any(|concern| !has(concern.code));
+        fewer || (self.is_end_known && (goes_on || ended))
+    }
+
+    /// Counts restarts, and notes the nodes with many if pods are restarted more often than before.
+    fn restarts(&self, before: &Agent<'_>, after: &Agent<'_>, one: &mut DaemonSetComparison) {
+        let sum = |(restarts, seconds): (i64, i64), (more, longer): (i64, i64)| (restarts + more, seconds + longer);
+        let (restarts_before, seconds_before) = before.pods.values().copied().fold((0, 0), sum);
+        let since = |name: &str| {
+            let (restarts, seconds) = after.pods.get(name).copied().unwrap_or_default();
+            let known = before.pods.get(name).map_or(0, |(restarts, _)| *restarts);
+            ((restarts - known).max(0), seconds.min(self.seconds.max(0)))
+        };
+        let (restarts, seconds) = after.pods.keys().map(|name| since(name)).fold((0, 0), sum);
+        one.restarts = restarts;
+        let per_second = |restarts: i64, seconds: i64| i128::from(restarts) * i128::from(seconds);
+        if self.seconds > 0 && per_second(restarts, seconds_before) > per_second(restarts_before, seconds) {
+            let is_many = |row: &NodeCoverage| row.pods.iter().any(|pod| since(&pod.name).0 >= MANY_RESTARTS);
+            // What has a problem is told by that.
+            let is_restarting = |row: &&NodeCoverage| problem(row).is_none() && is_many(row);
+            one.restarting = after.coverage.nodes.iter().filter(is_restarting).map(|row| row.name.clone()).collect();
+        }
+    }
+}
+
+/// Compares how long it takes until pods are ready: those of before, and those that were created since.
+fn later(before: &Agent<'_>, after: &Agent<'_>, one: &mut DaemonSetComparison) {
+    let median = |mut seconds: Vec<i64>| {
+        seconds.sort_unstable();
+        (seconds.len() >= LEAST_PODS).then(|| seconds[seconds.len() / 2])
+    };
+    let was = median(before.ready_after.values().copied().collect());
+    let new = after.ready_after.iter().filter(|(name, _)| !before.pods.contains_key(*name));
+    let is = median(new.map(|(_, seconds)| *seconds).collect());
+    if let (Some(was), Some(is)) = (was, is)
+        && is >= was.saturating_mul(2)
+        && is - was >= LATER
+    {
+        (one.seconds_to_ready_before, one.seconds_to_ready) = (Some(was), Some(is));
+    }
+}
+
+/// Returns the reasons with another number of nodes.
+fn reasons(before: &Agent<'_>, after: &Agent<'_>) -> Vec<ReasonChange> {
+    let (was, is) = (before.coverage.problems_by_code(), after.coverage.problems_by_code());
+    let codes: BTreeSet<ReasonCode> = was.iter().chain(&is).map(|affected| affected.code).collect();
+    let count = |of: &[Affected], code| of.iter().find(|one| one.code == code).map(|one| one.count);
+    let changes = codes.into_iter().filter(|code| count(&was, *code) != count(&is, *code));
+    let change = |code| ReasonChange {
+        code,
+        before: count(&was, code).unwrap_or_default(),
+        now: count(&is, code).unwrap_or_default(),
+    };
+    changes.map(change).collect()
+}
+
+/// Returns in a few words what differs between the templates of a DaemonSet, except for what one side hides.
+fn template_changes(before: &DaemonSet, after: &DaemonSet) -> Vec<String> {
+    let (before, after) = (before.template(), after.template());
+    let is_redacted = [&before, &after].iter().any(|template| hides(&template.value().to_string()));
+    let is_annotation = |change: &Change| change.path.0.contains(&PathStep::Field("annotations".to_owned()));
+    let text = |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
+    let known = |change: Change| {
+        let is_hidden = hides(&text(&change.from)) || hides(&text(&change.to)) || is_annotation(&change);
+        if !is_redacted || !is_hidden {
+            return Some(change);
+        }
+        // The image may be the same in another registry.
+        let image = |value: &Option<Value>| {
+            let (_, image) = value.as_ref()?.as_str()?.split_once('/')?;
+            Some(Value::from(image))
+        };
+        let (from, to) = (image(&change.from)?, image(&change.to)?);
+        let is_image = change.path.0.last() == Some(&PathStep::Field("image".to_owned()));
+        (is_image && from != to).then(|| Change::new(change.path, Some(from), Some(to)))
+    };
+    let changes: Vec<Change> = difference(&before, &after).into_iter().filter_map(known).collect();
+    in_a_few_words(&changes)
+}
+
+/// Returns where something else is left for other pods, by the type of the nodes.
+fn headroom(before: &Snapshot, after: &Snapshot) -> Vec<Headroom> {
+    let left = |snapshot: &Snapshot| {
+        let OverheadReport { groups, .. } = overhead(snapshot, &OfNodes::By(INSTANCE_TYPE.to_owned()), None);
+        let mut least: BTreeMap<(Option<String>, String), Amount> = BTreeMap::new();
+        for group in groups {
+            for resource in group.shapes.into_iter().flat_map(|shape| shape.resources) {
+                let left = resource.left.least;
+                let known = least.entry((group.value.clone(), resource.resource)).or_insert_with(|| left.clone());
+                if left.value < known.value {
+                    *known = left;
+                }
+            }
+        }
+        least
+    };
+    let mut after = left(after);
+    let pairs = left(before).into_iter().filter_map(|(key, before)| {
+        let now = after.remove(&key)?;
+        Some(Headroom { instance_type: key.0, before, now })
+    });
+    pairs.filter(|one| one.before.value != one.now.value).collect()
+}

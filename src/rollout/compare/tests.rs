@@ -1,0 +1,477 @@
+use serde_json::{Value, json};
+
+use super::{CompareOptions, compare};
+use crate::coverage::test_support::{World, at, merge, world};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use crate::report::acceptance::Acceptance;
+use crate::report::compare::{CompareReport, Comparison};
+use crate::report::reason::ReasonCode;
+
+const POOL: &str = "eks.amazonaws.com/nodegroup";
+
+/// Returns a node of a pool.
+fn of_pool(pool: &str) -> Value {
+    json!({"metadata": {"labels": {POOL: pool, "kubernetes.io/os": "linux"}}})
+}
+
+fn with(mut value: Value, patch: Value) -> Value {
+    merge(&mut value, patch);
+    value
+}
+
+fn taint() -> Value {
+    json!({"spec": {"taints": [{"key": "team", "value": "ml", "effect": "NoSchedule"}]}})
+}
+
+/// Adds nodes of the pool `one`, each with an available pod.
+fn healthy(world: World, nodes: &[&str]) -> World {
+    let add =
+        |world: World, node: &&str| world.node(node, of_pool("one")).pod(&format!("agent-{node}"), node, json!({}));
+    nodes.iter().fold(world, add)
+}
+
+/// Adds nodes of the pool `one`, each with a pod that crashes.
+fn crashing(world: World, nodes: &[&str]) -> World {
+    let status = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    let add = |world: World, node: &&str| {
+        world.node(node, of_pool("one")).unready_pod(&format!("agent-{node}"), node, status(), json!({}))
+    };
+    nodes.iter().fold(world, add)
+}
+
+/// Adds a node of the pool `one` with a pod that has just been created.
+fn starting(world: World, node: &str) -> World {
+    let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("12:59:50")}]);
+    let young = json!({"metadata": {"creationTimestamp": at("12:59:50")}, "status": {"conditions": conditions}});
+    world.node(node, of_pool("one")).unready_pod(&format!("new-{node}"), node, starting, young)
+}
+
+fn three() -> World {
+    healthy(world(), &["a", "b", "c"])
+}
+
+/// Returns a world without a DaemonSet.
+fn without_daemon_set(world: World) -> Snapshot {
+    let mut snapshot = world.finish();
+    snapshot.daemon_sets.clear();
+    snapshot
+}
+
+fn lacking(world: World, kinds: &[Kind]) -> Snapshot {
+    let mut snapshot = world.finish();
+    let gap = |kind: &Kind| Gap { kind: *kind, namespace: None, cause: GapCause::NotInDump };
+    snapshot.gaps.extend(kinds.iter().map(gap));
+    snapshot
+}
+
+/// Compares a world with one an hour later.
+fn compared(before: Snapshot, after: Snapshot, accept: &[&str]) -> CompareReport {
+    let accept: Vec<Acceptance> = accept.iter().map(|text| text.parse().unwrap()).collect();
+    let after = Snapshot { now: at("13:00:00").parse().unwrap(), ..after };
+    compare(&before, &after, &CompareOptions { accept: &accept, headroom: true })
+}
+
+/// Returns the verdict, what is worse of the nodes, and what else is.
+fn told(report: &CompareReport) -> String {
+    let mut words = vec![report.verdict.name().to_owned()];
+    words.extend(report.pools.iter().filter(|pool| pool.gone && !pool.accepted).map(|_| "pool gone".to_owned()));
+    for one in &report.daemon_sets {
+        for setback in &one.setbacks {
+            let code = setback.code.map_or("none", ReasonCode::name);
+            let marks = [
+                (setback.had_pod, "lost"),
+                (setback.new_nodes, "new"),
+                (setback.passing, "passing"),
+                (setback.accepted, "accepted"),
+            ];
+            let marks: Vec<&str> = marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)).collect();
+            words.push(format!("{code} {} ({})", setback.nodes.join("+"), marks.join(" ")));
+        }
+        let marks = [
+            (one.stopped, "stopped".to_owned()),
+            (one.gone, "gone".to_owned()),
+            (!one.gained.is_empty(), format!("gained {}", one.gained.join("+"))),
+            (!one.restarting.is_empty(), format!("restarting {}", one.restarting.join("+"))),
+        ];
+        words.extend(marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)));
+        words.extend(one.new_concerns.iter().map(|concern| concern.code.name().to_owned()));
+    }
+    words.join(", ")
+}
+
+/// The situations of the table at the top of the rule, and what is near them.
+#[test]
+fn what_is_worse_follows_the_table() {
+    let restarted = |restarts: i64| {
+        json!({"status": {"containerStatuses": [{"name": "agent", "ready": true, "started": true, "restartCount": restarts,
+            "state": {"running": {"startedAt": at("11:31:00")}}}]}})
+    };
+    let with_restarts =
+        |restarts: i64| three().node("d", of_pool("one")).pod("agent-d", "d", restarted(restarts)).finish();
+    let excluded = |world: World, node: &str| world.node(node, with(of_pool("one"), taint()));
+    let down = || {
+        let unknown = json!([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": at("12:00:00")}]);
+        let node = with(of_pool("one"), json!({"status": {"conditions": unknown}}));
+        let pod = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("12:00:00")}]}});
+        healthy(world(), &["a", "b"]).node("c", node).pod("agent-c", "c", pod)
+    };
+    let refused = || {
+        lacking(
+            three().refusal(
+                "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2",
+            ),
+            &[],
+        )
+    };
+    let unobserved = || three().daemon_set(json!({"metadata": {"generation": 3}})).finish();
+    let gpu = || three().node("g", of_pool("gpu")).pod("agent-g", "g", json!({}));
+    let alone = |world: World| world.template(json!({"nodeSelector": {POOL: "gpu"}}));
+    let a_gpu = || world().node("a", of_pool("one")).node("g", of_pool("gpu")).pod("agent-g", "g", json!({}));
+    let eks = |pool: &str, nodes: &[&str]| {
+        let add =
+            |world: World, node: &&str| world.node(node, of_pool(pool)).pod(&format!("agent-{node}"), node, json!({}));
+        nodes.iter().fold(world(), add)
+    };
+    let plain = |nodes: &[&str]| {
+        let add =
+            |world: World, node: &&str| world.node(node, json!({})).pod(&format!("agent-{node}"), node, json!({}));
+        nodes.iter().fold(world(), add)
+    };
+    let all_replaced_with = |node: Value| {
+        ["x", "y", "z"].iter().fold(world(), |world, name| world.node(name, with(of_pool("one"), node.clone())))
+    };
+    let mut others = Vec::new();
+    for (situation, before, after, accept, expected) in [
+        ("nothing has changed", three().finish(), three().finish(), vec![], "Same"),
+        (
+            "a pod crashes",
+            three().finish(),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (lost), stopped",
+        ),
+        (
+            "a pod crashes on a node, which is accepted for that reason only if it is not the revision's fault",
+            three().finish(),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec!["node"],
+            "Worse, CrashLooping c (lost), stopped",
+        ),
+        (
+            "a pod is replaced right now",
+            three().finish(),
+            starting(healthy(world(), &["a", "b"]), "c").finish(),
+            vec![],
+            "Worse, ContainersStarting c (lost passing)",
+        ),
+        (
+            "a taint excludes a node",
+            three().finish(),
+            excluded(healthy(world(), &["a", "b"]), "c").finish(),
+            vec![],
+            "Worse, UntoleratedNoSchedule c (lost)",
+        ),
+        (
+            "a taint excludes a node, which is accepted by its code",
+            three().finish(),
+            excluded(healthy(world(), &["a", "b"]), "c").finish(),
+            vec!["UntoleratedNoSchedule"],
+            "Same, UntoleratedNoSchedule c (lost accepted)",
+        ),
+        (
+            "a taint excludes more nodes than are accepted",
+            three().finish(),
+            excluded(excluded(healthy(world(), &["a"]), "b"), "c").finish(),
+            vec!["UntoleratedNoSchedule=1"],
+            "Worse, UntoleratedNoSchedule b+c (lost)",
+        ),
+        (
+            "a taint excludes a node, which is accepted as one node fewer",
+            three().finish(),
+            excluded(healthy(world(), &["a", "b"]), "c").finish(),
+            vec!["fewer-nodes"],
+            "Same, UntoleratedNoSchedule c (lost accepted)",
+        ),
+        ("a node is down", three().finish(), down().finish(), vec![], "Worse, NodeUnreachable c (lost)"),
+        (
+            "a node is down, which is accepted",
+            three().finish(),
+            down().finish(),
+            vec!["node"],
+            "Same, NodeUnreachable c (lost accepted)",
+        ),
+        ("a node was removed", three().finish(), healthy(world(), &["a", "b"]).finish(), vec![], "Same"),
+        (
+            "a node was removed, and its pod is still there",
+            three().finish(),
+            healthy(world(), &["a", "b"]).pod("agent-c", "c", json!({})).finish(),
+            vec![],
+            "Same",
+        ),
+        ("a node has joined", three().finish(), healthy(world(), &["a", "b", "c", "d"]).finish(), vec![], "Same"),
+        (
+            "a node has joined whose pod crashes",
+            three().finish(),
+            crashing(three(), &["d"]).finish(),
+            vec![],
+            "Worse, CrashLooping d (lost new), stopped",
+        ),
+        (
+            "a node has joined that a taint excludes, unlike the others of its pool",
+            three().finish(),
+            excluded(three(), "d").finish(),
+            vec![],
+            "Worse, UntoleratedNoSchedule d (lost new)",
+        ),
+        (
+            "a node of a new pool has joined that a taint excludes",
+            three().finish(),
+            three()
+                .node(
+                    "d",
+                    with(
+                        of_pool("two"),
+                        with(taint(), json!({"metadata": {"labels": {"kubernetes.io/os": "windows"}}})),
+                    ),
+                )
+                .finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a node of a new pool has joined whose pod is missing",
+            three().finish(),
+            three()
+                .node("d", with(of_pool("two"), json!({"metadata": {"labels": {"kubernetes.io/os": "windows"}}})))
+                .finish(),
+            vec![],
+            "Worse, Unexplained d (new)",
+        ),
+        ("all nodes were replaced", three().finish(), healthy(world(), &["x", "y", "z"]).finish(), vec![], "Same"),
+        (
+            "all nodes were replaced, and the new ones have a taint",
+            three().finish(),
+            all_replaced_with(taint()).finish(),
+            vec![],
+            "Worse, UntoleratedNoSchedule x+y+z (lost new), stopped",
+        ),
+        (
+            "the share of failing nodes is that of the nodes that were replaced",
+            crashing(three(), &["d"]).finish(),
+            crashing(healthy(world(), &["w", "x", "y"]), &["z"]).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "more of the nodes fail than of those that were replaced",
+            crashing(three(), &["d"]).finish(),
+            crashing(healthy(world(), &["w", "x"]), &["y", "z"]).finish(),
+            vec![],
+            "Worse, CrashLooping y (lost new)",
+        ),
+        (
+            "a pool was replaced by one of another name",
+            eks("blue", &["a", "b"]).finish(),
+            eks("green", &["x", "y"]).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "nodes without a pool were replaced",
+            plain(&["a", "b"]).finish(),
+            plain(&["x", "y"]).finish(),
+            vec![],
+            "Same",
+        ),
+        ("a pool is gone", gpu().finish(), three().finish(), vec![], "Worse, pool gone"),
+        ("a pool is gone, which is accepted", gpu().finish(), three().finish(), vec!["fewer-nodes"], "Same"),
+        (
+            "a pool is gone, and another one has grown",
+            gpu().finish(),
+            healthy(world(), &["a", "b", "c", "d"]).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "no node is eligible any more",
+            alone(a_gpu()).finish(),
+            alone(world().node("a", of_pool("one"))).finish(),
+            vec![],
+            "Worse, pool gone, stopped",
+        ),
+        (
+            "a node that crashed is available",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            three().finish(),
+            vec![],
+            "Better, gained c",
+        ),
+        (
+            "a node that crashed was removed",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            healthy(world(), &["a", "b"]).finish(),
+            vec![],
+            "Better",
+        ),
+        (
+            "a taint no longer excludes a node",
+            excluded(healthy(world(), &["a", "b"]), "c").finish(),
+            three().finish(),
+            vec![],
+            "Same, gained c",
+        ),
+        (
+            "one node recovers, and another one fails",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            crashing(healthy(world(), &["b", "c"]), &["a"]).finish(),
+            vec![],
+            "Worse, CrashLooping a (lost), gained c",
+        ),
+        (
+            "a node fails for another reason",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            down().finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a pod that was starting crashes",
+            starting(healthy(world(), &["a", "b"]), "c").finish(),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
+        ),
+        ("a DaemonSet is gone", three().finish(), without_daemon_set(three()), vec![], "Worse, gone"),
+        (
+            "a DaemonSet is gone, which is accepted",
+            three().finish(),
+            without_daemon_set(three()),
+            vec!["fewer-nodes"],
+            "Same",
+        ),
+        ("a DaemonSet is new", without_daemon_set(three()), three().finish(), vec![], "Same"),
+        (
+            "a DaemonSet is new, and fails",
+            without_daemon_set(three()),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
+        ),
+        ("the controller does not act", three().finish(), unobserved(), vec![], "Worse, ControllerNotObserved"),
+        ("the controller did not act", unobserved(), three().finish(), vec![], "Better"),
+        (
+            "the controller does not act, and BEFORE lacks what may have said so",
+            lacking(three(), &[Kind::Leases]),
+            unobserved(),
+            vec![],
+            "Same",
+        ),
+        ("pods are refused on nodes that have one", three().finish(), refused(), vec![], "Same"),
+        ("a pod was restarted once", with_restarts(0), with_restarts(1), vec![], "Same"),
+        ("a pod was restarted often", with_restarts(0), with_restarts(3), vec![], "Worse, restarting d"),
+        ("a pod is restarted as often as before", with_restarts(30), with_restarts(35), vec![], "Same"),
+        ("the nodes of before were not read", lacking(three(), &[Kind::Nodes]), three().finish(), vec![], "Unknown"),
+        ("the pods of now were not read", three().finish(), lacking(three(), &[Kind::Pods]), vec![], "Unknown"),
+    ] {
+        let told = told(&compared(before, after, &accept));
+        if told != expected {
+            others.push(format!("{situation}: {told}, and not: {expected}"));
+        }
+    }
+    assert!(others.is_empty(), "{others:#?}");
+}
+
+#[test]
+fn what_only_one_side_has_read_is_named_and_changes_no_number() {
+    let report =
+        compared(lacking(three(), &[Kind::Events]), crashing(healthy(world(), &["a", "b"]), &["c"]).finish(), &[]);
+    assert_eq!((report.not_in_before, report.not_in_after), (vec!["events".to_owned()], vec![]));
+    assert_eq!(report.daemon_sets[0].reasons, []);
+    assert_eq!(report.headroom, []);
+    assert_eq!(report.incomplete, []);
+}
+
+#[test]
+fn reasons_are_counted_on_both_sides() {
+    let report = compared(
+        crashing(healthy(world(), &["a"]), &["b", "c"]).finish(),
+        crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+        &[],
+    );
+    let [change] = report.daemon_sets[0].reasons[..] else { panic!("{:?}", report.daemon_sets[0].reasons) };
+    assert_eq!((change.code, change.before, change.now), (ReasonCode::CrashLooping, 2, 1));
+}
+
+#[test]
+fn templates_and_strategies_are_compared_by_meaning() {
+    let image = |image: &str, value: &str| {
+        let env = json!([{"name": "LEVEL", "value": value}]);
+        three().template(json!({"containers": [{"name": "agent", "image": image, "env": env}]}))
+    };
+    let changes = |before: World, after: World| {
+        let report = compared(before.finish(), after.finish(), &[]);
+        let one = &report.daemon_sets[0];
+        let strategy = one.strategy_before.iter().chain(&one.strategy).map(ToString::to_string);
+        one.template_changes.iter().cloned().chain(strategy).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(three(), three().template(json!({"restartPolicy": "Always"}))), Vec::<String>::new());
+    assert_eq!(changes(image("a:1", "x"), image("a:2", "x")), ["image agent 1 → 2"]);
+    assert_eq!(changes(image("a:1", "x"), image("a:1", "y")), ["env LEVEL"]);
+    // What one side hides is not known.
+    assert_eq!(changes(image("a:1", "x"), image("a:1", "REDACTED-1")), Vec::<String>::new());
+    let hidden = || image("registry-1.redacted/a:1", "REDACTED-1");
+    assert_eq!(changes(hidden(), image("example.com/a:1", "y")), Vec::<String>::new());
+    assert_eq!(changes(hidden(), image("example.com/a:2", "y")), ["image agent 1 → 2"]);
+    let on_delete = || three().daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+    assert_eq!(changes(three(), on_delete()), ["RollingUpdate 1", "OnDelete"]);
+}
+
+#[test]
+fn pods_that_are_ready_later_and_less_room_are_told_and_are_not_worse() {
+    let slow = |world: World, node: &str| {
+        let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at("12:42:00")}]);
+        let patch = json!({"metadata": {"creationTimestamp": at("12:40:00")}, "status": {"conditions": conditions}});
+        world.node(node, of_pool("one")).pod(&format!("new-{node}"), node, patch)
+    };
+    let more =
+        json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": "100m"}}}]});
+    let after = ["x", "y", "z"].iter().fold(world(), |world, node| slow(world, node)).template(more);
+    let report = compared(three().finish(), after.finish(), &[]);
+    let one = &report.daemon_sets[0];
+    assert_eq!((one.seconds_to_ready_before, one.seconds_to_ready), (Some(60), Some(120)));
+    let left: Vec<_> =
+        report.headroom.iter().map(|one| (&*one.before.resource, one.before.value, one.now.value)).collect();
+    assert_eq!(left, [("cpu", 4000, 3900)]);
+    assert_eq!(report.verdict, Comparison::Same);
+}
+
+#[test]
+fn objects_of_another_cluster_are_noticed() {
+    let before = || healthy(world(), &["a"]).node("b", json!({"metadata": {"uid": "b-uid"}}));
+    assert!(!compared(before().finish(), before().finish(), &[]).different_clusters);
+    let other = || {
+        let mut snapshot = healthy(world(), &["a"]).node("b", json!({"metadata": {"uid": "other"}})).finish();
+        let mut object = snapshot.daemon_sets[0].object.clone();
+        object["metadata"]["uid"] = json!("another");
+        snapshot.daemon_sets = vec![DaemonSet::from_object(object).unwrap()];
+        snapshot
+    };
+    assert!(compared(before().finish(), other(), &[]).different_clusters);
+    // The namespace that every cluster has decides if both have it.
+    let named = |uid: &str, mut snapshot: Snapshot| {
+        let system = json!({"metadata": {"name": "kube-system", "uid": uid}});
+        snapshot.namespaces.push(serde_json::from_value(system).unwrap());
+        snapshot
+    };
+    assert!(!compared(named("u", before().finish()), named("u", other()), &[]).different_clusters);
+    assert!(compared(named("u", before().finish()), named("v", before().finish()), &[]).different_clusters);
+}
+
+#[test]
+fn a_dump_of_one_namespace_tells_nothing_of_others() {
+    let before = Snapshot { only_namespace: Some("other".to_owned()), ..without_daemon_set(three()) };
+    let report = compared(before, crashing(healthy(world(), &["a", "b"]), &["c"]).finish(), &[]);
+    assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Same, 0));
+}

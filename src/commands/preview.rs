@@ -18,6 +18,7 @@ use crate::cluster::{CoverageScope, Query, Wanted};
 use crate::coverage::preview::{PreviewOptions, Proposed, preview};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
+use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
@@ -29,6 +30,7 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::Warning;
 use crate::report::preview::Preview;
+use crate::rollout::change_warnings::nobody_acts;
 use crate::rollout::forecast;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::situation::Situation;
@@ -220,8 +222,8 @@ impl RunCommand for PreviewArgs {
                 |other: &&DaemonSet| (&other.metadata.namespace, &other.metadata.name) == (&one.namespace, &one.name);
             let after = all.iter().map(|proposed| &proposed.daemon_set).find(is_it);
             let live = snapshot.daemon_sets.iter().find(is_it);
-            if let (Some(after), Some(live), true) = (after, live, one.preview != Preview::Unchanged) {
-                one.warnings = replacements(after, live, one.template_changes == Some(false), &snapshot);
+            if let (Some(after), true) = (after, one.preview != Preview::Unchanged) {
+                one.warnings = warnings(after, live, one.template_changes == Some(false), &snapshot);
             }
         }
         let shown = match (node, nodes || is_wide) {
@@ -286,13 +288,14 @@ fn edited(daemon_sets: &[DaemonSet], edits: &[DaemonSetEdit], texts: &[String]) 
     Ok(Manifests::of_edited(object, texts.join(", ")))
 }
 
-/// Warns of what a change does to the pods of the DaemonSet that exists.
-fn replacements(after: &DaemonSet, live: &DaemonSet, is_same_template: bool, snapshot: &Snapshot) -> Vec<Warning> {
+/// Warns of what keeps a change from having an effect, and of what it does to the pods of the DaemonSet that exists.
+fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool, snapshot: &Snapshot) -> Vec<Warning> {
+    let index = Index::new(snapshot);
+    let Some(live) = live else { return nobody_acts(&Facts::new(&index, after)).collect() };
     if is_same_template && after.spec.update_strategy == live.spec.update_strategy {
         // Nothing is rolled out that is not already.
         return Vec::new();
     }
-    let index = Index::new(snapshot);
     let before = Situation::new(&index, live);
     let template = after.template();
     let hash = before.revisions.of_template(&template).map_or("", |revision| revision.object.hash());
@@ -301,5 +304,5 @@ fn replacements(after: &DaemonSet, live: &DaemonSet, is_same_template: bool, sna
     let standstill = forecast::standstill(&before, &then, hash, is_same_template);
     let blocks = forecast::warning(standstill.as_ref(), &before, &then, hash, is_same_template);
     let replaced = replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template));
-    blocks.into_iter().chain(replaced).collect()
+    nobody_acts(&before).chain(blocks).chain(replaced).collect()
 }

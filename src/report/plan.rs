@@ -315,7 +315,9 @@ pub enum WarningCode {
     NotRecreated,
     /// The controller manager seems to be down, so that nothing is tried again.
     ControllerDown,
-    /// Another run has not finished its stage, and stops if its client still runs.
+    /// The scheduler seems to be down, so that no new pod is placed.
+    SchedulerDown,
+    /// The last run has not completed its stage, and stops if its client still runs.
     OtherRun,
     /// A revision has removed most of the nodes within the last day, and they stay removed.
     NodesRemoved,

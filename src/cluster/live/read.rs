@@ -253,14 +253,18 @@ impl Reader<'_> {
         }
         let (namespace, name) = CONTROLLER_MANAGER;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
-        let cause = match self.live.get(&list, name).await {
+        let (of_controller, of_scheduler) =
+            futures::join!(self.live.get::<Lease>(&list, name), self.live.get::<Lease>(&list, "kube-scheduler"));
+        // Without it, pods that are not scheduled still show that the scheduler is down.
+        let of_scheduler = of_scheduler.unwrap_or_default();
+        let cause = match of_controller {
             // The controllers of some clusters hold another lease.
-            Ok(lease) => return Ok(lease.into_iter().collect()),
+            Ok(lease) => return Ok(lease.into_iter().chain(of_scheduler).collect()),
             Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", Kind::Leases)),
             Err(error) => unreadable_lease(&error).ok_or(error)?,
         };
         self.note_gap(Kind::Leases, list.namespace, cause);
-        Ok(Vec::new())
+        Ok(of_scheduler.into_iter().collect())
     }
 }
 

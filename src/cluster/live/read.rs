@@ -1,9 +1,10 @@
 //! Reads what a query needs, all at once, and then what that makes necessary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{FutureExt, try_join_all};
+use futures::future::{FutureExt, join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
 
 use super::Live;
 use super::list::{self, Item, List, permission};
@@ -25,6 +26,7 @@ use crate::model::snapshot::{
     Gap, GapCause, Kind, Lease, LimitRange, Namespace, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
 use crate::model::startup_taint::{is_node_agent, startup_keys};
+use crate::model::written::WrittenObject;
 
 /// The most nodes to read, or to read the pods of, one by one; beyond that a whole list costs less.
 const NODE_BY_NODE: usize = 20;
@@ -393,6 +395,17 @@ impl Live {
         // The pods of the DaemonSets were read before: this is no gap of pods.
         snapshot.held_pods_unread = pods.as_ref().err().map(|error| unread("list", Kind::Pods, error));
         snapshot.held_pods = pods.unwrap_or_default();
+    }
+
+    /// Returns when the kubelets of these nodes last renewed the leases of the nodes, by the clock of the API server, as far as that can be
+    /// read.
+    pub(crate) async fn kubelet_renewals(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Timestamp> {
+        let leases = List { namespace: Some("kube-node-lease".to_owned()), ..List::of(Kind::Leases) };
+        let renewed = nodes.iter().map(async |node| {
+            let lease = self.get::<WrittenObject>(&leases, node).await.ok().flatten()?;
+            Some((node.clone(), lease.written?.iter().map(|written| written.at).max()?))
+        });
+        join_all(renewed).await.into_iter().flatten().collect()
     }
 
     /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts.

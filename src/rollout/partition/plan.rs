@@ -379,6 +379,7 @@ pub(crate) fn plan(
         excused,
         lost,
         broken: BTreeSet::new(),
+        down: BTreeSet::new(),
         gates: gates.clone(),
         old_unready: (!is_way_back).then(|| old_unready(situation)),
         deleted: Default::default(),

@@ -26,6 +26,7 @@ mod pod_defaults;
 pub mod pod_disruption_budget;
 pub mod quantity;
 pub(crate) mod raised_pace;
+pub mod resource_quota;
 pub mod selector;
 pub mod server_side_apply;
 pub mod shared;

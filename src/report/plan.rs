@@ -311,6 +311,8 @@ pub enum WarningCode {
     NotByNodes,
     /// The API server refuses new pods at present.
     CreationRefused,
+    /// A ResourceQuota has too little room for the new pods, so that they would be refused.
+    QuotaExceeded,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.
     NotRecreated,
     /// The controller manager seems to be down, so that nothing is tried again.

@@ -2,6 +2,7 @@
 //! would not be recreated.
 
 use super::forecast::is_down;
+use super::quota_warnings::quota_warning;
 use super::rollback::{lacks, rollback};
 use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
@@ -39,13 +40,15 @@ pub(crate) struct Replacement<'a> {
     pub(crate) by_controller: bool,
     /// Whether pods on nodes that are not eligible are replaced, too.
     pub(crate) includes_ineligible: bool,
+    /// How many pods are replaced at most.
+    pub(crate) most: usize,
 }
 
 impl<'a> Replacement<'a> {
     /// Describes what a new template replaces: all pods of other revisions, by the controller or under OnDelete by the user.
     pub(crate) fn of_template(after: &'a DaemonSet, hash: &'a str, is_same_template: bool) -> Self {
         let by_controller = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-        Replacement { after, hash, is_same_template, by_controller, includes_ineligible: true }
+        Replacement { after, hash, is_same_template, by_controller, includes_ineligible: true, most: usize::MAX }
     }
 
     /// Describes what another update strategy replaces, if the controller replaces pods under it.
@@ -58,6 +61,7 @@ impl<'a> Replacement<'a> {
             is_same_template: true,
             by_controller: true,
             includes_ineligible: true,
+            most: usize::MAX,
         })
     }
 
@@ -178,6 +182,9 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
         false => Default::default(),
     };
     let missing = missing_objects(situation, replacement);
+    let few = replaced.get(..replacement.most).unwrap_or(&replaced);
+    let quota = quota_warning(situation, replacement, few).filter(|_| refused.is_none());
+    let refused = refused.into_iter().chain(quota);
     removed.into_iter().chain(failing).chain(refused).chain(missing).chain(not_by_nodes).chain(lost).collect()
 }
 

@@ -432,6 +432,15 @@ impl Live {
         }
     }
 
+    /// Adds the ResourceQuotas of the DaemonSets' namespaces, as far as they can be read: without them, a refusal is told when it comes.
+    pub async fn read_quotas(&self, snapshot: &mut Snapshot) {
+        let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
+        for namespace in all.collect::<BTreeSet<String>>() {
+            let list = List { namespace: Some(namespace), ..List::of(Kind::ResourceQuotas) };
+            snapshot.resource_quotas.extend(self.list_or_cause(list).await.unwrap_or_default());
+        }
+    }
+
     /// Adds the device classes, which may provide resources that nodes do not offer. A server that does not serve them has none.
     pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
         let kind = Kind::DeviceClasses;

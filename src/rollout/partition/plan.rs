@@ -340,6 +340,7 @@ pub(crate) fn plan(
             by_controller: is_advanced,
             // The controller replaces those pods once the strategy is restored.
             includes_ineligible: kept(keep, desired) == 0 && !is_on_delete,
+            most: nodes.len(),
         };
         let found = replacement_warnings(before, &replacement);
         let mut worse = certain(&found);

@@ -153,15 +153,25 @@ impl<'a> Run<'a> {
         repeat(&self.report, self.request, self.manifest)
     }
 
-    /// Makes the error of a cluster that cannot be read: what becomes of a change that was applied is not confirmed then.
+    /// Makes the error of a cluster that cannot be read.
     pub(super) fn unread(&self, error: impl Into<CommandError>) -> CommandError {
-        let error = error.into();
-        let exit = match (error.exit, self.report.outcome.stage) {
-            (exit, PartitionStage::Planned | PartitionStage::Unknown) => exit,
-            (Exit::Error | Exit::TimedOut, _) => Exit::NotObserved,
-            (exit, _) => exit,
-        };
-        CommandError { exit, ..error }.hint(self.repeat())
+        error.into().hint(self.repeat())
+    }
+
+    /// Makes of an error that ends a stage after it has begun that of a change which was applied and is not finished, and says how to
+    /// continue unless it does. Of a DaemonSet that this client no longer holds, nothing is left to finish.
+    pub(super) fn unfinished(&self, failure: Failure) -> Failure {
+        let has_begun = !matches!(self.report.outcome.stage, PartitionStage::Planned | PartitionStage::Unknown);
+        match failure {
+            Failure::Error(error)
+                if has_begun && !self.is_lost && matches!(error.exit, Exit::Error | Exit::TimedOut) =>
+            {
+                let says_how = error.hints.iter().any(|hint| hint.command.is_some());
+                let error = CommandError { exit: Exit::NotObserved, ..error };
+                if says_how { error } else { error.hint(self.repeat()) }.into()
+            }
+            failure => failure,
+        }
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds.

@@ -104,8 +104,8 @@ pub struct PreviewArgs {
     by: Option<String>,
     /// Exit with 3 if the change does harm.
     ///
-    /// That is, if a pod would not start or fit, or more than half of the nodes would lose theirs; with a change of nodes, also if
-    /// a pod would be lost, evicted, or not be created again. Exit with 5 if that could not be determined.
+    /// That is, if a pod would not start or fit, the rollout would block or delete a pod that is not recreated, or more than half of the
+    /// nodes would lose theirs; with a change of nodes, also if a pod would be lost, evicted, or not be recreated. Exit with 5 if that could not be determined.
     #[arg(long)]
     exit_code: bool,
     /// Output format. One of: (wide, json, yaml).

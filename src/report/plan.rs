@@ -315,6 +315,8 @@ pub enum WarningCode {
     QuotaExceeded,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.
     NotRecreated,
+    /// Pods that are deleted stay Terminating until their nodes return, because those are down.
+    NodesDown,
     /// The controller manager seems to be down, so that nothing is tried again.
     ControllerDown,
     /// The scheduler seems to be down, so that no new pod is placed.

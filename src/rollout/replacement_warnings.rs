@@ -313,17 +313,21 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
         return Vec::new();
     }
     let daemon_pod = DaemonPod::new(&replacement.after.spec.template);
+    let surges = replacement.by_controller && allows_surge(replacement.after);
     let (mut lost, mut stay) = (Vec::new(), Vec::new());
     for (name, pod) in replaced {
         let Some((node, object)) = situation.node(name).and_then(|node| Some((node, node.object?))) else { continue };
         let decision = daemon_pod.decide(object);
-        if decision.should_run || !decision.should_continue_running {
-            continue;
-        }
         let text = format!("{} on {name}", pod.metadata.name);
-        if is_down(situation, node) { &mut stay } else { &mut lost }.push(text);
+        match (is_down(situation, node), decision.should_run, decision.should_continue_running) {
+            // Beside it, a surge creates one that waits for the node, too.
+            (true, true, _) if !surges => stay.push(text),
+            (true, false, true) => stay.push(text),
+            (false, false, true) => lost.push(text),
+            _ => {}
+        }
     }
-    let warn = |pods: &[String], [one, several]: [&str; 2]| {
+    let warn = |code, pods: &[String], [one, several]: [&str; 2]| {
         let names = pods.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
         let message = match pods.len() {
             0 => return None,
@@ -331,9 +335,10 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
             number @ 2..=MAX_NAMES => format!("{number} pods {several}: {names}"),
             number => format!("{number} pods {several}: {names} +{} more", number - MAX_NAMES),
         };
-        Some(Warning::new(WarningCode::NotRecreated, message))
+        Some(Warning::new(code, message))
     };
     let stay = warn(
+        WarningCode::NodesDown,
         &stay,
         [
             "stays Terminating until its node returns, because that is down",
@@ -341,6 +346,7 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
         ],
     );
     let lost = warn(
+        WarningCode::NotRecreated,
         &lost,
         [
             "will be deleted and not recreated, because its node is not eligible",
@@ -623,13 +629,15 @@ mod tests {
         };
         let cordoned = || json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
         let unready = || json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:40:00")}]}});
-        let of = |nodes: &[(&str, Value)]| {
-            let world = nodes.iter().fold(
-                with_strategy(world(), &json!({"rollingUpdate": {"maxUnavailable": 9}})),
-                |world, (node, object)| world.node(node, object.clone()).pod(&format!("pod-{node}"), node, unready()),
-            );
+        let of = |pace: &Value, nodes: &[(&str, Value)]| {
+            let world = nodes
+                .iter()
+                .fold(with_strategy(world(), &json!({ "rollingUpdate": pace })), |world, (node, object)| {
+                    world.node(node, object.clone()).pod(&format!("pod-{node}"), node, unready())
+                });
             let plan = restarted(world.node("n", json!({})).pod("a", "n", json!({})));
-            let warnings = plan.warnings.into_iter().filter(|it| it.code == WarningCode::NotRecreated);
+            let codes = [WarningCode::NodesDown, WarningCode::NotRecreated];
+            let warnings = plan.warnings.into_iter().filter(|it| codes.contains(&it.code));
             warnings.map(|warning| warning.message).collect::<Vec<_>>()
         };
         let both = || down(&["NoSchedule", "NoExecute"]);
@@ -641,12 +649,13 @@ mod tests {
             (&[("d", both()), ("e", both())], vec![format!("2 pods {stay}: pod-d on d, pod-e on e")]),
             (&[("d", both()), ("m", cordoned())], vec![format!("pod pod-d on d {stays}"), lost.to_owned()]),
             (&[("m", cordoned())], vec![lost.to_owned()]),
-            // A new pod waits there for the node.
-            (&[("d", down(&[]))], Vec::new()),
-            (&[("d", down(&["NoExecute"]))], Vec::new()),
+            // Its pods tolerate the taints.
+            (&[("d", down(&[]))], vec![format!("pod pod-d on d {stays}")]),
+            (&[("d", down(&["NoExecute"]))], vec![format!("pod pod-d on d {stays}")]),
         ] {
-            assert_eq!(of(nodes), expected);
+            assert_eq!(of(&json!({"maxUnavailable": 9}), nodes), expected);
         }
+        assert_eq!(of(&json!({"maxSurge": 9, "maxUnavailable": 0}), &[("d", down(&[]))]), [""; 0]);
     }
 
     /// No event tells of a refusal yet: the pods of the revision to return to are older than what refuses them.

@@ -1034,7 +1034,8 @@ mod tests {
         let of = |strategy: Value, keep| {
             codes(rollout(&strategy).node("m", cordoned()).pod("agent-m", "m", old()), &request(keep))
         };
-        assert_eq!(of(json!({"type": "RollingUpdate"}), 0), [WarningCode::NotRecreated]);
+        // Besides, one of the nodes is down.
+        assert_eq!(of(json!({"type": "RollingUpdate"}), 0), [WarningCode::NodesDown, WarningCode::NotRecreated]);
         assert_eq!(of(json!({"type": "RollingUpdate"}), 1), []);
         assert_eq!(of(json!({"type": "OnDelete"}), 0), []);
     }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::gate_args::{GateArgs, name_of_run};
 use super::output::{Output, formats};
-use super::parse::{Named, parse_name, parse_selector};
+use super::parse::{Named, parse_name, parse_revision_number, parse_selector};
 use super::watch;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -56,7 +56,7 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "CONTAINER=IMAGE", conflicts_with = "to_revision")]
     image: Vec<String>,
     /// Roll out the template of a revision
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_revision_number)]
     to_revision: Option<i64>,
     /// Roll out the template of a manifest.
     ///

@@ -51,6 +51,8 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
+#[cfg(feature = "live")]
+use crate::model::resource_quota::ResourceQuota;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{
     DeviceClass, Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
@@ -278,7 +280,7 @@ objects!(
 );
 
 #[cfg(feature = "live")]
-objects!(WrittenObject, HeldPod pod, WrittenNode node,);
+objects!(WrittenObject, HeldPod pod, WrittenNode node, ResourceQuota,);
 
 macro_rules! whole_objects {
     ($($name:ident)+) => { $(

@@ -35,7 +35,7 @@ pub(super) struct Needs {
 pub(super) enum Cluster {
     /// Nothing.
     Nothing,
-    /// The nodes, and the lease of the controller manager.
+    /// The nodes, and the leases of the controller manager and the scheduler.
     Nodes,
     /// Who has written the nodes, what limits and labels the pods of a namespace, and DaemonSets of other namespaces.
     Writes,

@@ -290,7 +290,7 @@ impl Order<'_> {
             write!(io.err, "{}", view.text(|page| render::partition::summary(&run.report, page)))?;
         }
         io.interrupt.changes_are_reported();
-        let exit = ended?;
+        let exit = ended.map_err(|failure| run.unfinished(failure))?;
         if undoes {
             let before = Revisions::of(run.before, &snapshot);
             let worked = before.proven_besides(&run.stage.template).map(|(revision, _)| revision.number());

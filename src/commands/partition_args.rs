@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::gate_args::{GateArgs, name_of_run};
 use super::output::{Output, formats};
-use super::parse::{Named, parse_name, parse_selector};
+use super::parse::{Named, parse_name, parse_revision_number, parse_selector};
 use super::watch;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -24,8 +24,8 @@ use crate::rollout::partition::template::NewTemplate;
 /// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
 /// evicted or has failed. For an Advanced DaemonSet of OpenKruise, `partition` is set, and its controller does the rest.
 ///
-/// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act; 7 if a change was sent and it is not known
-/// whether it was applied.
+/// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act, or an error has ended a stage that had begun; 7
+/// if a change was sent and it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show which nodes would be updated if 50% of the pods stay as they are
 kubectl ds partition node-problem-detector 50% -n kube-system --dry-run
@@ -56,7 +56,7 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "CONTAINER=IMAGE", conflicts_with = "to_revision")]
     image: Vec<String>,
     /// Roll out the template of a revision
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_revision_number)]
     to_revision: Option<i64>,
     /// Roll out the template of a manifest.
     ///

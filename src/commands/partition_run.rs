@@ -33,13 +33,13 @@ use crate::render::progress::ReadProgress;
 use crate::render::view::View;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
-use crate::report::partition::{GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
+use crate::report::partition::{Gate, GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::report::strategy::Strategy;
 use crate::rollout::apply::template;
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::instruction::{
-    Finished, Instruction, Look, Loss, StageCounts, Waiting, broken_nodes, finished, is_late, late, loss,
+    Finished, Instruction, Look, Loss, StageCounts, Waiting, broken_nodes, down_before, finished, is_late, late, loss,
     next_instruction,
 };
 use crate::rollout::partition::plan::{PlannedStage, StageRequest};
@@ -153,15 +153,25 @@ impl<'a> Run<'a> {
         repeat(&self.report, self.request, self.manifest)
     }
 
-    /// Makes the error of a cluster that cannot be read: what becomes of a change that was applied is not confirmed then.
+    /// Makes the error of a cluster that cannot be read.
     pub(super) fn unread(&self, error: impl Into<CommandError>) -> CommandError {
-        let error = error.into();
-        let exit = match (error.exit, self.report.outcome.stage) {
-            (exit, PartitionStage::Planned | PartitionStage::Unknown) => exit,
-            (Exit::Error | Exit::TimedOut, _) => Exit::NotObserved,
-            (exit, _) => exit,
-        };
-        CommandError { exit, ..error }.hint(self.repeat())
+        error.into().hint(self.repeat())
+    }
+
+    /// Makes of an error that ends a stage after it has begun that of a change which was applied and is not finished, and says how to
+    /// continue unless it does. Of a DaemonSet that this client no longer holds, nothing is left to finish.
+    pub(super) fn unfinished(&self, failure: Failure) -> Failure {
+        let has_begun = !matches!(self.report.outcome.stage, PartitionStage::Planned | PartitionStage::Unknown);
+        match failure {
+            Failure::Error(error)
+                if has_begun && !self.is_lost && matches!(error.exit, Exit::Error | Exit::TimedOut) =>
+            {
+                let says_how = error.hints.iter().any(|hint| hint.command.is_some());
+                let error = CommandError { exit: Exit::NotObserved, ..error };
+                if says_how { error } else { error.hint(self.repeat()) }.into()
+            }
+            failure => failure,
+        }
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds.
@@ -426,14 +436,17 @@ impl<'a> Run<'a> {
                 Instruction::Lost(loss) if is_read_again || loss != Loss::Deleted => return Ok(Ended::Lost(loss)),
                 Instruction::Stop(failures) if is_read_again => {
                     let broken = self.broken_nodes(&snapshot, &failures, io).await?;
-                    if !broken.is_empty() {
-                        for node in &broken {
-                            let said = format!(
-                                "{node}: all other pods failed there before the rollout, too; not waiting for it"
-                            );
-                            self.progress.say(&said, self.view, out)?;
+                    let down = self.down_before(&snapshot, &failures, io).await?;
+                    if !broken.is_empty() || !down.is_empty() {
+                        let failed = "all other pods failed there before the rollout, too";
+                        let silent = "its kubelet had stopped renewing the node's lease before the pod was deleted";
+                        let why =
+                            broken.iter().map(|node| (node, failed)).chain(down.iter().map(|node| (node, silent)));
+                        for (node, why) in why {
+                            self.progress.say(&format!("{node}: {why}; not waiting for it"), self.view, out)?;
                         }
                         self.stage.broken.extend(broken);
+                        self.stage.down.extend(down);
                         continue;
                     }
                     for node in self.stage.take_back_deletions(&snapshot) {
@@ -591,6 +604,19 @@ impl<'a> Run<'a> {
         let all = read.ok().and_then(|foreign_pods| foreign_pods.add_to(snapshot));
         let broken = all.map(|all| broken_nodes(&all, failures)).unwrap_or_default();
         Ok(broken.into_iter().filter(|node| !self.stage.broken.contains(node)).collect())
+    }
+
+    /// Returns the nodes whose gates do not hold, and that had gone down before their pod was deleted, as far as that is known.
+    async fn down_before(
+        &self,
+        snapshot: &Snapshot,
+        failures: &[GateFailure],
+        io: &mut Io<'_>,
+    ) -> Result<BTreeSet<String>, Failure> {
+        let of_nodes = failures.iter().filter(|failure| failure.gate == Gate::NodeReady);
+        let nodes = of_nodes.filter_map(|failure| failure.node.clone()).collect();
+        let renewed = self.unless_interrupted(io, self.live.kubelet_renewals(&nodes)).await?;
+        Ok(down_before(snapshot, &self.stage, failures, &renewed))
     }
 
     /// Returns what a watch has seen, at a time by the clock of this run.

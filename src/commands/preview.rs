@@ -18,6 +18,7 @@ use crate::cluster::{CoverageScope, Query, Wanted};
 use crate::coverage::preview::{PreviewOptions, Proposed, preview};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
+use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
@@ -29,6 +30,7 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::Warning;
 use crate::report::preview::Preview;
+use crate::rollout::change_warnings::nobody_acts;
 use crate::rollout::forecast;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::situation::Situation;
@@ -102,8 +104,8 @@ pub struct PreviewArgs {
     by: Option<String>,
     /// Exit with 3 if the change does harm.
     ///
-    /// That is, if a pod would not start or fit, or more than half of the nodes would lose theirs; with a change of nodes, also if
-    /// a pod would be lost, evicted, or not be created again. Exit with 5 if that could not be determined.
+    /// That is, if a pod would not start or fit, the rollout would block or delete a pod that is not recreated, or more than half of the
+    /// nodes would lose theirs; with a change of nodes, also if a pod would be lost, evicted, or not be recreated. Exit with 5 if that could not be determined.
     #[arg(long)]
     exit_code: bool,
     /// Output format. One of: (wide, json, yaml).
@@ -177,6 +179,7 @@ impl RunCommand for PreviewArgs {
         let mut all = Vec::new();
         if let Some((read, how)) = &read {
             read.add_others_to(&mut snapshot);
+            session.read_quotas(&mut snapshot, io).await;
             for manifest in &read.daemon_sets {
                 let live = live(&snapshot, manifest);
                 let how = how.unwrap_or_else(|| live.map_or(Apply::ClientSide, Apply::last_used_on));
@@ -219,8 +222,8 @@ impl RunCommand for PreviewArgs {
             let mut proposed = all.iter().map(|proposed| &proposed.daemon_set);
             let after = proposed.find(|other| other.metadata.is_named(&one.namespace, &one.name));
             let live = snapshot.daemon_set(&one.namespace, &one.name);
-            if let (Some(after), Some(live), true) = (after, live, one.preview != Preview::Unchanged) {
-                one.warnings = replacements(after, live, one.template_changes == Some(false), &snapshot);
+            if let (Some(after), true) = (after, one.preview != Preview::Unchanged) {
+                one.warnings = warnings(after, live, one.template_changes == Some(false), &snapshot);
             }
         }
         let shown = match (node, nodes || is_wide) {
@@ -285,13 +288,14 @@ fn edited(daemon_sets: &[DaemonSet], edits: &[DaemonSetEdit], texts: &[String]) 
     Ok(Manifests::of_edited(object, texts.join(", ")))
 }
 
-/// Warns of what a change does to the pods of the DaemonSet that exists.
-fn replacements(after: &DaemonSet, live: &DaemonSet, is_same_template: bool, snapshot: &Snapshot) -> Vec<Warning> {
+/// Warns of what keeps a change from having an effect, and of what it does to the pods of the DaemonSet that exists.
+fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool, snapshot: &Snapshot) -> Vec<Warning> {
+    let index = Index::new(snapshot);
+    let Some(live) = live else { return nobody_acts(&Facts::new(&index, after)).collect() };
     if is_same_template && after.spec.update_strategy == live.spec.update_strategy {
         // Nothing is rolled out that is not already.
         return Vec::new();
     }
-    let index = Index::new(snapshot);
     let before = Situation::new(&index, live);
     let template = after.template();
     let hash = before.revisions.of_template(&template).map_or("", |revision| revision.object.hash());
@@ -300,5 +304,5 @@ fn replacements(after: &DaemonSet, live: &DaemonSet, is_same_template: bool, sna
     let standstill = forecast::standstill(&before, &then, hash, is_same_template);
     let blocks = forecast::warning(standstill.as_ref(), &before, &then, hash, is_same_template);
     let replaced = replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template));
-    blocks.into_iter().chain(replaced).collect()
+    nobody_acts(&before).chain(blocks).chain(replaced).collect()
 }

@@ -365,6 +365,9 @@ impl Session {
                 let nodes = nodes_with_held_pods(&snapshot);
                 live.read_held_pods(&mut snapshot, &nodes).await;
             }
+            if query.wanted == Wanted::Change {
+                live.read_quotas(&mut snapshot).await;
+            }
             if let Wanted::Coverage(CoverageScope { node: Some(node), .. }) = &query.wanted {
                 live.read_peers(&mut snapshot, node).await;
             }
@@ -464,6 +467,13 @@ impl Session {
             && needs_device_classes(snapshot, iter::once(proposed))
         {
             live.read_device_classes(snapshot).await;
+        }
+    }
+
+    /// Adds to a snapshot of a live cluster the ResourceQuotas that new pods may exceed.
+    pub(super) async fn read_quotas(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
+        if let Source::Live(live) = &self.source {
+            show_progress(live.read_quotas(snapshot), &self.progress, io).await;
         }
     }
 

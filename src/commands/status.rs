@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::gate;
 use super::output::{self, Output, formats};
-use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor};
+use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor, parse_revision_number};
 use super::session::{GlobalArgs, Session};
 use super::several::{self, Answer};
 use super::status_watch::{self, Map, WatchArgs};
@@ -55,7 +55,7 @@ pub struct StatusArgs {
     /// Exit with 3 unless this revision is rolled out.
     ///
     /// That is, unless it is current and its rollout is complete.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_revision_number, allow_negative_numbers = true)]
     to_revision: Option<i64>,
     /// Output format. One of: (wide, json, yaml)
     #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Wide, Output::Json, Output::Yaml]), hide_possible_values = true)]

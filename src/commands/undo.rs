@@ -6,6 +6,7 @@ use super::change::{Verb, doubts};
 use super::change_args::ChangeArgs;
 use super::gate_args::{GateArgs, OnFailure};
 use super::history::{existing, revisions_unknown};
+use super::parse::parse_revision_number;
 use super::refusal::worse;
 use crate::error::CommandError;
 use crate::facts::controller::Controller;
@@ -47,7 +48,7 @@ kubectl ds undo fluent-bit -n logging --max-unavailable 1 --soak 30s")]
 #[command(mut_arg("max_restarts", |flag| flag.hide(true)), mut_arg("on_failure", |flag| flag.hide(true)))]
 pub struct UndoArgs {
     /// The revision to roll back to; 0 for the default
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_revision_number, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     to_revision: i64,
     /// Roll back although new pods are refused.
     ///

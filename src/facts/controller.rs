@@ -18,9 +18,12 @@ pub(crate) const BURST: usize = 250;
 /// The scheduler of pods that name none.
 pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// The program of the default scheduler.
+const SCHEDULER: &str = "kube-scheduler";
+
 /// Returns the advice to check whether the default scheduler runs.
 pub(crate) fn check_scheduler() -> Fix {
-    let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name("kube-scheduler");
+    let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name(SCHEDULER);
     Fix::new("check that kube-scheduler is running", lease)
 }
 
@@ -75,43 +78,54 @@ impl Controller {
 
     /// Returns its lease; that of OpenKruise's controller is not read.
     pub fn lease(self, snapshot: &Snapshot) -> Option<&Lease> {
-        let is_its = |name: &str| self == Controller::Kubernetes && name == self.program();
-        let mut leases = snapshot.leases.iter();
-        leases.find(|lease| lease.metadata.namespace == "kube-system" && is_its(&lease.metadata.name))
+        lease(self.program(), snapshot).filter(|_| self == Controller::Kubernetes)
     }
 
     /// Returns since when it has not renewed its lease, if that is too long.
     pub fn silent_since(self, snapshot: &Snapshot) -> Option<Timestamp> {
-        let lease = self.lease(snapshot)?;
-        let renewed = lease.spec.renew_time.get()?;
-        let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-        (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
+        expired_since(self.lease(snapshot)?, snapshot)
     }
+}
+
+/// Returns since when the default scheduler has not renewed its lease, if that is too long.
+pub(super) fn scheduler_silent_since(snapshot: &Snapshot) -> Option<Timestamp> {
+    expired_since(lease(SCHEDULER, snapshot)?, snapshot)
+}
+
+fn lease<'a>(program: &str, snapshot: &'a Snapshot) -> Option<&'a Lease> {
+    let is_its = |lease: &&Lease| lease.metadata.namespace == "kube-system" && lease.metadata.name == program;
+    snapshot.leases.iter().find(is_its)
+}
+
+fn expired_since(lease: &Lease, snapshot: &Snapshot) -> Option<Timestamp> {
+    let renewed = lease.spec.renew_time.get()?;
+    let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
+    (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{from_value, json};
 
-    use super::Controller;
+    use super::{Controller, scheduler_silent_since};
     use crate::facts::test_support::{at, world};
 
     #[test]
     fn a_lease_has_expired_a_while_after_its_duration() {
-        let silent = |controller: Controller, renewed: &str| {
+        let silent = |controller: Controller, of_controller: &str, of_scheduler: &str| {
             let mut snapshot = world().finish();
-            // That of the scheduler does not count.
-            for (name, renewed) in [("kube-scheduler", "11:00:00"), ("kube-controller-manager", renewed)] {
+            for (name, renewed) in [("kube-scheduler", of_scheduler), ("kube-controller-manager", of_controller)] {
                 let lease = json!({
                     "metadata": {"name": name, "namespace": "kube-system"},
                     "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15},
                 });
                 snapshot.leases.push(from_value(lease).unwrap());
             }
-            controller.silent_since(&snapshot).is_some()
+            (controller.silent_since(&snapshot).is_some(), scheduler_silent_since(&snapshot).is_some())
         };
         let of = Controller::Kubernetes;
-        assert_eq!((silent(of, "11:59:00"), silent(of, "11:58:59")), (false, true));
-        assert!(!silent(Controller::Kruise, "11:00:00"));
+        assert_eq!(silent(of, "11:59:00", "11:00:00"), (false, true));
+        assert_eq!(silent(of, "11:58:59", "11:59:00"), (true, false));
+        assert_eq!(silent(Controller::Kruise, "11:00:00", "11:58:59"), (false, true));
     }
 }

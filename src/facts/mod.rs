@@ -287,6 +287,14 @@ impl<'a> Facts<'a> {
     pub fn controller_silent_since(&self) -> Option<Timestamp> {
         self.controller.silent_since(self.index.snapshot)
     }
+
+    /// Returns since when the scheduler of the pods has not renewed its lease, if that is too long; of another one than the default
+    /// scheduler, the lease is not read.
+    pub fn scheduler_silent_since(&self) -> Option<Timestamp> {
+        let scheduler = self.daemon_set.spec.template.spec.scheduler_name.as_str();
+        let is_default = matches!(scheduler, "" | controller::DEFAULT_SCHEDULER);
+        controller::scheduler_silent_since(self.index.snapshot).filter(|_| is_default)
+    }
 }
 
 /// Returns the nodes with the controller's decisions, and the pods that it counts as the DaemonSet's in its order.

@@ -27,6 +27,7 @@ pub mod pod_disruption_budget;
 pub mod quantity;
 pub(crate) mod raised_pace;
 pub(crate) mod redacted;
+pub mod resource_quota;
 pub mod selector;
 pub mod server_side_apply;
 pub mod shared;

@@ -16,6 +16,7 @@ use super::metadata::ObjectMeta;
 use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
 use super::pod_disruption_budget::PodDisruptionBudget;
+use super::resource_quota::ResourceQuota;
 use super::time::Time;
 use super::wire::null_is_default;
 use super::written::{Written, WrittenNode, WrittenObject};
@@ -60,6 +61,8 @@ pub struct Snapshot {
     pub neighbors: Vec<Neighbor>,
     /// Defaults and limits for pods of a namespace.
     pub limit_ranges: Vec<LimitRange>,
+    /// ResourceQuotas of the DaemonSets' namespaces, for changes; not in dumps.
+    pub resource_quotas: Vec<ResourceQuota>,
     /// Runtime classes.
     pub runtime_classes: Vec<RuntimeClass>,
     /// Priority classes.

@@ -95,7 +95,14 @@ fn summary(reports: &Reports<'_, ListReport>, rows: &[InCluster<'_, Row<'_>>], p
     };
     let words = by_status(rows.iter().map(|(_, (row, _))| row.status));
     let statuses = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
-    format!("{}{nodes}{not_ready}{place}{statuses}", count(rows.len(), "DaemonSet"))
+    // What else is wrong with a DaemonSet gives it another status.
+    let nowhere = rows.iter().filter(|(_, (row, _))| row.counts.eligible == Some(0));
+    let all_nowhere =
+        match (nowhere.clone().count(), nowhere.filter(|(_, (row, _))| row.status == Status::NoNodes).count()) {
+            (all, by_status) if all == by_status => String::new(),
+            (all, _) => format!("; {all} in all have no eligible node"),
+        };
+    format!("{}{nodes}{not_ready}{place}{statuses}{all_nowhere}", count(rows.len(), "DaemonSet"))
 }
 
 /// Counts DaemonSets by status, in words: the healthy ones first, then by severity.

@@ -311,11 +311,17 @@ pub enum WarningCode {
     NotByNodes,
     /// The API server refuses new pods at present.
     CreationRefused,
+    /// A ResourceQuota has too little room for the new pods, so that they would be refused.
+    QuotaExceeded,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.
     NotRecreated,
+    /// Pods that are deleted stay Terminating until their nodes return, because those are down.
+    NodesDown,
     /// The controller manager seems to be down, so that nothing is tried again.
     ControllerDown,
-    /// Another run has not finished its stage, and stops if its client still runs.
+    /// The scheduler seems to be down, so that no new pod is placed.
+    SchedulerDown,
+    /// The last run has not completed its stage, and stops if its client still runs.
     OtherRun,
     /// A revision has removed most of the nodes within the last day, and they stay removed.
     NodesRemoved,

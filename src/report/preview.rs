@@ -30,14 +30,16 @@ pub struct PreviewReport {
 }
 
 impl PreviewReport {
-    /// Returns whether every pod would start and fit, no rollout would come to a standstill, no more than half of the nodes would lose theirs, and none of the nodes if it is
-    /// nodes that are changed.
+    /// Returns whether every pod would start and fit, no rollout would come to a standstill or delete pods that are not recreated, no more
+    /// than half of the nodes would lose theirs, and none of the nodes if it is nodes that are changed.
     pub fn passes(&self) -> bool {
         let may_lose = |one: &DaemonSetPreview| if self.changes_nodes { 0 } else { one.eligible_now / 2 };
         let passes = |one: &DaemonSetPreview| {
             let starts = one.does_not_fit.is_empty() && one.does_not_start.is_empty();
-            let ends = one.warnings.iter().all(|warning| warning.code != WarningCode::Blocks);
-            starts && ends && one.evicted.is_none() && nodes_of(&one.loses) <= may_lose(one)
+            let harms = |warning: &Warning| {
+                matches!(warning.code, WarningCode::Blocks | WarningCode::QuotaExceeded | WarningCode::NotRecreated)
+            };
+            starts && !one.warnings.iter().any(harms) && one.evicted.is_none() && nodes_of(&one.loses) <= may_lose(one)
         };
         self.daemon_sets.iter().all(passes) && self.startup_taints.is_empty()
     }

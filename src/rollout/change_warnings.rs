@@ -173,17 +173,24 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
     serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()
 }
 
-/// Warns if no controller acts on a change: because of a deletion, or because it seems to be down.
-pub(super) fn nobody_acts(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
+/// Warns if nothing acts on a change: because of a deletion, or because the controller or the scheduler seems to be down.
+pub(crate) fn nobody_acts(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
+    let ago = |since| format!(" (it renewed its lease {} ago)", format_age(seconds_between(since, facts.now())));
     let down = facts.controller_silent_since().map(|since| {
-        let ago = format_age(seconds_between(since, facts.now()));
         let message = format!(
-            "{} seems to be down (it renewed its lease {ago} ago): until it runs, no pod is created or replaced",
-            facts.controller.program()
+            "{} seems to be down{}: until it runs, no pod is created or replaced",
+            facts.controller.program(),
+            ago(since)
         );
         Warning { fix: Some(facts.controller.check()), ..Warning::new(WarningCode::ControllerDown, message) }
     });
-    deleting(facts).into_iter().chain(down)
+    let unscheduled = facts.scheduler_silent_since().map(|since| scheduler_down(&ago(since)));
+    deleting(facts).into_iter().chain(down).chain(unscheduled)
+}
+
+fn scheduler_down(why: &str) -> Warning {
+    let message = format!("kube-scheduler seems to be down{why}: until it runs, no new pod is placed");
+    Warning { fix: Some(check_scheduler()), ..Warning::new(WarningCode::SchedulerDown, message) }
 }
 
 /// Returns why gates that do not hold say nothing about the revision, and a rollback would not get on either: the controller is down, or
@@ -192,11 +199,8 @@ pub(crate) fn nobody_acted(facts: &Facts<'_>, failures: &[GateFailure]) -> Optio
     let template = facts.daemon_set.spec.template.spec.scheduler_name.as_str();
     let is_unseen = |failure: &GateFailure| failure.reason == Some(ReasonCode::SchedulerSilent);
     let is_default = matches!(template, "" | DEFAULT_SCHEDULER);
-    let scheduler = (is_default && !failures.is_empty() && failures.iter().all(is_unseen)).then(|| {
-        let message = "kube-scheduler seems to be down: until it runs, no new pod is placed";
-        Warning { fix: Some(check_scheduler()), ..Warning::new(WarningCode::NotByNodes, message) }
-    });
-    nobody_acts(facts).next().or(scheduler)
+    let is_unscheduled = is_default && !failures.is_empty() && failures.iter().all(is_unseen);
+    nobody_acts(facts).next().or_else(|| is_unscheduled.then(|| scheduler_down("")))
 }
 
 /// Warns if the DaemonSet or its namespace is being deleted.
@@ -327,10 +331,21 @@ mod tests {
     use crate::facts::Facts;
     use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
+    use crate::model::int_or_percent::IntOrPercent;
+    use crate::model::snapshot::Snapshot;
     use crate::model::template::Template;
+    use crate::plan::SpecFields;
     use crate::report::partition::{Gate, GateFailure};
     use crate::report::plan::{Warning, WarningCode};
     use crate::report::reason::ReasonCode;
+    use crate::rollout::partition::plan::{Amount, StageRequest, plan};
+    use crate::rollout::partition::template::NewTemplate;
+    use crate::rollout::pause::pause;
+    use crate::rollout::restart::restart;
+    use crate::rollout::retry::retry;
+    use crate::rollout::set::{SetRequest, set};
+    use crate::rollout::situation::Situation;
+    use crate::rollout::undo::undo;
 
     fn daemon_set(object: Value) -> DaemonSet {
         DaemonSet::from_object(object).unwrap()
@@ -481,11 +496,60 @@ mod tests {
         }
     }
 
+    /// A rollout of pods that name this scheduler, while this program has not renewed its lease for ten minutes.
+    fn without(down: &str, scheduler: &str) -> Snapshot {
+        let old =
+            json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+        let world = world().template(json!({"schedulerName": scheduler})).revision_of_image("hash1", 1, "agent:1");
+        let world = world.node("m", json!({})).node("n", json!({})).pod("agent-m", "m", old);
+        let mut snapshot = world.pod("agent-n", "n", json!({})).finish();
+        for program in ["kube-controller-manager", "kube-scheduler"] {
+            let renewed = at(if program == down { "11:50:00" } else { "11:59:58" });
+            let lease = json!({"metadata": {"name": program, "namespace": "kube-system"},
+                "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": renewed}});
+            snapshot.leases.push(serde_json::from_value(lease).unwrap());
+        }
+        snapshot
+    }
+
+    #[test]
+    fn every_change_warns_of_a_part_of_the_control_plane_that_is_down() {
+        use WarningCode::{ControllerDown, SchedulerDown};
+        let of_control_plane = |warnings: &[Warning]| {
+            let mut codes = codes(warnings);
+            codes.retain(|code| matches!(code, ControllerDown | SchedulerDown));
+            codes
+        };
+        for (down, scheduler, expected) in [
+            ("", "", &[][..]),
+            ("kube-controller-manager", "", &[ControllerDown]),
+            ("kube-scheduler", "", &[SchedulerDown]),
+            ("kube-scheduler", "default-scheduler", &[SchedulerDown]),
+            // Its lease has another name.
+            ("kube-scheduler", "other", &[]),
+        ] {
+            let snapshot = without(down, scheduler);
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let stage = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Live, String::new());
+            let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(2)), ..SpecFields::default() };
+            let request = SetRequest { fields, force: false, delete_surge_pods: false };
+            for (change, warnings) in [
+                ("restart", restart(&before, false).unwrap().report.warnings),
+                ("undo", undo(&before, None).unwrap().report.warnings),
+                ("pause", pause(&before, false).unwrap().report.warnings),
+                ("retry", retry(&before).report.warnings),
+                ("partition", plan(&before, &stage, None).unwrap().report.warnings),
+                ("set", set(&before, &request).unwrap().report.warnings),
+            ] {
+                assert_eq!(of_control_plane(&warnings), expected, "{change}: {down} {scheduler}");
+            }
+        }
+    }
+
     /// Of a control plane that is down, no revision is to blame.
     #[test]
     fn gates_that_fail_because_nobody_acted_say_nothing_about_the_revision() {
-        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
-            "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": at("11:50:00")}});
         let failure = |reason| GateFailure {
             gate: Gate::ProgressDeadline,
             node: Some("n".to_owned()),
@@ -493,15 +557,16 @@ mod tests {
             reason,
             message: "no progress".to_owned(),
         };
-        let told = |is_down: bool, scheduler: &str, reasons: &[Option<ReasonCode>]| {
-            let mut snapshot = world().template(json!({"schedulerName": scheduler})).node("n", json!({})).finish();
-            snapshot.leases.extend(is_down.then(|| serde_json::from_value(lease.clone()).unwrap()));
+        let told = |down: &str, scheduler: &str, reasons: &[Option<ReasonCode>]| {
+            let snapshot = without(down, scheduler);
             let failures: Vec<GateFailure> = reasons.iter().copied().map(failure).collect();
             let index = Index::new(&snapshot);
             nobody_acted(&Facts::new(&index, &snapshot.daemon_sets[0]), &failures).map(|warning| warning.message)
         };
         let (silent, crash) = (Some(ReasonCode::SchedulerSilent), Some(ReasonCode::CrashLooping));
-        assert!(told(true, "", &[None]).unwrap().contains("kube-controller-manager"));
+        assert!(told("kube-controller-manager", "", &[None]).unwrap().contains("kube-controller-manager"));
+        // New pods of the other revision would not be placed, either.
+        assert!(told("kube-scheduler", "", &[crash]).unwrap().contains("kube-scheduler"));
         for (scheduler, reasons, is_told) in [
             ("", &[silent][..], true),
             ("default-scheduler", &[silent, silent], true),
@@ -512,7 +577,7 @@ mod tests {
             ("", &[None], false),
             ("", &[], false),
         ] {
-            let said = told(false, scheduler, reasons);
+            let said = told("", scheduler, reasons);
             assert_eq!(said.is_some_and(|said| said.contains("kube-scheduler")), is_told, "{scheduler} {reasons:?}");
         }
     }

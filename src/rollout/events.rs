@@ -130,7 +130,10 @@ impl FollowedRollout {
         }
         let is_new_failure = before.state != node.state || before.reason != node.reason;
         match node.state {
-            MapState::Updated if before.state != MapState::Updated || before.pod != node.pod => {
+            // A rollback makes pods current that it did not replace.
+            MapState::Updated
+                if before.pod != node.pod || !matches!(before.state, MapState::Updated | MapState::Old) =>
+            {
                 let took = since.map(|since| seconds_between(since, now));
                 self.updated.insert(node.name.clone(), took);
                 self.note(node, now, NodeEventKind::Updated(took));
@@ -139,7 +142,9 @@ impl FollowedRollout {
             MapState::Updating | MapState::NoPod if matches!(before.state, MapState::Old | MapState::Updated) => {
                 self.note(node, now, NodeEventKind::Updating);
             }
-            MapState::Old if before.state != MapState::Old && before.state != MapState::Updated => {
+            // The next template has to reach the node again.
+            MapState::Old if before.state == MapState::Updated => drop(self.updated.remove(&node.name)),
+            MapState::Old if before.state != MapState::Old => {
                 self.note(node, now, NodeEventKind::OldAvailable);
             }
             _ => {}
@@ -223,8 +228,9 @@ mod tests {
             (node(Updating, "a", 0, None), node(Old, "a", 0, None), &[OldAvailable]),
             (node(Failing, "a", 0, crashing), node(Old, "a", 0, None), &[OldAvailable]),
             (node(Old, "a", 0, None), node(Old, "a", 1, None), &[Restarted(1)]),
-            // Another template was rolled out.
+            // Another template was rolled out, or that of the pod again.
             (node(Updated, "a", 0, None), node(Old, "a", 0, None), &[]),
+            (node(Old, "a", 0, None), node(Updated, "a", 0, None), &[]),
         ] {
             let context = format!("{before:?} {after:?}");
             let mut events = NodeEvents::default();
@@ -234,6 +240,26 @@ mod tests {
             let changes: Vec<NodeEventKind> =
                 events.of(&report.daemon_sets[0]).into_iter().map(|event| event.change).collect();
             assert_eq!(changes, expected, "{context}");
+        }
+    }
+
+    /// Of a rollback, too: it replaces the pods of some nodes, and makes those of the others current.
+    #[test]
+    fn nodes_count_as_updated_whose_pods_were_replaced_for_the_present_template() {
+        use MapState::{Old, Updated, Updating};
+        let updated = |states: &[(MapState, &str)]| {
+            let mut events = NodeEvents::default();
+            let reports = states.iter().map(|(state, pod)| report("12:00:00", node(*state, pod, 0, None)));
+            let reports: Vec<_> = reports.inspect(|report| events.update(report)).collect();
+            events.summary(&reports[0].daemon_sets[0]).updated
+        };
+        for (states, expected) in [
+            (&[(Old, "a"), (Updating, "b"), (Updated, "b")][..], 1),
+            (&[(Old, "a"), (Updated, "a")], 0),
+            (&[(Old, "a"), (Updated, "b"), (Old, "b")], 0),
+            (&[(Old, "a"), (Updated, "b"), (Old, "b"), (Updating, "c"), (Updated, "c")], 1),
+        ] {
+            assert_eq!(updated(states), expected, "{states:?}");
         }
     }
 

@@ -30,6 +30,7 @@ mod pace_warnings;
 pub(crate) mod partition;
 pub(crate) mod pause;
 pub mod proposal;
+mod quota_warnings;
 pub mod recent_changes;
 pub(crate) mod replacement_warnings;
 pub(crate) mod restart;

@@ -2,6 +2,7 @@
 //! would not be recreated.
 
 use super::forecast::is_down;
+use super::quota_warnings::quota_warning;
 use super::rollback::{lacks, rollback};
 use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
@@ -39,13 +40,15 @@ pub(crate) struct Replacement<'a> {
     pub(crate) by_controller: bool,
     /// Whether pods on nodes that are not eligible are replaced, too.
     pub(crate) includes_ineligible: bool,
+    /// How many pods are replaced at most.
+    pub(crate) most: usize,
 }
 
 impl<'a> Replacement<'a> {
     /// Describes what a new template replaces: all pods of other revisions, by the controller or under OnDelete by the user.
     pub(crate) fn of_template(after: &'a DaemonSet, hash: &'a str, is_same_template: bool) -> Self {
         let by_controller = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-        Replacement { after, hash, is_same_template, by_controller, includes_ineligible: true }
+        Replacement { after, hash, is_same_template, by_controller, includes_ineligible: true, most: usize::MAX }
     }
 
     /// Describes what another update strategy replaces, if the controller replaces pods under it.
@@ -58,6 +61,7 @@ impl<'a> Replacement<'a> {
             is_same_template: true,
             by_controller: true,
             includes_ineligible: true,
+            most: usize::MAX,
         })
     }
 
@@ -178,6 +182,9 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
         false => Default::default(),
     };
     let missing = missing_objects(situation, replacement);
+    let few = replaced.get(..replacement.most).unwrap_or(&replaced);
+    let quota = quota_warning(situation, replacement, few).filter(|_| refused.is_none());
+    let refused = refused.into_iter().chain(quota);
     removed.into_iter().chain(failing).chain(refused).chain(missing).chain(not_by_nodes).chain(lost).collect()
 }
 
@@ -306,17 +313,21 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
         return Vec::new();
     }
     let daemon_pod = DaemonPod::new(&replacement.after.spec.template);
+    let surges = replacement.by_controller && allows_surge(replacement.after);
     let (mut lost, mut stay) = (Vec::new(), Vec::new());
     for (name, pod) in replaced {
         let Some((node, object)) = situation.node(name).and_then(|node| Some((node, node.object?))) else { continue };
         let decision = daemon_pod.decide(object);
-        if decision.should_run || !decision.should_continue_running {
-            continue;
-        }
         let text = format!("{} on {name}", pod.metadata.name);
-        if is_down(situation, node) { &mut stay } else { &mut lost }.push(text);
+        match (is_down(situation, node), decision.should_run, decision.should_continue_running) {
+            // Beside it, a surge creates one that waits for the node, too.
+            (true, true, _) if !surges => stay.push(text),
+            (true, false, true) => stay.push(text),
+            (false, false, true) => lost.push(text),
+            _ => {}
+        }
     }
-    let warn = |pods: &[String], [one, several]: [&str; 2]| {
+    let warn = |code, pods: &[String], [one, several]: [&str; 2]| {
         let names = pods.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
         let message = match pods.len() {
             0 => return None,
@@ -324,9 +335,10 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
             number @ 2..=MAX_NAMES => format!("{number} pods {several}: {names}"),
             number => format!("{number} pods {several}: {names} +{} more", number - MAX_NAMES),
         };
-        Some(Warning::new(WarningCode::NotRecreated, message))
+        Some(Warning::new(code, message))
     };
     let stay = warn(
+        WarningCode::NodesDown,
         &stay,
         [
             "stays Terminating until its node returns, because that is down",
@@ -334,6 +346,7 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
         ],
     );
     let lost = warn(
+        WarningCode::NotRecreated,
         &lost,
         [
             "will be deleted and not recreated, because its node is not eligible",
@@ -616,13 +629,15 @@ mod tests {
         };
         let cordoned = || json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
         let unready = || json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:40:00")}]}});
-        let of = |nodes: &[(&str, Value)]| {
-            let world = nodes.iter().fold(
-                with_strategy(world(), &json!({"rollingUpdate": {"maxUnavailable": 9}})),
-                |world, (node, object)| world.node(node, object.clone()).pod(&format!("pod-{node}"), node, unready()),
-            );
+        let of = |pace: &Value, nodes: &[(&str, Value)]| {
+            let world = nodes
+                .iter()
+                .fold(with_strategy(world(), &json!({ "rollingUpdate": pace })), |world, (node, object)| {
+                    world.node(node, object.clone()).pod(&format!("pod-{node}"), node, unready())
+                });
             let plan = restarted(world.node("n", json!({})).pod("a", "n", json!({})));
-            let warnings = plan.warnings.into_iter().filter(|it| it.code == WarningCode::NotRecreated);
+            let codes = [WarningCode::NodesDown, WarningCode::NotRecreated];
+            let warnings = plan.warnings.into_iter().filter(|it| codes.contains(&it.code));
             warnings.map(|warning| warning.message).collect::<Vec<_>>()
         };
         let both = || down(&["NoSchedule", "NoExecute"]);
@@ -634,12 +649,13 @@ mod tests {
             (&[("d", both()), ("e", both())], vec![format!("2 pods {stay}: pod-d on d, pod-e on e")]),
             (&[("d", both()), ("m", cordoned())], vec![format!("pod pod-d on d {stays}"), lost.to_owned()]),
             (&[("m", cordoned())], vec![lost.to_owned()]),
-            // A new pod waits there for the node.
-            (&[("d", down(&[]))], Vec::new()),
-            (&[("d", down(&["NoExecute"]))], Vec::new()),
+            // Its pods tolerate the taints.
+            (&[("d", down(&[]))], vec![format!("pod pod-d on d {stays}")]),
+            (&[("d", down(&["NoExecute"]))], vec![format!("pod pod-d on d {stays}")]),
         ] {
-            assert_eq!(of(nodes), expected);
+            assert_eq!(of(&json!({"maxUnavailable": 9}), nodes), expected);
         }
+        assert_eq!(of(&json!({"maxSurge": 9, "maxUnavailable": 0}), &[("d", down(&[]))]), [""; 0]);
     }
 
     /// No event tells of a refusal yet: the pods of the revision to return to are older than what refuses them.

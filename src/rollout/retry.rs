@@ -119,7 +119,8 @@ fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
         |node: &RolloutNode<'_>| node.code() == Some(ReasonCode::SchedulerSilent) && !before.passes(node);
     let is_scheduler_silent = || before.nodes.iter().any(waits_for_scheduler);
     match () {
-        () if before.controller_silent_since().is_some() || is_scheduler_silent() => Some(Obstacle::ControlPlaneDown),
+        () if before.controller_silent_since().is_some() => Some(Obstacle::ControlPlaneDown),
+        () if before.scheduler_silent_since().is_some() || is_scheduler_silent() => Some(Obstacle::ControlPlaneDown),
         () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(Obstacle::CreationRefused),
         () => None,
     }
@@ -428,9 +429,9 @@ mod tests {
             });
             world
         };
-        let lease = |renewed: &str| {
+        let lease = |program: &str, renewed: &str| {
             let mut world = one_crashes();
-            let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            let lease = json!({"metadata": {"name": program, "namespace": "kube-system"},
                 "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15}});
             world.snapshot.leases.push(serde_json::from_value(lease).unwrap());
             world
@@ -450,8 +451,10 @@ mod tests {
         for (world, expected) in [
             (asked(None), None),
             (asked(Some("pods \"agent-\" is forbidden: no")), Some(Obstacle::CreationRefused)),
-            (lease("11:59:50"), None),
-            (lease("11:50:00"), Some(Obstacle::ControlPlaneDown)),
+            (lease("kube-controller-manager", "11:59:50"), None),
+            (lease("kube-controller-manager", "11:50:00"), Some(Obstacle::ControlPlaneDown)),
+            (lease("kube-scheduler", "11:59:50"), None),
+            (lease("kube-scheduler", "11:50:00"), Some(Obstacle::ControlPlaneDown)),
             (pending("11:30:00"), Some(Obstacle::ControlPlaneDown)),
             (pending("11:59:58"), None),
             (without(Kind::Nodes), Some(Obstacle::NodeUnknown)),

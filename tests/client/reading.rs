@@ -47,6 +47,7 @@ fn one_daemon_set_is_asked_for_with_no_more_than_belongs_to_it() {
         "/apis/apps/v1/namespaces/team/daemonsets?",
         "/apis/apps/v1/namespaces/team/daemonsets/agent",
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager",
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler",
     ];
     assert_eq!(asked, expected.map(str::to_owned).into());
     let nodes = server.asked().into_iter().find(|asked| asked.path() == "/api/v1/nodes").unwrap();

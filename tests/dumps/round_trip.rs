@@ -311,6 +311,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             clock_difference: jiff::SignedDuration::ZERO,
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),
+            resource_quotas: Vec::new(),
             budgets_complete: false,
             config_maps: Vec::new(),
             secrets: Vec::new(),

@@ -24,6 +24,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
+use crate::model::resource_quota::ResourceQuota;
 use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 use crate::model::written::{WrittenNode, WrittenObject};
 
@@ -58,8 +59,8 @@ macro_rules! items {
 }
 
 items!(
-    in JSON: Lease PodDisruptionBudget Namespace LimitRange RuntimeClass HeldPod WrittenObject PriorityClass DeviceClass DaemonSet
-        ControllerRevision;
+    in JSON: Lease PodDisruptionBudget Namespace LimitRange ResourceQuota RuntimeClass HeldPod WrittenObject PriorityClass DeviceClass
+        DaemonSet ControllerRevision;
     in both forms: Node Pod Event
 );
 

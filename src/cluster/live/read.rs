@@ -1,9 +1,10 @@
 //! Reads what a query needs, all at once, and then what that makes necessary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{FutureExt, try_join_all};
+use futures::future::{FutureExt, join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
 
 use super::Live;
 use super::list::{self, Item, List, permission};
@@ -25,6 +26,7 @@ use crate::model::snapshot::{
     Gap, GapCause, Kind, Lease, LimitRange, Namespace, PodsComplete, PriorityClass, RuntimeClass, Snapshot,
 };
 use crate::model::startup_taint::{is_node_agent, startup_keys};
+use crate::model::written::WrittenObject;
 
 /// The most nodes to read, or to read the pods of, one by one; beyond that a whole list costs less.
 const NODE_BY_NODE: usize = 20;
@@ -253,14 +255,18 @@ impl Reader<'_> {
         }
         let (namespace, name) = CONTROLLER_MANAGER;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
-        let cause = match self.live.get(&list, name).await {
+        let (of_controller, of_scheduler) =
+            futures::join!(self.live.get::<Lease>(&list, name), self.live.get::<Lease>(&list, "kube-scheduler"));
+        // Without it, pods that are not scheduled still show that the scheduler is down.
+        let of_scheduler = of_scheduler.unwrap_or_default();
+        let cause = match of_controller {
             // The controllers of some clusters hold another lease.
-            Ok(lease) => return Ok(lease.into_iter().collect()),
+            Ok(lease) => return Ok(lease.into_iter().chain(of_scheduler).collect()),
             Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", Kind::Leases)),
             Err(error) => unreadable_lease(&error).ok_or(error)?,
         };
         self.note_gap(Kind::Leases, list.namespace, cause);
-        Ok(Vec::new())
+        Ok(of_scheduler.into_iter().collect())
     }
 }
 
@@ -391,6 +397,17 @@ impl Live {
         snapshot.held_pods = pods.unwrap_or_default();
     }
 
+    /// Returns when the kubelets of these nodes last renewed the leases of the nodes, by the clock of the API server, as far as that can be
+    /// read.
+    pub(crate) async fn kubelet_renewals(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Timestamp> {
+        let leases = List { namespace: Some("kube-node-lease".to_owned()), ..List::of(Kind::Leases) };
+        let renewed = nodes.iter().map(async |node| {
+            let lease = self.get::<WrittenObject>(&leases, node).await.ok().flatten()?;
+            Some((node.clone(), lease.written?.iter().map(|written| written.at).max()?))
+        });
+        join_all(renewed).await.into_iter().flatten().collect()
+    }
+
     /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts.
     pub async fn read_budgets(&self, snapshot: &mut Snapshot) {
         let kind = Kind::PodDisruptionBudgets;
@@ -412,6 +429,15 @@ impl Live {
                 Ok(ranges) => snapshot.limit_ranges.extend(ranges),
                 Err(cause) => snapshot.gaps.push(Gap { kind, namespace, cause }),
             }
+        }
+    }
+
+    /// Adds the ResourceQuotas of the DaemonSets' namespaces, as far as they can be read: without them, a refusal is told when it comes.
+    pub async fn read_quotas(&self, snapshot: &mut Snapshot) {
+        let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
+        for namespace in all.collect::<BTreeSet<String>>() {
+            let list = List { namespace: Some(namespace), ..List::of(Kind::ResourceQuotas) };
+            snapshot.resource_quotas.extend(self.list_or_cause(list).await.unwrap_or_default());
         }
     }
 

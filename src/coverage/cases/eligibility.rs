@@ -34,6 +34,11 @@ fn not_ready() -> World {
     )
 }
 
+/// A pod whose grace period ends at this time.
+fn deleted(deadline: &str, finalizers: Value) -> Value {
+    json!({"metadata": {"deletionTimestamp": at(deadline), "finalizers": finalizers}})
+}
+
 pub(super) fn cases() -> Vec<Case> {
     let silent = json!({
         "spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
@@ -249,6 +254,31 @@ pub(super) fn cases() -> Vec<Case> {
             tainted("dedicated", "gpu", "NoSchedule").pod("agent-x", "n", json!({"status": {"phase": "Failed"}})),
             (Misscheduled, R::Misscheduled),
             &["has ended, and the controller deletes it without recreating it", "dedicated=gpu:NoSchedule"],
+            "",
+        ),
+        case(
+            "pod_on_a_tainted_node_that_is_terminating_is_told_as_that",
+            tainted("dedicated", "gpu", "NoSchedule").pod("agent-x", "n", deleted("12:00:20", json!([]))),
+            (Misscheduled, R::Terminating),
+            &["is terminating; grace period left: 20s"],
+            "",
+        ),
+        case(
+            "finalizer_of_a_pod_on_a_tainted_node_is_what_keeps_it",
+            tainted("dedicated", "gpu", "NoSchedule").pod(
+                "agent-x",
+                "n",
+                deleted("11:59:00", json!(["example.com/hold"])),
+            ),
+            (Misscheduled, R::StuckTerminating),
+            &["finalizer example.com/hold"],
+            "kubectl get pod -o yaml -n default agent-x",
+        ),
+        case(
+            "pod_on_a_node_that_no_longer_matches_ends",
+            selector(plain().pod("agent-x", "n", deleted("12:00:20", json!([]))), json!({"disk": "ssd"})),
+            (ToBeDeleted, R::Terminating),
+            &["is terminating; grace period left: 20s"],
             "",
         ),
         case(

@@ -43,7 +43,11 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict)
     let pod = pods.first().map_or("", |pod| pod.metadata.name.as_str());
     let state = match verdict.state {
         NodeState::NotEligible | NodeState::Misscheduled | NodeState::ToBeDeleted => {
-            return format!("{node} should not run {daemon_set}: {because}");
+            // How its pod ends is not why.
+            let is_end = |code| matches!(code, ReasonCode::Terminating | ReasonCode::StuckTerminating);
+            let why = verdict.findings.iter().find(|finding| !is_end(finding.code));
+            let why = why.map(|finding| finding.message.to_string());
+            return format!("{node} should not run {daemon_set}: {}", why.unwrap_or(because));
         }
         NodeState::Missing => return format!("{node} should run {daemon_set} but has no pod: {because}"),
         NodeState::Unknown => return format!("{node} should run {daemon_set}: {because}"),

@@ -135,22 +135,31 @@ fn why_not_eligible(subject: &Subject, node: &Node) -> Vec<Finding> {
 /// Judges a node that should not run a pod.
 fn not_eligible(subject: &Subject, node: &Node, pods: &[&Pod], decision: Decision) -> (NodeState, Vec<Finding>) {
     let why = why_not_eligible(subject, node);
-    let Some(first) = pods.first() else { return (NodeState::NotEligible, why) };
-    let mut findings = Vec::new();
-    let state = if decision.should_continue_running {
-        findings.push(misscheduled(first, &why));
-        NodeState::Misscheduled
-    } else {
-        findings.push(pod_on_ineligible_node(subject, first, &why));
-        NodeState::ToBeDeleted
-    };
+    if pods.is_empty() {
+        return (NodeState::NotEligible, why);
+    }
+    let stays = decision.should_continue_running;
+    let live = pods.iter().find(|pod| !pod.metadata.is_terminating());
+    let why_there =
+        |pod: &&Pod| if stays { misscheduled(pod, &why) } else { pod_on_ineligible_node(subject, pod, &why) };
+    let mut findings: Vec<Finding> = live.map(why_there).into_iter().collect();
+    let mut ending: Vec<Finding> =
+        pods.iter().filter_map(|pod| terminating::terminating(subject, Some(node), pod)).collect();
+    for finding in ending.iter_mut().filter(|finding| finding.code == ReasonCode::Terminating) {
+        finding.advice = "wait; the pod is not recreated, because the node is not eligible".into();
+    }
+    if live.is_none() {
+        // What keeps it is all that is left to happen.
+        findings.append(&mut ending);
+    }
+    let state = if stays { NodeState::Misscheduled } else { NodeState::ToBeDeleted };
     // A node that is not ready or being removed is the cause; that its pod is misscheduled follows from it.
     if why.iter().all(|finding| finding.code.is_state_of_node()) {
         findings.splice(0..0, why);
     } else {
         findings.extend(why);
     }
-    findings.extend(pods.iter().filter_map(|pod| terminating::terminating(subject, Some(node), pod)));
+    findings.extend(ending);
     (state, findings)
 }
 

@@ -1,6 +1,6 @@
 //! What the client does next in a stage.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -31,6 +31,10 @@ const MOST_TO_START: i64 = 600;
 
 /// For how many seconds a new pod may be in a state that each goes through, such as not being ready.
 const MOST_TO_SETTLE: i64 = 60;
+
+/// After what time without a renewal of the lease of its node a kubelet does not run: it renews it every 10 seconds by default (a quarter
+/// of 40, `nodeLeaseRenewIntervalFraction`, pkg/kubelet/kubelet.go, release 1.37.2), and the API server notes whole seconds.
+const RENEWAL: SignedDuration = SignedDuration::from_secs(12);
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,6 +172,28 @@ pub(crate) fn broken_nodes(snapshot: &Snapshot, failures: &[GateFailure]) -> BTr
     nodes.filter(|node| was_broken(&situation, node)).map(|node| node.name.to_owned()).collect()
 }
 
+/// Returns the nodes of gates that do not hold that had gone down before their pod was deleted, by this client or an earlier one:
+/// `renewed` is when their kubelets last renewed the leases of the nodes.
+pub(crate) fn down_before(
+    snapshot: &Snapshot,
+    stage: &Stage,
+    failures: &[GateFailure],
+    renewed: &BTreeMap<String, Timestamp>,
+) -> BTreeSet<String> {
+    let Some(daemon_set) = snapshot.daemon_sets.first() else { return BTreeSet::new() };
+    let index = Index::new(snapshot);
+    let situation = Situation::new(&index, daemon_set);
+    let of_nodes = failures.iter().filter(|failure| failure.gate == Gate::NodeReady);
+    let was_down = |name: &&String| {
+        let terminating = situation.node(name).into_iter().flat_map(|node| &node.terminating);
+        let deleted =
+            terminating.filter_map(|pod| pod.metadata.deleted_at()).chain(stage.replaced_at.get(*name).copied());
+        let times = deleted.min().zip(renewed.get(*name));
+        times.is_some_and(|(deleted, renewed)| deleted.duration_since(*renewed) > RENEWAL)
+    };
+    of_nodes.filter_map(|failure| failure.node.as_ref()).filter(was_down).cloned().collect()
+}
+
 /// Returns whether all nodes of a stage that another run has left have passed its gates; `false` if that is not in the cluster.
 pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> bool {
     next_of_other_run(situation, keep, flags) == Some(Instruction::Done(Vec::new()))
@@ -192,6 +218,7 @@ fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &Stag
         excused: Default::default(),
         lost: Default::default(),
         broken: Default::default(),
+        down: Default::default(),
         gates: StageGates::of(flags),
         old_unready: None,
         deleted: Default::default(),
@@ -263,6 +290,11 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// Returns whether a node has a new pod that fails like all others did there before.
     fn is_broken(&self, node: &RolloutNode<'_>) -> bool {
         self.stage.broken.contains(node.name) && node.updated.is_some() && !node.updated_is_available
+    }
+
+    /// Returns whether a node had gone down before this client deleted its pod, and still is down.
+    fn is_down(&self, node: &RolloutNode<'_>) -> bool {
+        self.stage.down.contains(node.name) && !node.is_ready()
     }
 
     /// Returns whether a node was lost before a stage that goes back, and still is.
@@ -351,8 +383,9 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
         let unavailable: Vec<&RolloutNode<'_>> =
             self.situation.eligible().filter(|node| !self.is_available(node) && !self.is_excused(node)).collect();
-        let is_in_flight =
-            |node: &&RolloutNode<'_>| self.is_in_flight(node) && !self.is_lost(node) && !self.is_broken(node);
+        let is_in_flight = |node: &&RolloutNode<'_>| {
+            self.is_in_flight(node) && !self.is_lost(node) && !self.is_broken(node) && !self.is_down(node)
+        };
         let in_flight = self.situation.eligible().filter(is_in_flight).count();
         let quota = self
             .situation
@@ -378,7 +411,9 @@ impl<'v, 'a> StageView<'v, 'a> {
         let starting = self.situation.eligible().filter(|node| self.is_in_flight(node) || is_pair(node));
         // A node that was not ready before its pod was deleted is not waited for, unless that was done by this client.
         let is_awaited = |node: &&RolloutNode<'_>| {
-            (node.is_ready() || stage.replaced_at.contains_key(node.name)) && !self.is_broken(node)
+            (node.is_ready() || stage.replaced_at.contains_key(node.name))
+                && !self.is_broken(node)
+                && !self.is_down(node)
         };
         let starting: Vec<&RolloutNode<'_>> = starting.filter(is_awaited).collect();
         if !waiting.is_empty() || !starting.is_empty() {
@@ -420,7 +455,11 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// Returns the gate that an updated node fails.
     fn failure(&self, node: &RolloutNode<'_>) -> Option<GateFailure> {
         // What coverage says about a node is about its old pod, even if that was deleted a moment ago.
-        if self.is_old(node) || (node.old.is_some() && node.updated.is_none()) || self.is_lost(node) {
+        if self.is_old(node)
+            || (node.old.is_some() && node.updated.is_none())
+            || self.is_lost(node)
+            || self.is_down(node)
+        {
             return None;
         }
         if node.updated.is_some_and(|pod| self.stage.spared.contains(&pod.metadata.uid)) {

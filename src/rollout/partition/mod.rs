@@ -58,6 +58,9 @@ pub(crate) struct Stage {
     /// The nodes on which all other pods failed before the rollout, too: a new pod that fails there says nothing about the revision,
     /// and is not waited for.
     pub(crate) broken: BTreeSet<String>,
+    /// The nodes that had gone down before this client deleted their pod, and have not been ready since: that says nothing about the
+    /// revision, and they are not waited for.
+    pub(crate) down: BTreeSet<String>,
     /// What has to hold.
     pub(crate) gates: StageGates,
     /// The nodes whose pod of an older revision was not ready at the beginning; `None` if it does not matter how those do.
@@ -87,6 +90,7 @@ impl Stage {
     pub(crate) fn forget_found(&mut self, snapshot: &Snapshot) {
         for node in snapshot.nodes.iter().filter(|node| node.is_ready()) {
             self.lost.remove(&node.metadata.name);
+            self.down.remove(&node.metadata.name);
         }
     }
 

@@ -340,6 +340,7 @@ pub(crate) fn plan(
             by_controller: is_advanced,
             // The controller replaces those pods once the strategy is restored.
             includes_ineligible: kept(keep, desired) == 0 && !is_on_delete,
+            most: nodes.len(),
         };
         let found = replacement_warnings(before, &replacement);
         let mut worse = certain(&found);
@@ -379,6 +380,7 @@ pub(crate) fn plan(
         excused,
         lost,
         broken: BTreeSet::new(),
+        down: BTreeSet::new(),
         gates: gates.clone(),
         old_unready: (!is_way_back).then(|| old_unready(situation)),
         deleted: Default::default(),
@@ -500,13 +502,20 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
         let is_late = progressed.is_some_and(|at| seconds_between(at, now) > deadline);
         gates_stop(before, stays, flags) || (is_late && !flags.verifies)
     });
-    let began =
-        began.map_or_else(|_| String::new(), |at| format!(", begun {} ago", format_age(seconds_between(at, now))));
+    let ago = |at| format!("{} ago", format_age(seconds_between(at, now)));
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
-    let message = match has_stopped {
-        true => format!("the last run{process}{began}, stopped before its stage was complete"),
-        false => format!(
-            "another run{process}{began}, has not finished its stage: if it still runs, it stops as soon as this one begins"
+    let begun = began.as_ref().map_or_else(|_| String::new(), |at| format!(", begun {},", ago(*at)));
+    // Whether its client was ended is not in the cluster.
+    let message = match (has_stopped, progressed) {
+        (true, _) => format!("the last run{process}{begun} stopped before its stage was complete"),
+        (false, Some(at)) if began.is_ok_and(|began| began < at) => format!(
+            "the last run{process}{begun} has not completed its stage, and the last new pod was created {}: if it still runs, it stops as \
+             soon as this one begins",
+            ago(at)
+        ),
+        (false, _) => format!(
+            "the last run{process}{begun} has not completed its stage, and no pod was created since: if it still runs, it stops as soon as \
+             this one begins"
         ),
     };
     Some(Warning::new(WarningCode::OtherRun, message))
@@ -592,7 +601,7 @@ mod tests {
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
-    use crate::model::hold::Hold;
+    use crate::model::hold::{Hold, StageFlags};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
@@ -1025,7 +1034,8 @@ mod tests {
         let of = |strategy: Value, keep| {
             codes(rollout(&strategy).node("m", cordoned()).pod("agent-m", "m", old()), &request(keep))
         };
-        assert_eq!(of(json!({"type": "RollingUpdate"}), 0), [WarningCode::NotRecreated]);
+        // Besides, one of the nodes is down.
+        assert_eq!(of(json!({"type": "RollingUpdate"}), 0), [WarningCode::NodesDown, WarningCode::NotRecreated]);
         assert_eq!(of(json!({"type": "RollingUpdate"}), 1), []);
         assert_eq!(of(json!({"type": "OnDelete"}), 0), []);
     }
@@ -1045,9 +1055,8 @@ mod tests {
     /// Of two clients, the first one yields: whoever starts the second one must know.
     #[test]
     fn a_run_that_has_not_finished_its_stage_is_named() {
-        let gates =
-            crate::model::hold::StageFlags { progress_deadline_seconds: 600, ..Default::default() }.to_annotation();
-        let told_by = |request: &StageRequest, partition: &str, run: &str| {
+        let gates = || StageFlags { progress_deadline_seconds: 600, ..Default::default() };
+        let told_of = |request: &StageRequest, partition: &str, run: &str, gates: &str| {
             let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
                 "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": partition, "kubectl-ds/run": run,
                 "kubectl-ds/gates": gates});
@@ -1066,10 +1075,21 @@ mod tests {
             let others = planned.report.warnings.into_iter().filter(|warning| warning.code == WarningCode::OtherRun);
             others.map(|warning| warning.message).collect::<Vec<_>>()
         };
+        let told_by = |request: &StageRequest, partition: &str, run: &str| {
+            told_of(request, partition, run, &gates().to_annotation())
+        };
         let told = |partition: &str, run: &str| told_by(&request(0), partition, run);
         let run = format!("{} 4711", at("11:59:00"));
         let [message] = &told("1", &run)[..] else { panic!() };
-        assert!(message.starts_with("another run (process 4711), begun 60s ago, has not finished"), "{message}");
+        let open = "the last run (process 4711), begun 60s ago, has not completed its stage, and no pod was created since: if it still";
+        assert!(message.starts_with(open), "{message}");
+        // Nobody knows how long the command of --verify takes, or what was edited away.
+        let early = format!("{} 4711", at("11:20:00"));
+        for flags in [StageFlags { verifies: true, ..gates() }.to_annotation(), String::new()] {
+            let [message] = &told_of(&request(0), "1", &early, &flags)[..] else { panic!() };
+            let open = "the last run (process 4711), begun 40m ago, has not completed its stage, and the last new pod was created 30m ago: if";
+            assert!(message.starts_with(open), "{message}");
+        }
         // It makes no progress for longer than it would have waited.
         let late = format!("{} 4711", at("11:20:00"));
         let [message] = &told("1", &late)[..] else { panic!() };

@@ -137,13 +137,14 @@ fn there_is_no_time_left_for_what_cannot_go_on() {
         assert_eq!(status.verdict, Verdict::Progressing);
         status.eta.map(|eta| eta.seconds)
     };
-    assert_eq!(eta(with_a_pace()), Some(1800));
+    // Of 30 minutes for two nodes, 15 have passed since the last one.
+    assert_eq!(eta(with_a_pace()), Some(900));
     // A node that stays as it is does not count.
-    assert_eq!(eta(crashing(with_a_pace(), "x")), Some(1800));
+    assert_eq!(eta(crashing(with_a_pace(), "x")), Some(900));
     // Nor does one whose old pod stays beside a surge pod that stays as it is.
     let surging = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 2}}}});
     let surging = with_a_pace().daemon_set(surging);
-    assert_eq!(eta(with_states(surging, &["old + new crashing"])), Some(1800));
+    assert_eq!(eta(with_states(surging, &["old + new crashing"])), Some(900));
     // The old pod waits behind two that stay as they are.
     assert_eq!(eta(crashing(crashing(with_a_pace(), "x"), "y")), None);
     let refused = with_a_pace().node("refused", json!({}));

@@ -69,7 +69,11 @@ fn time_left(times: &[i64], left: usize, at_a_time: usize, elapsed: i64) -> Opti
     let seconds = at((last, times.len())).filter(|seconds| *seconds > 0)?;
     let at_least = parts.iter().copied().chain([seconds]).min()?;
     let at_most = parts.iter().copied().chain([seconds]).max()?;
-    (at_most <= MAX_SPREAD * at_least).then_some(Eta { seconds, at_least, at_most })
+    // The next pods are on their way since the last one; what is overdue has no time left that is known.
+    let since_last = |seconds: i64| seconds - (elapsed - last);
+    let left =
+        Eta { seconds: since_last(seconds), at_least: since_last(at_least).max(1), at_most: since_last(at_most) };
+    (at_most <= MAX_SPREAD * at_least && left.seconds > 0).then_some(left)
 }
 
 #[cfg(test)]
@@ -78,15 +82,18 @@ mod tests {
 
     #[test]
     fn the_time_left_follows_the_pace_with_its_spread() {
-        // One pod every 10 s: 7 more take 70 s.
-        let eta = time_left(&[10, 20, 30], 7, 1, 35).unwrap();
-        assert_eq!((eta.seconds, eta.at_least, eta.at_most), (70, 70, 70));
+        let left = |times, left, at_a_time, elapsed| {
+            time_left(times, left, at_a_time, elapsed).map(|eta| (eta.seconds, eta.at_least, eta.at_most))
+        };
+        // One pod every 10 s: 7 more take 70 s, of which 5 have passed.
+        assert_eq!(left(&[10, 20, 30], 7, 1, 35), Some((65, 65, 65)));
         // It slows down: the first took 5 s, the last one 40 s.
-        let eta = time_left(&[5, 20, 60], 3, 1, 61).unwrap();
-        assert_eq!((eta.seconds, eta.at_least, eta.at_most), (60, 15, 120));
+        assert_eq!(left(&[5, 20, 60], 3, 1, 60), Some((60, 15, 120)));
         // Pods that are replaced together are one step.
-        let eta = time_left(&[10, 11, 20, 21], 4, 2, 22).unwrap();
-        assert_eq!((eta.seconds, eta.at_least, eta.at_most), (21, 20, 22));
+        assert_eq!(left(&[10, 11, 20, 21], 4, 2, 22), Some((20, 19, 21)));
+        // The last one is due in 2 s, or overdue.
+        assert_eq!(left(&[40, 80, 120], 1, 1, 158), Some((2, 2, 2)));
+        assert_eq!(left(&[40, 80, 120], 1, 1, 160), None);
     }
 
     #[test]
@@ -104,7 +111,7 @@ mod tests {
         assert_eq!(time_left(&[1, 2, 22], 1, 1, 22).map(|eta| (eta.at_least, eta.at_most)), Some((1, 20)));
         // Since the last pod, more than three times the longest pause of 10 s has passed.
         assert_eq!(time_left(&[10, 20, 30], 5, 1, 61), None);
-        assert_eq!(time_left(&[10, 20, 30], 5, 1, 60).map(|eta| eta.seconds), Some(50));
+        assert_eq!(time_left(&[10, 20, 30], 5, 1, 60).map(|eta| eta.seconds), Some(20));
         // The last pod came up 10 minutes ago.
         assert_eq!(time_left(&[10, 20, 30], 5, 1, 630), None);
     }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::fault_test::{commands, status};
 use crate::coverage::test_support::{World, at, world};
 use crate::report::common_cause::Feature;
-use crate::report::rollout_status::SuspectKind;
+use crate::report::reason::ReasonCode;
+use crate::report::rollout_status::{BlockedBy, SuspectKind, Verdict};
 
 const UNDO: &str = "kubectl ds undo --to-revision 1 -n default agent";
 
@@ -222,6 +223,29 @@ fn no_rollback_is_offered_to_pods_that_would_not_start() {
         let status = status(world, &[]);
         assert_eq!(status.suspect.as_ref().map(|it| it.what), Some(SuspectKind::Revision));
         assert_eq!(commands(&status).contains(&UNDO.to_owned()), is_offered, "{before} {names:?}");
+    }
+}
+
+/// While it terminates, the controller waits for it; and a node that it keeps longer is named with what keeps it.
+#[test]
+fn a_pod_that_is_left_on_a_node_that_is_no_longer_eligible_is_told_as_what_it_waits_for() {
+    use ReasonCode::{Misscheduled, StuckTerminating, Terminating};
+    let old = || json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
+    let ending = |deadline: &str, finalizers: Value| json!({"metadata": {"labels": old(), "deletionTimestamp": at(deadline), "finalizers": finalizers}});
+    let held = || ending("11:50:00", json!(["example.com/hold"]));
+    let (waits, done) = (vec![("new", json!({})), ("old", json!({}))], vec![("new", json!({})), ("new", json!({}))]);
+    for (nodes, pod, verdict, blocked_by, code) in [
+        (&waits, ending("12:00:20", json!([])), Verdict::Progressing, None, Some(Terminating)),
+        (&waits, held(), Verdict::Blocked, Some(BlockedBy::Budget), Some(StuckTerminating)),
+        (&done, ending("12:00:20", json!([])), Verdict::Complete, None, Some(Terminating)),
+        (&done, held(), Verdict::Complete, None, Some(StuckTerminating)),
+        (&waits, json!({"metadata": {"labels": old()}}), Verdict::Progressing, None, Some(Misscheduled)),
+    ] {
+        let taint = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
+        let status = status(with(images(), nodes).node("t", taint).pod("agent-t", "t", pod.clone()), &[]);
+        let told =
+            status.problems.iter().map(|it| it.code).chain(status.other_problems.iter().map(|it| it.code)).next();
+        assert_eq!((status.verdict, status.blocked_by, told), (verdict, blocked_by, code), "{nodes:?} {pod}");
     }
 }
 

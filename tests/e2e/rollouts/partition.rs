@@ -438,7 +438,7 @@ fn of_two_clients_the_first_gives_way() {
     let mut second = program(&workload.cluster.control_plane.kubeconfig(), &workload.arguments(&["partition", "0"]));
     let second = second.env_remove("USER").env_remove("LOGNAME").env_remove("HOSTNAME").output().unwrap();
     let second = [second.stdout, second.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
-    assert!(second.contains(&format!("another run (process {process}), begun ")), "{second}");
+    assert!(second.contains(&format!("the last run (process {process}), begun ")), "{second}");
     let events = workload.cluster.api.items(&format!("/api/v1/namespaces/{}/events", workload.namespace));
     let finished = events.iter().find(|event| event["reason"] == "PartitionFinished").unwrap();
     let message = finished["message"].as_str().unwrap();

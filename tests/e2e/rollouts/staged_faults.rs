@@ -145,12 +145,12 @@ fn wrong_end(cell: &Cell, met: &Request, run: &Run, is_finished: bool) -> Option
         Some(0) if !is_finished => return says("success before the end"),
         Some(0) => return None,
         // The status has changed since the plan was made: what was lost is a conflict.
-        Some(1) if met.method == "PATCH" && run.stderr.contains(NOT_APPLIED) => {}
+        Some(1 | 6) if met.method == "PATCH" && run.stderr.contains(NOT_APPLIED) => {}
         _ if cell.goes_on[usize::from(is_write)] => return says("it does not go on"),
         Some(1) => {}
         Some(3) if run.stdout.contains("stopped") => return None,
-        // The stage has begun, and cannot be watched.
-        Some(6) if !is_write && run.stderr.contains("to continue:") => {}
+        // The stage has begun, and is not finished.
+        Some(6) if run.stderr.contains("to continue:") => {}
         Some(7) if is_write && run.stderr.contains("it is not known whether") => {}
         _ => return says("another exit code"),
     }

@@ -1,5 +1,6 @@
 //! Single situations: labels of nodes, and a pod that the controller has yet to create.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Client, End, Faults, Model, NEW, OLD, timestamp};
@@ -8,9 +9,12 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::{PARTITION_ANNOTATION, RUN_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Gap, GapCause, Kind};
-use crate::report::partition::{Gate, SKIP_LABEL};
+use crate::report::partition::{Gate, GateFailure, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
-use crate::rollout::partition::instruction::{Instruction, Look, Loss, Waiting, broken_nodes, loss, next_instruction};
+use crate::rollout::partition::Stage;
+use crate::rollout::partition::instruction::{
+    Instruction, Look, Loss, Waiting, broken_nodes, down_before, loss, next_instruction,
+};
 
 /// Gives every node an available pod of the old revision.
 fn all_old(model: &mut Model) {
@@ -127,6 +131,46 @@ fn a_node_that_is_lost_before_it_has_a_new_pod_stops_the_stage() {
     assert_eq!(next_instruction(&model.snapshot(), &client.stage).step, Instruction::Wait(Waiting::Pods(vec![name])));
     model.now += client.stage.gates.progress_deadline.as_secs() + 1;
     assert_eq!(failures(&model, &client)[0].gate, Gate::ProgressDeadline);
+}
+
+/// Its kubelet could not have been taken down by the end of the old pod.
+#[test]
+fn a_node_that_was_down_before_its_pod_was_deleted_is_not_judged_and_counts_as_unavailable() {
+    let (mut model, mut client, at) = begun(4);
+    let (deleted, name) = (model.now, model.nodes[at].name.clone());
+    model.now += 49;
+    (model.nodes[at].ready, model.nodes[at].since) = (false, model.now);
+    let step = |model: &Model, client: &Client| next_instruction(&model.snapshot(), &client.stage).step;
+    let Instruction::Stop(failures) = step(&model, &client) else { panic!("not stopped") };
+    let time = |seconds| Timestamp::from_second(seconds).unwrap();
+    client.stage.replaced_at.insert(name.clone(), time(deleted));
+    model.nodes[at].pods[0].gone_at = Some(deleted);
+    for (renewed, gate, is_down) in [
+        (Some(deleted - 13), Gate::NodeReady, true),
+        (Some(deleted - 12), Gate::NodeReady, false),
+        (Some(deleted + 5), Gate::NodeReady, false),
+        (None, Gate::NodeReady, false),
+        (Some(deleted - 13), Gate::Starts, false),
+    ] {
+        let renewed = renewed.map(|at| (name.clone(), time(at))).into_iter().collect();
+        let failures = [GateFailure { gate, ..failures[0].clone() }];
+        // This run has deleted the pod, or an earlier one.
+        for replaced_at in [client.stage.replaced_at.clone(), Default::default()] {
+            let stage = Stage { replaced_at, ..client.stage.clone() };
+            let found = down_before(&model.snapshot(), &stage, &failures, &renewed);
+            assert_eq!(found.len(), usize::from(is_down), "{renewed:?} {gate:?}");
+        }
+    }
+    client.stage.down.insert(name.clone());
+    let budget = Waiting::Budget { nodes: vec![name.clone()], allowed: 1 };
+    assert_eq!(step(&model, &client), Instruction::Wait(budget));
+    client.stage.max_unavailable = IntOrPercent::Int(2);
+    assert!(matches!(step(&model, &client), Instruction::Replace { .. }));
+    // It is ready again, and is lost once more.
+    model.nodes[at].ready = true;
+    client.stage.forget_found(&model.snapshot());
+    model.nodes[at].ready = false;
+    assert!(matches!(step(&model, &client), Instruction::Stop(_)));
 }
 
 /// Old pods that were unavailable do not make up for others that become so.

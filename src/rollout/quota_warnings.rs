@@ -1,0 +1,354 @@
+//! Warnings of ResourceQuotas that new pods would exceed although the pods that they replace give back their share: the controller would
+//! stop in the middle of the rollout.
+
+use std::collections::BTreeMap;
+
+use super::replacement_warnings::Replacement;
+use super::set;
+use super::situation::Situation;
+use crate::facts::revisions::name_of;
+use crate::model::amounts::{Exact, add, exact, is_hugepages, is_pod_level};
+use crate::model::int_or_percent::IntOrPercent;
+use crate::model::pod::{Pod, PodSpec, ResourceRequirements};
+use crate::model::quantity::Quantity;
+use crate::model::resource_quota::{ResourceQuota, ScopedRequirement};
+use crate::plan::SpecFields;
+use crate::report::fix::{Command, Fix};
+use crate::report::plan::{Warning, WarningCode};
+use crate::scheduling::resources::format_amount;
+use crate::scheduling::rolling_update::allows_surge;
+
+/// The name of what counts all pods, those that have ended, too.
+const OBJECT_COUNT: &str = "count/pods";
+
+/// One in the units of exact amounts.
+const ONE: i128 = 1_000_000_000;
+
+/// Warns of the quota that allows the fewest of the pods to be replaced; nothing if the quotas were not read.
+pub(super) fn quota_warning(
+    situation: &Situation<'_>,
+    replacement: &Replacement<'_>,
+    replaced: &[(&str, &Pod)],
+) -> Option<Warning> {
+    let surges = replacement.by_controller && allows_surge(replacement.after);
+    let shortage = shortage(situation, replacement, replaced, surges)?;
+    let Shortage { quota, resource, allowed, new, old } = &shortage;
+    let after = match (allowed, replaced.len()) {
+        (0, _) => String::new(),
+        (allowed, all) => format!(" after {allowed} of {all}"),
+    };
+    let amount = |amount: &i128| {
+        let base = resource.trim_start_matches("requests.").trim_start_matches("limits.");
+        let unit = if base == "cpu" { ONE / 1_000 } else { ONE };
+        format_amount(base, i64::try_from(amount / unit).unwrap_or(i64::MAX))
+    };
+    let gives_back = match (surges, old) {
+        (true, _) => " beside the old one".to_owned(),
+        (false, 0) => String::new(),
+        (false, old) => format!(", and the old one gives back {}", amount(old)),
+    };
+    let text = |amounts: &BTreeMap<String, Quantity>| {
+        amounts.get(resource.as_str()).map_or_else(|| "0".to_owned(), |quantity| quantity.text.to_string())
+    };
+    let message = format!(
+        "quota {} would refuse new pods{after}: {} of {} {resource} are used; a new pod takes {}{gives_back}",
+        quota.metadata.name,
+        text(&quota.status.used),
+        text(&quota.status.hard),
+        amount(new)
+    );
+    let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(&quota.metadata.namespace);
+    let name = name_of(replacement.after);
+    let fix = match surges && self::shortage(situation, replacement, replaced, false).is_none() {
+        true => {
+            let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
+            Fix::new("to replace pods one by one instead", set::command(&name, fields))
+        }
+        false => Fix::new("raise it before, or free some of it", describe.name(&quota.metadata.name)),
+    };
+    Some(Warning { fix: Some(fix), ..Warning::new(WarningCode::QuotaExceeded, message) })
+}
+
+/// A quota that does not allow all pods to be replaced.
+struct Shortage<'a> {
+    quota: &'a ResourceQuota,
+    resource: String,
+    /// How many it allows.
+    allowed: usize,
+    /// What a new pod takes of it.
+    new: i128,
+    /// What the first old pod that is not replaced gives back.
+    old: i128,
+}
+
+fn shortage<'a>(
+    situation: &Situation<'a>,
+    replacement: &Replacement<'_>,
+    replaced: &[(&str, &Pod)],
+    surges: bool,
+) -> Option<Shortage<'a>> {
+    let quotas = situation.index.snapshot.resource_quotas.iter();
+    let own = quotas.filter(|quota| quota.metadata.namespace == situation.daemon_set.metadata.namespace);
+    let live = &situation.daemon_set.spec.template.spec;
+    let after = &replacement.after.spec.template.spec;
+    let of_quota = |quota: &'a ResourceQuota| {
+        let of_resource = |(resource, hard): (&'a String, &'a Quantity)| {
+            let used = quota.status.used.get(resource).and_then(Quantity::nanos).unwrap_or(0);
+            let mut free = hard.nanos()? - used;
+            for (allowed, (_, pod)) in replaced.iter().enumerate() {
+                // What a LimitRange or a webhook has added to the old one, it adds to the new one, too.
+                let class = match after.priority_class_name.as_str() {
+                    "" if live.priority_class_name.is_empty() => &pod.spec.priority_class_name,
+                    class => class,
+                };
+                let taken = |spec: &PodSpec| usage(spec, resource).unwrap_or(0);
+                let of_old = usage(&pod.spec, resource);
+                let new = match replacement.is_same_template {
+                    true => of_old?,
+                    false if of_old.is_none() => usage(after, resource)?,
+                    false => (taken(&pod.spec) + taken(after) - taken(live)).max(0),
+                };
+                let new = if is_in_scope(quota, after, class) { new } else { 0 };
+                let counts = is_in_scope(quota, &pod.spec, &pod.spec.priority_class_name)
+                    && (!pod.is_terminal() || resource == OBJECT_COUNT);
+                let old = if counts { of_old.unwrap_or(0) } else { 0 };
+                let needed = if surges { new } else { new - old };
+                if new > 0 && needed > free {
+                    return Some(Shortage { quota, resource: resource.clone(), allowed, new, old });
+                }
+                free -= new - old;
+            }
+            None
+        };
+        quota.status.hard.iter().filter_map(of_resource).min_by_key(|shortage| shortage.allowed)
+    };
+    own.filter_map(of_quota).min_by_key(|shortage| shortage.allowed)
+}
+
+/// Returns what a pod takes of a resource of a quota; `None` if it takes none, or the quota counts something else.
+///
+/// Ported from `PodUsageFunc` and `podComputeUsageHelper`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2.
+fn usage(spec: &PodSpec, resource: &str) -> Option<i128> {
+    let requests = |name: &str| amounts(spec, true).get(name).copied();
+    match resource {
+        "pods" | OBJECT_COUNT => Some(ONE),
+        "cpu" | "memory" | "ephemeral-storage" => requests(resource),
+        _ if is_hugepages(resource) => requests(resource),
+        _ => match resource.split_once('.')? {
+            ("requests", name) => requests(name),
+            ("limits", name @ ("cpu" | "memory" | "ephemeral-storage")) => amounts(spec, false).get(name).copied(),
+            _ => None,
+        },
+    }
+}
+
+/// Returns the requests or the limits of a pod. A limit is the request of a container that has none, which the API server fills in.
+///
+/// Ported from `PodRequests` and `PodLimits`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
+fn amounts(spec: &PodSpec, requests: bool) -> Exact<'_> {
+    fn of(requests: bool, resources: &ResourceRequirements) -> Exact<'_> {
+        let mut all = exact(&resources.limits);
+        if requests {
+            all.extend(exact(&resources.requests));
+        }
+        all
+    }
+    let mut all = spec.aggregate(|container| of(requests, &container.resources));
+    if let Some(resources) = &spec.resources {
+        let of_pod = of(requests, resources);
+        all.extend(of_pod.into_iter().filter(|(resource, _)| is_pod_level(resource)));
+    }
+    let mut overhead = exact(&spec.overhead);
+    // Where there is no limit, overhead makes none.
+    overhead.retain(|resource, _| requests || all.get(resource).is_some_and(|limit| *limit > 0));
+    add(&mut all, &overhead);
+    all
+}
+
+/// Returns whether a quota is about a pod with this priority class.
+///
+/// Ported from `podMatchesScopeFunc`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2. What depends on the affinity of a pod to pods
+/// of other namespaces is not known, and counts as not about it.
+fn is_in_scope(quota: &ResourceQuota, spec: &PodSpec, class: &str) -> bool {
+    let exists = |scope: &String| ScopedRequirement {
+        scope_name: scope.clone(),
+        operator: "Exists".to_owned(),
+        values: Vec::new(),
+    };
+    let with_values = quota.spec.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().cloned());
+    quota.spec.scopes.iter().map(exists).chain(with_values).all(|requirement| match requirement.scope_name.as_str() {
+        // The API server accepts no activeDeadlineSeconds in the template of a DaemonSet.
+        "NotTerminating" => true,
+        "BestEffort" => is_best_effort(spec),
+        "NotBestEffort" => !is_best_effort(spec),
+        "PriorityClass" => {
+            let is_listed = requirement.values.iter().any(|value| value == class);
+            match requirement.operator.as_str() {
+                "In" => is_listed,
+                "NotIn" => !is_listed,
+                "Exists" => !class.is_empty(),
+                "DoesNotExist" => class.is_empty(),
+                _ => false,
+            }
+        }
+        _ => false,
+    })
+}
+
+/// Returns whether a pod neither requests cpu or memory nor limits it.
+fn is_best_effort(spec: &PodSpec) -> bool {
+    let of_main = |resource: &&str| matches!(*resource, "cpu" | "memory");
+    let containers = spec.containers.iter().chain(&spec.init_containers).map(|container| &container.resources);
+    containers.chain(&spec.resources).all(|resources| {
+        let amounts = exact(&resources.requests).into_iter().chain(exact(&resources.limits));
+        amounts.filter(|(resource, _)| of_main(resource)).all(|(_, amount)| amount == 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use crate::coverage::test_support::{World, world};
+    use crate::facts::index::Index;
+    use crate::report::plan::{Warning, WarningCode};
+    use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
+    use crate::rollout::situation::Situation;
+
+    fn asking(resources: Value) -> Value {
+        json!({"containers": [{"name": "agent", "image": "agent:2", "resources": resources}]})
+    }
+
+    fn cpu(request: &str) -> Value {
+        asking(json!({"requests": {"cpu": request}}))
+    }
+
+    /// Four nodes with pods that request 100m.
+    fn four() -> World {
+        (0..4).fold(world().template(cpu("100m")), |world, number| {
+            let (pod, node) = (format!("agent-{number}"), format!("n{number}"));
+            world.node(&node, json!({})).pod(&pod, &node, json!({"spec": cpu("100m")}))
+        })
+    }
+
+    /// Returns the warning of a quota of which something is used, before another template is rolled out at a pace.
+    fn told(spec: Value, hard: Value, used: Value, pace: Value, after: Value, most: usize) -> Option<Warning> {
+        let mut held = four();
+        let quota = json!({"metadata": {"name": "few", "namespace": "default"}, "spec": spec,
+            "status": {"hard": hard, "used": used}});
+        held.snapshot.resource_quotas.push(from_value(quota).unwrap());
+        let snapshot = held.daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": pace}}})).finish();
+        let index = Index::new(&snapshot);
+        let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let after = world().template(after).finish().daemon_sets[0].template();
+        let after = before.daemon_set.with_template(&after);
+        let replacement = Replacement { most, ..Replacement::of_template(&after, "", false) };
+        let warnings = replacement_warnings(&before, &replacement);
+        warnings.into_iter().find(|warning| warning.code == WarningCode::QuotaExceeded)
+    }
+
+    #[test]
+    fn a_quota_that_new_pods_would_exceed_is_told_with_its_numbers() {
+        let (no_surge, surge) = (|| json!({"maxUnavailable": 1}), || json!({"maxSurge": 1, "maxUnavailable": 0}));
+        let requests = |used: &str, hard: &str| (json!({"requests.cpu": hard}), json!({"requests.cpu": used}));
+        let pods = |used: &str, hard: &str| (json!({"pods": hard}), json!({"pods": used}));
+        let class = |operator: &str| {
+            json!({"scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": operator, "values": ["high"]}]}})
+        };
+        let any = usize::MAX;
+        for (spec, (hard, used), pace, after, most, expected) in [
+            // What is deleted gives back as much as its successor takes, also of a quota that is full.
+            (json!({}), pods("4", "4"), no_surge(), cpu("100m"), any, None),
+            (json!({}), requests("400m", "400m"), no_surge(), cpu("50m"), any, None),
+            (
+                json!({}),
+                pods("5", "4"),
+                no_surge(),
+                cpu("100m"),
+                any,
+                Some("few would refuse new pods: 5 of 4 pods are used"),
+            ),
+            // A surge needs one more.
+            (
+                json!({}),
+                pods("4", "4"),
+                surge(),
+                cpu("100m"),
+                any,
+                Some("4 of 4 pods are used; a new pod takes 1 beside"),
+            ),
+            (json!({}), pods("4", "5"), surge(), cpu("100m"), any, None),
+            (
+                json!({}),
+                requests("400m", "600m"),
+                no_surge(),
+                cpu("200m"),
+                any,
+                Some(
+                    "after 2 of 4: 400m of 600m requests.cpu are used; a new pod takes 200m, and the old one gives back 100m",
+                ),
+            ),
+            (json!({}), requests("400m", "800m"), no_surge(), cpu("200m"), any, None),
+            (json!({}), requests("400m", "600m"), no_surge(), cpu("200m"), 2, None),
+            (
+                json!({}),
+                (json!({"count/pods": "4"}), json!({"count/pods": "4"})),
+                surge(),
+                cpu("100m"),
+                any,
+                Some("count/pods"),
+            ),
+            (
+                json!({}),
+                (json!({"limits.memory": "1Gi"}), json!({"limits.memory": "512Mi"})),
+                no_surge(),
+                asking(json!({"limits": {"memory": "256Mi"}})),
+                any,
+                Some("after 2 of 4: 512Mi of 1Gi limits.memory are used; a new pod takes 256Mi"),
+            ),
+            // Quotas of other things and of other pods.
+            (json!({}), (json!({"services": "1"}), json!({"services": "1"})), surge(), cpu("1"), any, None),
+            (json!({"scopes": ["BestEffort"]}), pods("4", "4"), surge(), cpu("100m"), any, None),
+            (json!({"scopes": ["NotBestEffort"]}), pods("4", "4"), surge(), cpu("100m"), any, Some("4 of 4 pods")),
+            (json!({"scopes": ["Terminating"]}), pods("4", "4"), surge(), cpu("100m"), any, None),
+            (class("In"), pods("4", "4"), surge(), cpu("100m"), any, None),
+            (class("NotIn"), pods("4", "4"), surge(), cpu("100m"), any, Some("4 of 4 pods")),
+            // What moves into the scope of a quota is given back by nothing there.
+            (
+                class("In"),
+                pods("0", "2"),
+                no_surge(),
+                json!({"priorityClassName": "high"}),
+                any,
+                Some("after 2 of 4: 0 of 2 pods are used; a new pod takes 1"),
+            ),
+        ] {
+            let told = told(spec.clone(), hard.clone(), used, pace.clone(), after.clone(), most);
+            let message = told.map(|warning| warning.message);
+            let is_as_expected = match (expected, &message) {
+                (None, None) => true,
+                (Some(part), Some(message)) => message.contains(part),
+                _ => false,
+            };
+            assert!(is_as_expected, "{spec} {hard} {pace} {after}: {message:?}, not {expected:?}");
+        }
+    }
+
+    #[test]
+    fn pods_are_replaced_one_by_one_if_only_the_surge_exceeds_the_quota() {
+        let command = |after: Value| {
+            let pace = json!({"maxSurge": 1, "maxUnavailable": 0});
+            let quota = (json!({"requests.cpu": "400m"}), json!({"requests.cpu": "400m"}));
+            told(json!({}), quota.0, quota.1, pace, after, usize::MAX)
+                .unwrap()
+                .fix
+                .unwrap()
+                .command
+                .unwrap()
+                .to_string()
+        };
+        assert!(command(cpu("100m")).contains("--max-unavailable 1"));
+        assert_eq!(command(cpu("200m")), "kubectl describe resourcequota -n default few");
+    }
+}

@@ -1,6 +1,5 @@
 //! Single situations: labels of nodes, and a pod that the controller has yet to create.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Client, End, Faults, Model, NEW, OLD, timestamp};
@@ -142,8 +141,7 @@ fn a_node_that_was_down_before_its_pod_was_deleted_is_not_judged_and_counts_as_u
     (model.nodes[at].ready, model.nodes[at].since) = (false, model.now);
     let step = |model: &Model, client: &Client| next_instruction(&model.snapshot(), &client.stage).step;
     let Instruction::Stop(failures) = step(&model, &client) else { panic!("not stopped") };
-    let time = |seconds| Timestamp::from_second(seconds).unwrap();
-    client.stage.replaced_at.insert(name.clone(), time(deleted));
+    client.stage.replaced_at.insert(name.clone(), timestamp(deleted));
     model.nodes[at].pods[0].gone_at = Some(deleted);
     for (renewed, gate, is_down) in [
         (Some(deleted - 13), Gate::NodeReady, true),
@@ -152,7 +150,7 @@ fn a_node_that_was_down_before_its_pod_was_deleted_is_not_judged_and_counts_as_u
         (None, Gate::NodeReady, false),
         (Some(deleted - 13), Gate::Starts, false),
     ] {
-        let renewed = renewed.map(|at| (name.clone(), time(at))).into_iter().collect();
+        let renewed = renewed.map(|at| (name.clone(), timestamp(at))).into_iter().collect();
         let failures = [GateFailure { gate, ..failures[0].clone() }];
         // This run has deleted the pod, or an earlier one.
         for replaced_at in [client.stage.replaced_at.clone(), Default::default()] {

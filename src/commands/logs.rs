@@ -58,7 +58,7 @@ const FOLLOWED: usize = 50;
 /// How many lines of each log are read if there are several.
 const LINES: usize = 20;
 
-/// The most bytes of all logs, and the most lines: with what is noted of each, they take less than 60 MB.
+/// The most bytes of all logs, and the most lines: with what is noted of each, they take less than 30 MB.
 const MAX_BYTES: usize = 8 << 20;
 const MAX_LINES: usize = 60_000;
 

@@ -135,14 +135,14 @@ fn a_stage_shows_and_rolls_out_the_template_that_admission_makes() {
 fn no_pod_is_replaced_for_a_template_that_was_not_shown() {
     let rewrite: Admission =
         |_, object| object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
-    for (admission, message) in [
-        (rewrite, "differs from the one that was shown: an admission webhook or a policy has changed it"),
-        (keep_template as Admission, "the template of team/agent stays as it was"),
+    for (admission, code, message) in [
+        (rewrite, 6, "differs from the one that was shown: an admission webhook or a policy has changed it"),
+        (keep_template as Admission, 1, "the template of team/agent stays as it was"),
     ] {
         let cluster = Cluster::new();
         let server = admitting(&cluster, Of::Real, admission);
         let ended = run(&server, UPDATE);
-        assert_eq!((ended.code, sent(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
+        assert_eq!((ended.code, sent(&server)), (Some(code), 1), "{} {}", ended.out, ended.err);
         assert!(ended.err.contains(message) && ended.err.contains("mutatingwebhookconfigurations"), "{}", ended.err);
         assert!(ended.err.contains("no pod was deleted, and the update strategy is suspended"), "{}", ended.err);
         let shown = format!("{}{}", ended.out, ended.err);
@@ -218,7 +218,7 @@ fn why_a_way_back_cannot_go_on_with_the_template_of_admission_is_told() {
     let elsewhere: Admission = |_, object| object["spec"]["template"]["spec"]["nodeSelector"] = json!({"pool": "x"});
     let server = admitting(&held(), Of::Real, elsewhere);
     let ended = run(&server, &["partition", "agent", "0", "--to-revision=1", "--nodes=n1"]);
-    assert_eq!((ended.code, sent(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
+    assert_eq!((ended.code, sent(&server)), (Some(6), 1), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("differs from the one that was shown"), "{}", ended.err);
     assert!(ended.err.contains("node \"n1\" is not eligible for team/agent"), "{}", ended.err);
 }
@@ -340,11 +340,11 @@ fn a_change_that_was_tried_out_still_shows_the_warnings_of_the_server() {
 
 #[test]
 fn a_hold_does_not_lose_its_annotations_if_admission_keeps_the_strategy_suspended() {
-    for (arguments, is_resume) in [(&["resume", "agent"][..], true), (&["partition", "agent", "0"], false)] {
+    for (arguments, code) in [(&["resume", "agent"][..], 1), (&["partition", "agent", "0"], 6)] {
         let cluster = held();
         let server = admitting(&cluster, Of::All, keep_suspended);
         let ended = run(&server, arguments);
-        assert_eq!((ended.code, is_resume && sent(&server) > 0), (Some(1), false), "{} {}", ended.out, ended.err);
+        assert_eq!((ended.code, code == 1 && sent(&server) > 0), (Some(code), false), "{} {}", ended.out, ended.err);
         let message =
             "error: the update strategy of team/agent cannot be restored: an admission webhook or a policy keeps it";
         assert!(ended.err.contains(message) && ended.err.contains("mutatingwebhook"), "{}", ended.err);

@@ -98,6 +98,8 @@ fn a_tag_must_be_the_version() {
         let status = command.env("GITHUB_REF_NAME", tag).status().unwrap();
         assert_eq!(status.success(), is_accepted, "{tag}");
     }
+    let tag = concat!(" --tag v", env!("CARGO_PKG_VERSION"), "\n");
+    assert!(read("README.md").contains(tag), "README.md installs another version than{tag}");
 }
 
 /// Runs the steps of the job that `KUBECTL_DS_JOB` names, such as `ci/promises`, in a clone of what is committed.

@@ -24,8 +24,7 @@ e2e *FILTER:
 # Format, and run the lints as CI does (1 min)
 lint:
     cargo fmt
-    cargo clippy --locked --all-targets -- -D warnings
-    cargo clippy --locked --test e2e -- -D warnings
+    cargo clippy --locked --profile test --lib --bins --benches --test main --test e2e -- -D warnings
 
 # Print the processor time of each test (3 min); see .ci/times
 times *TESTS:

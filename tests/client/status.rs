@@ -233,12 +233,20 @@ impl Running {
         &self.lines
     }
 
-    /// Closes the command's standard output, and waits until the command has ended after it has something to write.
-    pub(super) fn close(self, then: impl FnOnce()) {
+    /// Closes the command's standard output, and gives it something to write until it has ended. Once may not be enough: a client that
+    /// begins another watch does not hear of what was sent on the one before.
+    pub(super) fn close(self, write: impl Fn()) {
         let Running { mut child, out, .. } = self;
         drop(out);
-        then();
-        child.wait().unwrap();
+        for _ in 0..120 {
+            write();
+            thread::sleep(Duration::from_millis(500));
+            if child.try_wait().unwrap().is_some() {
+                return;
+            }
+        }
+        child.kill().unwrap();
+        panic!("it goes on although nobody reads what it writes");
     }
 
     /// Interrupts the command, and returns the exit code, and what was written.

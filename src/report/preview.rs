@@ -30,8 +30,8 @@ pub struct PreviewReport {
 }
 
 impl PreviewReport {
-    /// Returns whether every pod would start and fit, no rollout would come to a standstill or delete pods that are not recreated, no more
-    /// than half of the nodes would lose theirs, and none of the nodes if it is nodes that are changed.
+    /// Returns whether every pod would start and fit, and no rollout would block or delete pods that are not recreated; at most half of
+    /// the nodes may lose their pods, and none if nodes are changed.
     pub fn passes(&self) -> bool {
         let may_lose = |one: &DaemonSetPreview| if self.changes_nodes { 0 } else { one.eligible_now / 2 };
         let passes = |one: &DaemonSetPreview| {

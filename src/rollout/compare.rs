@@ -637,7 +637,7 @@ fn template_changes(before: &DaemonSet, after: &DaemonSet) -> Vec<String> {
     in_a_few_words(&changes)
 }
 
-/// Returns where something else is left for other pods, by the type of the nodes.
+/// Returns the instance types on which more or less is left for other pods.
 fn headroom(before: &Snapshot, after: &Snapshot) -> Vec<Headroom> {
     let left = |snapshot: &Snapshot| {
         let OverheadReport { groups, .. } = overhead(snapshot, &OfNodes::By(INSTANCE_TYPE.to_owned()), None);

@@ -159,7 +159,7 @@ fn amounts(spec: &PodSpec, requests: bool) -> Exact<'_> {
         all.extend(of_pod.into_iter().filter(|(resource, _)| is_pod_level(resource)));
     }
     let mut overhead = exact(&spec.overhead);
-    // Where there is no limit, overhead makes none.
+    // Overhead adds to a limit, and never creates one.
     overhead.retain(|resource, _| requests || all.get(resource).is_some_and(|limit| *limit > 0));
     add(&mut all, &overhead);
     all

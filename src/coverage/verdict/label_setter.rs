@@ -1,4 +1,4 @@
-//! Who sets a label of nodes, and so where it is to be changed.
+//! Who sets a node label, and therefore where to change it.
 
 /// How the advice to change a label begins.
 pub const SET_LABEL: &str = "if the node should run these pods, set label ";

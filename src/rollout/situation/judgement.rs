@@ -39,7 +39,7 @@ impl<'s, 'a> Judgement<'s, 'a> {
         Judgement { situation, step, verdict, blocked_by, suspect, faults, in_rollout }
     }
 
-    /// Returns how the DaemonSet is doing, and where it comes among others.
+    /// Returns the DaemonSet's status, and its rank in a list.
     pub(in crate::rollout) fn severity(&self, problems: &[Affected], hold: Option<&RolloutHold>) -> (Status, Severity) {
         let lacks_nodes = self.faults.are_only_the_nodes(self.situation, self.verdict);
         severity(&self.situation.coverage, problems, self.verdict, lacks_nodes, hold)

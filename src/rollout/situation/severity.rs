@@ -4,7 +4,7 @@ use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, Re
 use crate::report::list::{Severity, Status};
 use crate::report::rollout_status::{RolloutHold, Verdict};
 
-/// Returns how a DaemonSet is doing, and where it comes among others, most severe first.
+/// Returns a DaemonSet's status, and its rank in a list, most severe first.
 pub(in crate::rollout) fn severity(
     coverage: &DaemonSetCoverage,
     problems: &[Affected],

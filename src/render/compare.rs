@@ -77,7 +77,10 @@ pub fn headline(report: &CompareReport) -> String {
         Comparison::Unknown => {
             let of = |one: &&DaemonSetComparison| one.verdict == Comparison::Unknown;
             let unknown = report.daemon_sets.iter().filter(of).count();
-            format!("Not known: what {} lost could not be read", count(unknown, "DaemonSet"))
+            match unknown {
+                0 => "Not known: not all DaemonSets could be read".to_owned(),
+                _ => format!("Not known: what {} lost could not be read", count(unknown, "DaemonSet")),
+            }
         }
     }
 }

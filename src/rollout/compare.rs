@@ -103,11 +103,17 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
     // Of a dump of one namespace, it is not known which DaemonSets others have.
     let is_read =
         |snapshot: &Snapshot, namespace: &str| snapshot.only_namespace.as_deref().is_none_or(|only| only == namespace);
-    daemon_sets.retain(|one: &DaemonSetComparison| is_read(before, &one.namespace) && is_read(after, &one.namespace));
+    let is_unread = |snapshot: &Snapshot| snapshot.gaps.iter().any(|gap| gap.kind == Kind::DaemonSets);
+    // What only one side has is neither gone nor new if the other one was not read.
+    let is_missing = |one: &DaemonSetComparison| {
+        (one.status_before.is_none() && is_unread(before)) || (one.status.is_none() && is_unread(after))
+    };
+    daemon_sets.retain(|one: &DaemonSetComparison| {
+        is_read(before, &one.namespace) && is_read(after, &one.namespace) && !is_missing(one)
+    });
     daemon_sets.sort_by(|a, b| (a.verdict, &a.namespace, &a.name).cmp(&(b.verdict, &b.namespace, &b.name)));
     let is_gone = pools.iter().any(|pool| pool.gone && !pool.accepted);
     let worst = daemon_sets.first().map_or(Comparison::Same, |one| one.verdict);
-    let is_unread = |snapshot: &Snapshot| snapshot.gaps.iter().any(|gap| gap.kind == Kind::DaemonSets);
     let is_better = || daemon_sets.iter().any(|one| one.verdict == Comparison::Better);
     let verdict = match worst {
         _ if is_gone => Comparison::Worse,
@@ -538,7 +544,7 @@ impl Compared<'_> {
         let DaemonSetCoverage { problems, concerns, .. } = &after.coverage;
         let is_surplus = || concerns.is_empty() && problems.iter().all(|group| group.code.is_about_surplus_pods());
         match (was, after.status()) {
-            (Some(Status::Blocked), _) => false,
+            (Some(Status::Blocked), Some(Status::Blocked | Status::Degraded)) => false,
             (_, Some(Status::Blocked)) => !is_accepted && is_new,
             (was, Some(Status::Degraded)) => !is_accepted && is_new && !is_surplus() && was != Some(Status::Degraded),
             (was, Some(Status::NoNodes)) => was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes,

@@ -475,3 +475,19 @@ fn a_dump_of_one_namespace_tells_nothing_of_others() {
     let report = compared(before, crashing(healthy(world(), &["a", "b"]), &["c"]).finish(), &[]);
     assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Same, 0));
 }
+
+/// A namespace may be forbidden, and an object unreadable.
+#[test]
+fn a_daemon_set_that_may_not_have_been_read_is_neither_gone_nor_new() {
+    let unread = || {
+        let mut snapshot = without_daemon_set(healthy(three(), &["a", "b", "c"]));
+        let cause = GapCause::NotInDump;
+        snapshot.gaps.push(Gap { kind: Kind::DaemonSets, namespace: None, cause });
+        snapshot
+    };
+    let read = || healthy(three(), &["a", "b", "c"]).finish();
+    for (before, after) in [(read(), unread()), (unread(), read())] {
+        let report = compared(before, after, &[]);
+        assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Unknown, 0));
+    }
+}

@@ -1,6 +1,6 @@
 //! Measures how many decisions a second [`DaemonPod::decide`] makes on one core; the aim is 2 million.
 //!
-//! `cargo bench --no-default-features --bench decisions`
+//! `cargo bench --bench decisions`
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

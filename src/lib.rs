@@ -14,28 +14,22 @@
 #![deny(clippy::disallowed_methods)]
 // Errors are values here: only tests, which clippy.toml exempts, may panic.
 #![deny(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used)]
-#![cfg_attr(not(feature = "live"), expect(dead_code, reason = "only the commands, which need the client, use it"))]
 
 #[macro_use(apply)]
 extern crate macro_rules_attribute;
 
 pub mod cluster;
-#[cfg(feature = "live")]
 pub mod commands;
-#[cfg(feature = "live")]
 pub mod connection;
 pub mod coverage;
 pub mod difference;
 pub mod encode;
 pub mod error;
 pub mod facts;
-#[cfg(feature = "live")]
 pub mod interrupt;
-#[cfg(feature = "live")]
 pub mod io;
 pub mod model;
 pub(crate) mod plan;
-#[cfg(feature = "live")]
 pub mod process;
 pub mod render;
 pub mod report;

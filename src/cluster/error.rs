@@ -1,10 +1,8 @@
 //! Errors of reading and writing a cluster, and of reading a dump or a manifest.
 
 use super::suggestions::OFFERED;
-#[cfg(feature = "live")]
 use crate::connection::error::{ConnectionError, FailureKind};
 use crate::error::CommandError;
-#[cfg(feature = "live")]
 use crate::error::Exit;
 use crate::report::fix::{Command, Fix};
 
@@ -61,7 +59,6 @@ pub enum ClusterError {
         message: String,
     },
     /// The server could not be reached or authenticated to, or the connection was lost.
-    #[cfg(feature = "live")]
     #[error(transparent)]
     Connection(#[from] ConnectionError),
     /// The server's answer is not what the API promises.
@@ -148,7 +145,6 @@ impl ClusterError {
     /// Tells whether a change that failed in this way may have been applied.
     pub fn outcome_unknown(&self) -> bool {
         match self {
-            #[cfg(feature = "live")]
             ClusterError::Connection(error) => error.is_about_the_server(),
             ClusterError::Answer { .. }
             | ClusterError::NotFromApi { .. }
@@ -165,7 +161,6 @@ impl ClusterError {
     /// Tells whether the message is printed as it is, without `error: ` before it.
     pub fn stands_alone(&self) -> bool {
         match self {
-            #[cfg(feature = "live")]
             ClusterError::Connection(error) => error.is_about_the_server(),
             ClusterError::NotFound { .. } | ClusterError::Api { .. } => true,
             _ => false,
@@ -211,7 +206,6 @@ impl ClusterError {
             ClusterError::Answer { .. } | ClusterError::NotFromApi { .. } => {
                 vec!["check that the server is a Kubernetes API server, and that no proxy changes its answers".into()]
             }
-            #[cfg(feature = "live")]
             ClusterError::Connection(error) => error.hints().to_vec(),
             ClusterError::File { hints, .. } => hints.clone(),
         }
@@ -220,14 +214,12 @@ impl ClusterError {
 
 /// Returns whether the API server says that the user may not do something to a resource: `forbiddenMessage`,
 /// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37.
-#[cfg(feature = "live")]
 pub(crate) fn is_about_permission(message: &str, verb: &str) -> bool {
     message.contains(&format!(" cannot {verb} resource "))
 }
 
 /// Returns whether a webhook takes no part in dry runs: `NewDryRunUnsupportedErr`,
 /// k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
-#[cfg(feature = "live")]
 pub(crate) fn is_dry_run_unsupported(message: &str) -> bool {
     message.contains("does not support dry run")
 }
@@ -240,7 +232,6 @@ impl From<ClusterError> for CommandError {
     fn from(error: ClusterError) -> Self {
         let message = CommandError::new(error.to_string());
         let exit = match &error {
-            #[cfg(feature = "live")]
             ClusterError::Connection(error) if error.failure == FailureKind::TimedOut => Exit::TimedOut,
             _ => message.exit,
         };

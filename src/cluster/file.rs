@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use super::archive;
 use super::dump_reader;
 use super::error::ClusterError;
-#[cfg(feature = "live")]
 use super::log::LogOf;
 use super::needs::Cluster;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
@@ -388,7 +387,6 @@ impl Dump {
     }
 
     /// Makes the error for a log that the dump does not have.
-    #[cfg(feature = "live")]
     pub(crate) fn has_no_log(&self, of: &LogOf) -> ClusterError {
         let LogOf { namespace, pod, container, previous } = of;
         let command = Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container);
@@ -399,7 +397,6 @@ impl Dump {
     }
 
     /// Makes the error for a change that is to be made to a dump.
-    #[cfg(feature = "live")]
     pub(super) fn refuse_write(&self) -> ClusterError {
         ClusterError::file(self.name(), "is a dump, which cannot be changed")
     }

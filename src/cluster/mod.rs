@@ -5,16 +5,13 @@
 
 mod archive;
 mod dump_header;
-#[cfg(feature = "live")]
 mod dump_logs;
 mod dump_reader;
 pub mod error;
 pub mod file;
 mod json_document;
 mod known_text;
-#[cfg(feature = "live")]
 pub mod live;
-#[cfg(feature = "live")]
 pub(crate) mod log;
 mod log_section;
 pub mod manifest;
@@ -32,9 +29,7 @@ mod unpack;
 pub mod write_dump;
 pub mod yaml;
 
-#[cfg(feature = "live")]
 pub(crate) use replace_file::replace_file;
-#[cfg(feature = "live")]
 pub(crate) use suggestions::near as similar_names;
 
 use std::collections::BTreeSet;
@@ -45,19 +40,16 @@ use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
 use crate::model::event::Event;
-#[cfg(feature = "live")]
 use crate::model::held_pod::HeldPod;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
-#[cfg(feature = "live")]
 use crate::model::resource_quota::ResourceQuota;
 use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{
     DeviceClass, Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
 };
-#[cfg(feature = "live")]
 use crate::model::written::{WrittenNode, WrittenObject};
 use error::ClusterError;
 
@@ -168,7 +160,6 @@ impl Flavors {
 
 impl Query {
     /// Asks for one DaemonSet.
-    #[cfg(feature = "live")]
     pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
         let ObjectMeta { namespace, name, .. } = daemon_set.metadata.clone();
         let flavors = daemon_set.flavor().into();
@@ -279,7 +270,6 @@ objects!(
     ConfigObject,
 );
 
-#[cfg(feature = "live")]
 objects!(WrittenObject, HeldPod pod, WrittenNode node, ResourceQuota,);
 
 macro_rules! whole_objects {
@@ -312,7 +302,6 @@ whole_objects!(DaemonSet ControllerRevision);
 #[derive(Debug)]
 pub enum Source {
     /// A live cluster.
-    #[cfg(feature = "live")]
     Live(Box<live::Live>),
     /// A dump.
     File(file::Dump),
@@ -320,7 +309,6 @@ pub enum Source {
 
 impl Source {
     /// Returns the live cluster. Fails for a dump, which cannot be changed.
-    #[cfg(feature = "live")]
     pub(crate) fn live(&self) -> Result<&live::Live, ClusterError> {
         match self {
             Source::Live(live) => Ok(live),
@@ -332,7 +320,6 @@ impl Source {
     pub fn unknown_daemon_set(&self, namespace: Option<&str>, unknown: UnknownName) -> ClusterError {
         let error = suggestions::unknown_daemon_set(namespace, unknown);
         match self {
-            #[cfg(feature = "live")]
             Source::Live(_) => error,
             Source::File(dump) => dump.not_found(error),
         }

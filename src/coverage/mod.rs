@@ -6,7 +6,6 @@
 #[cfg(test)]
 mod cases;
 pub(crate) mod common_cause;
-#[cfg(feature = "live")]
 pub(crate) mod filter;
 mod fisher;
 pub(crate) mod gaps;
@@ -19,7 +18,6 @@ mod node_class;
 mod node_map;
 pub mod options;
 pub(crate) mod overhead;
-#[cfg(feature = "live")]
 pub(crate) mod pending_preemption;
 pub(crate) mod preview;
 pub(crate) mod proposal;
@@ -34,9 +32,7 @@ pub mod walk;
 
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::admission::admitted;
-#[cfg(feature = "live")]
 pub(crate) use verdict::admission::service_account;
-#[cfg(feature = "live")]
 pub(crate) use verdict::containers::telling_log;
 pub(crate) use verdict::create_events::{
     creation_refusal, is_refused_like_controller, is_refused_within_quota, refusal_reason,
@@ -46,9 +42,7 @@ pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, TemplatePart};
 pub(crate) use verdict::fit::{excess, fits_without_terminating};
 pub(crate) use verdict::images::registry;
-#[cfg(feature = "live")]
 pub(crate) use verdict::limit_range::refused_namespaces;
-#[cfg(feature = "live")]
 pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::quota::{exceeds_quota, is_overdrawn};
 pub(crate) use verdict::terminating::COLLECTION;

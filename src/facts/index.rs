@@ -23,11 +23,9 @@ use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::devices::Devices;
 use crate::scheduling::preemption::Budgets;
-#[cfg(feature = "live")]
 use crate::scheduling::resources::template_requests;
 
 /// Returns whether answers depend on device classes that were not read: a DaemonSet requests what a node does not offer.
-#[cfg(feature = "live")]
 pub fn needs_device_classes<'a>(snapshot: &Snapshot, mut daemon_sets: impl Iterator<Item = &'a DaemonSet>) -> bool {
     let needs = |daemon_set: &DaemonSet| {
         let requests = template_requests(&daemon_set.spec.template.spec);

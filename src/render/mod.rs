@@ -5,7 +5,6 @@
 
 mod backoff;
 pub(crate) mod change;
-#[cfg(feature = "live")]
 pub(crate) mod change_lines;
 pub mod changes;
 mod clusters;
@@ -15,7 +14,6 @@ pub(crate) mod coverage;
 mod effect;
 pub(crate) mod error;
 pub(crate) mod explanation;
-#[cfg(feature = "live")]
 pub(crate) mod follow_summary;
 pub(crate) mod history;
 mod incident;
@@ -32,14 +30,11 @@ pub(crate) mod partition;
 pub(crate) mod preview;
 pub(crate) mod progress;
 pub(crate) mod recent_changes;
-#[cfg(feature = "live")]
 pub mod region;
 mod removed_nodes;
-#[cfg(feature = "live")]
 pub mod rollout_screen;
 pub(crate) mod stale_config;
 pub(crate) mod status;
-#[cfg(feature = "live")]
 pub(crate) mod status_lines;
 mod style;
 pub(crate) mod table;

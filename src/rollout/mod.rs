@@ -8,23 +8,18 @@
 //! the controller has acted.
 //! [`partition`] stages a rollout node by node.
 
-#[cfg(feature = "live")]
 pub(crate) mod apply;
 pub(crate) mod change_warnings;
 pub mod compare;
-#[cfg(feature = "live")]
 pub(crate) mod concurrent_edit;
 pub(crate) mod effect;
-#[cfg(feature = "live")]
 pub(crate) mod events;
 pub mod fleet;
 pub(crate) mod forecast;
-#[cfg(feature = "live")]
 pub(crate) mod harm;
 pub mod history;
 mod known_rollouts;
 pub(crate) mod new_pods;
-#[cfg(feature = "live")]
 pub(crate) mod observed;
 mod pace_warnings;
 pub(crate) mod partition;
@@ -38,7 +33,6 @@ pub(crate) mod retry;
 pub mod rollback;
 pub mod set;
 pub mod situation;
-#[cfg(feature = "live")]
 pub(crate) mod standstill;
 pub mod status;
 pub mod undo;

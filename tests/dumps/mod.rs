@@ -7,7 +7,6 @@ mod forms;
 mod manifests;
 mod redaction;
 mod round_trip;
-#[cfg(feature = "live")]
 mod snapshot_command;
 
 use std::collections::BTreeSet;

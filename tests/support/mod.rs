@@ -10,7 +10,6 @@ pub mod binary;
 pub mod documents;
 pub mod expectations;
 pub mod hard_values;
-#[cfg(feature = "live")]
 pub mod in_process;
 pub mod nasty_strings;
 pub mod objects;

@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use super::create_failure::{Refused, rejected};
 use super::finding::{Finding, edit};
 use super::webhook;
-#[cfg(feature = "live")]
 use crate::model::event::Event;
 use crate::model::pod::Container;
 use crate::model::quantity::Quantity;
-#[cfg(feature = "live")]
 use crate::model::snapshot::Snapshot;
 use crate::model::snapshot::{LimitRange, LimitRangeItem};
 use crate::report::fix::Command;
@@ -17,7 +15,6 @@ use crate::report::incident::Refuser;
 use crate::report::reason::ReasonCode;
 
 /// Returns the namespaces in which a LimitRange may have refused pods, by the events: its object tells which.
-#[cfg(feature = "live")]
 pub(crate) fn refused_namespaces(snapshot: &Snapshot) -> BTreeSet<String> {
     const SAYS: [&str; 3] = [" limit of ", " usage per ", " max limit to request ratio per "];
     let is_of_one =

@@ -89,15 +89,20 @@ fn the_nightly_tests_each_release_that_is_promised() {
 }
 
 #[test]
-fn a_tag_must_be_the_version() {
+fn a_tag_must_be_the_version_and_be_in_the_changelog() {
     let release = workflow("release");
     let script = scripts(&release["jobs"]["draft"])[0];
-    for (tag, is_accepted) in [(concat!("v", env!("CARGO_PKG_VERSION")), true), ("v99.0.0", false), ("nonsense", false)]
-    {
-        let mut command = bash(&["-e", "-c", script], Path::new(ROOT));
-        let status = command.env("GITHUB_REF_NAME", tag).status().unwrap();
-        assert_eq!(status.success(), is_accepted, "{tag}");
-    }
+    let (version, directory) = (env!("CARGO_PKG_VERSION"), tempfile::tempdir().unwrap());
+    std::fs::copy(Path::new(ROOT).join("Cargo.toml"), directory.path().join("Cargo.toml")).unwrap();
+    let is_accepted = |tag: &str, heading: &str| {
+        std::fs::write(directory.path().join("CHANGELOG.md"), format!("# Changelog\n\n## {heading}\n")).unwrap();
+        let mut command = bash(&["-e", "-c", script], directory.path());
+        command.env("GITHUB_REF_NAME", tag).status().unwrap().success()
+    };
+    assert!(is_accepted(&format!("v{version}"), &format!("{version} (2026-12-01)")));
+    assert!(!is_accepted(&format!("v{version}"), &format!("Unreleased: {version}")));
+    assert!(!is_accepted("v99.0.0", "99.0.0"));
+    assert!(!is_accepted("nonsense", version));
     let tag = concat!(" --tag v", env!("CARGO_PKG_VERSION"), "\n");
     assert!(read("README.md").contains(tag), "README.md installs another version than{tag}");
 }

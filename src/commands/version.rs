@@ -15,6 +15,9 @@ use crate::io::Io;
 /// The Kubernetes release whose rules are ported.
 const KUBERNETES: &str = "v1.37.2";
 
+/// The commit that a release was built from, which `.ci/release` sets.
+const COMMIT: Option<&str> = option_env!("KUBECTL_DS_COMMIT");
+
 /// Print client, rules and server versions
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Print the versions of kubectl-ds and of the server
@@ -36,6 +39,8 @@ pub struct VersionArgs {
 #[serde(rename_all = "camelCase")]
 struct Version {
     client_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_commit: Option<&'static str>,
     kubernetes_rules: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_version: Option<String>,
@@ -62,12 +67,17 @@ impl RunCommand for VersionArgs {
         }
         let version = Version {
             client_version: format!("v{}", env!("CARGO_PKG_VERSION")),
+            git_commit: COMMIT,
             kubernetes_rules: KUBERNETES.to_owned(),
             server_version,
         };
         if !output::print_value(output.as_ref(), &version, out)? {
-            let Version { client_version, kubernetes_rules, server_version } = version;
-            writeln!(out, "Client Version: {client_version}\nKubernetes rules: {kubernetes_rules}")?;
+            let Version { client_version, git_commit, kubernetes_rules, server_version } = version;
+            writeln!(out, "Client Version: {client_version}")?;
+            if let Some(commit) = git_commit {
+                writeln!(out, "Git commit: {commit}")?;
+            }
+            writeln!(out, "Kubernetes rules: {kubernetes_rules}")?;
             if let Some(server_version) = server_version {
                 writeln!(out, "Server Version: {}", sanitize(&server_version))?;
             }

@@ -97,7 +97,8 @@ fn a_stage_that_is_continued_takes_no_young_pod_for_an_old_one() {
             conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
         };
         let pods = workload.pods();
-        (pods.len() == NODES && pods.iter().all(ready)).then_some(())
+        let is_deleted = pods.iter().any(|one| one["metadata"]["name"] == pod.as_str());
+        (!is_deleted && pods.len() == NODES && pods.iter().all(ready)).then_some(())
     });
     let first: Arc<Mutex<Option<Instant>>> = Arc::default();
     let noted = first.clone();

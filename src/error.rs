@@ -1,4 +1,4 @@
-//! What goes wrong, in kubectl's manner: what failed, why, and what to do next.
+//! Errors in kubectl's style: what failed, why, and what to do next.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The request to end, as a running command sees it.
+//! The request to stop, as seen by a running command.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

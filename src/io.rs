@@ -1,4 +1,4 @@
-//! What a command has of the outside: streams, the terminal, the environment, the clock, and the request to end.
+//! A command's access to the outside: streams, the terminal, the environment, the clock, and the request to stop.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

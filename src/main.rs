@@ -1,4 +1,4 @@
-//! The kubectl plugin: hands the clock, the environment and the streams to the library.
+//! The kubectl plugin: passes the clock, the environment and the streams to the library.
 #![expect(clippy::disallowed_methods, reason = "this is the edge: the one place that asks the system")]
 
 use std::io::{BufWriter, IsTerminal, Write};

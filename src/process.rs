@@ -1,7 +1,7 @@
-//! Runs a command beside the one signal handler of the process.
+//! Runs a command next to the process's only signal handler.
 //!
-//! The command has a thread of its own, since writing to a pipe, rendering and reading a file block it. That thread drives
-//! the command's connections and timers, too: on another one, each part of an answer would cost switches between threads.
+//! The command has its own thread, since writing to a pipe, rendering and reading a file block it. That thread also
+//! drives the command's connections and timers: on another one, each part of a response would cost context switches.
 //! The main thread only waits for signals, so that a signal ends the process whatever the command is doing.
 
 use std::io::{self, Write};

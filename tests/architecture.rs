@@ -1,4 +1,4 @@
-//! Holds the sources to the import table of ARCHITECTURE.md.
+//! Checks the sources against the import table of ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

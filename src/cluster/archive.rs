@@ -1,4 +1,4 @@
-//! Reads the files of an archive one after the other, without unpacking it.
+//! Reads the files of an archive one by one, without unpacking it.
 
 use std::cell::Cell;
 use std::io::{self, Read};

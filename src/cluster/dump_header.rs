@@ -1,8 +1,7 @@
-//! What a dump says of itself, beside its items: when it was made, and what was read for it.
+//! The header of a dump, next to its items: when it was made, and what was read for it.
 //!
-//! A dump is an ordinary `v1.List`, to which kubectl allows fields it does not know. With the
-//! header, reading a dump gives the snapshot that was written: that a kind has no object is told from
-//! that it was not read.
+//! A dump is an ordinary `v1.List`, in which kubectl ignores unknown fields. With the header, reading a dump returns
+//! the snapshot that was written: a kind without objects can be distinguished from one that was not read.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reads logs of containers in a dump, where the tools that write dumps put them.
+//! Reads container logs from a dump, where the tools that write dumps put them.
 
 use std::collections::BTreeMap;
 use std::io::Read;

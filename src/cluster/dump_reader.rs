@@ -1,7 +1,7 @@
-//! Reads the objects of a text: lists, typed lists and single objects, in JSON or YAML.
+//! Reads the objects in a text: lists, typed lists and single objects, in JSON or YAML.
 //!
-//! JSON is cut into pieces while it arrives, and each item is decoded once its kind is known: an object that is
-//! not kept takes no memory. An object of an unexpected shape is skipped without losing the others.
+//! JSON is split as it arrives, and each item is decoded once its kind is known: an object that is not kept takes no
+//! memory. An object of an unexpected shape is skipped without losing the others.
 
 use std::collections::BTreeMap;
 

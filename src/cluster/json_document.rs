@@ -1,7 +1,7 @@
-//! Cuts JSON documents into items while their text arrives, so that a list is never in memory as a whole.
+//! Splits JSON documents into items as their text arrives, so that a whole list is never in memory.
 //!
-//! Only brackets and strings are looked at. Whoever decodes the items and the text around them finds what else is
-//! wrong with them: no byte of a document is dropped except the commas between items.
+//! Only brackets and strings are parsed here. Other errors are left to the decoder of the items and of the text around
+//! them: no byte of a document is dropped except the commas between items.
 
 use std::borrow::Cow;
 

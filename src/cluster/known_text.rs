@@ -1,8 +1,8 @@
-//! What is shown of a text whose author is not known: only what the components of a cluster write.
+//! Decides what to show of a text from an unknown author: only what the components of a cluster write.
 //!
-//! A text is divided where an error wraps another one, and where a sentence or a line ends. A part stays if each of its words is one
-//! that components write (`message_words.txt`), a name that the dump shows anyway, or a number of the size that occurs in messages.
-//! Any other part is hidden as a whole.
+//! The text is split where one error wraps another, and where a sentence or a line ends. A part stays if each of its
+//! words is one that components write (`message_words.txt`), a name that the dump shows anyway, or a number of a size
+//! that occurs in messages. Any other part is hidden as a whole.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Logs of containers, as far back as there is room for.
+//! Container logs, limited in size; the oldest lines are dropped first.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Recognizes the logs that `kubectl cluster-info dump` writes between the lists of objects, or in files of their own.
+//! Recognizes the logs that `kubectl cluster-info dump` writes between the lists of objects, or into separate files.
 
 /// How a section begins.
 const START: &[u8] = b"==== START logs for ";

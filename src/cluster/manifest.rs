@@ -1,4 +1,4 @@
-//! Reads the DaemonSets of manifests, for what-if questions, and what they create beside them.
+//! Reads the DaemonSets in manifests, for previews, and the other objects that the manifests create.
 
 use std::collections::BTreeMap;
 use std::fs;

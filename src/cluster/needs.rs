@@ -1,4 +1,4 @@
-//! What a query needs of a cluster beside its DaemonSets: said once, for a read, a watch and a dump.
+//! Defines in one place what a query needs besides the DaemonSets, for a read, a watch and a dump.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! The newest time at which anything happened. That of a dump that does not say when it was made is its "now".
+//! The newest time at which anything happened, which is "now" for a dump without a time of its own.
 //!
-//! The API server's own times and those of the DaemonSet controller are believed. What others write into an object may be any
-//! time: it counts unless it is far later than those, and than what most kubelets say.
+//! The times of the API server and of the DaemonSet controller are trusted. Other writers may set any time in an
+//! object: it counts unless it is far later than those, and than the times of most kubelets.
 
 use std::collections::BTreeMap;
 

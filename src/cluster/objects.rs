@@ -1,4 +1,4 @@
-//! Collects the objects of a dump, each in the form that reports use, and what they say about the dump itself.
+//! Collects the objects of a dump, each in the form that reports use, and what they tell about the dump itself.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The pieces that a text of Kubernetes objects is cut into: items of lists, and what is around them.
+//! The pieces into which a text of Kubernetes objects is split: items of lists, and the text around them.
 
 use super::text::TextError;
 

@@ -1,6 +1,6 @@
-//! What is kept of nodes and pods, live or from a dump: the fields that reports use.
+//! The fields of nodes and pods that reports use, live or from a dump; all others are dropped.
 //!
-//! A big cluster has 5,000 nodes and several pods on each. Most of them are fine, and most of their fields never used.
+//! A big cluster has 5,000 nodes with several pods each. Most are healthy, and most of their fields are never used.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Leaves out of a dump what a bug report does not need and its sender may not want to show.
+//! Removes from a dump anything that a bug report does not need and its sender may not want to share.
 //!
-//! Nothing is looked for that should be hidden: what is not known to be harmless is hidden. Names and words of the API stay by
-//! their field, quantities and times by their form, and text by [`super::known_text`]. Every other string gets a number, the same
-//! one wherever it occurs, so that what differs still differs and a history tells the same revisions apart.
+//! It does not search for secrets: anything not known to be harmless is hidden. Names and words of the API are kept by field,
+//! quantities and times by their format, and text by [`super::known_text`]. Every other string is replaced by a number, the same
+//! one wherever it occurs, so that different values stay different and a history can tell revisions apart.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;

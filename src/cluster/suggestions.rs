@@ -1,4 +1,4 @@
-//! Names that do not exist, and those that may have been meant.
+//! Finds names that do not exist, and suggests similar ones.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! From bytes to text: unpacks gzip and UTF-16, and says what a file is that holds no text of Kubernetes.
+//! From bytes to text: unpacks gzip and UTF-16, and identifies files that do not contain Kubernetes objects.
 
 use std::fs::File;
 use std::io::{self, Read};

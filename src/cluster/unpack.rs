@@ -1,4 +1,4 @@
-//! Readers that unpack: gzip within limits, and UTF-16.
+//! Decompressing readers: gzip within limits, and UTF-16.
 
 use std::io::{self, Read};
 

@@ -1,6 +1,6 @@
-//! Reads YAML as kubectl does, however big, but never bigger than it looks.
+//! Reads YAML as kubectl does, whatever its size, but limits the expansion of aliases.
 //!
-//! What aliases stand for is counted, so that a few lines that expand to gigabytes end with an error at once.
+//! Expanded aliases are counted, so that a few lines that expand to gigabytes fail immediately.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The API server as steps are applied to it.
+//! The API server to which the steps of a plan are applied.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The subcommands that change a DaemonSet with one patch: from what was read to a change that is carried out.
+//! Subcommands that change a DaemonSet with one patch: from reading the cluster to applying the change.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `changes`: what has changed lately, and who changed it.
+//! `changes`: what changed recently, and who changed it.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Runs another program to its end, or until this process has to end.
+//! Runs another program until it ends, or until this process has to end.
 
 use std::cell::RefCell;
 use std::io;

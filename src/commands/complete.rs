@@ -1,8 +1,8 @@
-//! What TAB offers: subcommands, flags, and values that the cluster, the dump or the kubeconfig knows.
+//! Completion candidates: subcommands, flags, and values from the cluster, the dump or the kubeconfig.
 //!
 //! kubectl runs `__complete` through `kubectl_complete-ds`; a shell runs the program with [`VARIABLE`] set, as the
-//! script of `completion` tells it to. Both complete twice with clap's engine: once to learn which value is wanted, and
-//! again with the values. Nothing is printed on errors, which would disturb whoever is typing.
+//! script of `completion` tells it to. Both complete twice with clap's engine: once to learn which value is needed, and
+//! again with the values. Errors are not printed, because that would disturb the user who is typing.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! `completion`: what a shell or kubectl needs to complete a command line.
+//! `completion`: the code that a shell or kubectl needs to complete a command line.
 
 use std::fs;
 use std::io::Write;

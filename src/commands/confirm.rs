@@ -1,4 +1,4 @@
-//! Before a change is sent: whether this session may change anything, and whether the user wants what may do harm.
+//! Before a change is sent: whether this session may change anything, and whether the user confirms a risky change.
 
 use std::io::{self, Read};
 

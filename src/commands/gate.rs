@@ -1,4 +1,4 @@
-//! `--exit-code`: whether an answer is yes, no, or not known.
+//! `--exit-code`: whether an answer is yes, no, or unknown.
 
 use super::session::Session;
 use crate::encode::sanitize::sanitize;

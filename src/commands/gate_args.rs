@@ -1,4 +1,4 @@
-//! The flags of a stage that `partition`, `restart` and `undo` share: what has to hold while pods are replaced.
+//! The gate flags of `partition`, `restart` and `undo`: conditions that must hold while pods are replaced.
 
 use std::time::Duration;
 

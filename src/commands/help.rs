@@ -1,4 +1,4 @@
-//! Help: `-h` fits a screen, and `--help` has everything under headings.
+//! Help: `-h` fits on a screen, and `--help` shows everything under headings.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! A hold is tried out before it is applied, and before anything is shown: something may keep the update strategy, or change the
-//! template that is sent. So is its end, after which nothing knows what the strategy was.
+//! Tries out a hold before anything is shown or applied: admission may keep the update strategy, or change the template
+//! that is sent. Also tries out its end, after which the original strategy is no longer recorded.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;

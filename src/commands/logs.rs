@@ -1,4 +1,4 @@
-//! `logs`: what have the pods of DaemonSets logged, on the nodes that matter?
+//! `logs`: what have the pods of DaemonSets logged on the relevant nodes?
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,7 +1,6 @@
-//! One file a subcommand: its arguments, the settings they resolve to, and its run.
+//! One file per subcommand: its arguments, the settings they resolve to, and its run.
 //!
-//! [`run`] parses the command line, hands the subcommand what every one has in common
-//! ([`session`]), and prints what goes wrong.
+//! [`run`] parses the command line, passes the subcommand the common [`session`], and prints errors.
 
 mod api_server;
 mod change;

@@ -1,4 +1,4 @@
-//! Flags that choose nodes by what coverage says of them.
+//! Flags that select nodes by their coverage.
 
 use clap::Args;
 

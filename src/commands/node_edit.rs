@@ -1,4 +1,4 @@
-//! Flags that change a node on trial.
+//! Flags that describe a hypothetical change to a node.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Standard output once nothing may hide that a change was applied.
+//! Standard output after a change, when nothing may hide that the change was applied.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! `overhead`: what do DaemonSets cost on each node, and what would a node run that does not exist yet?
+//! `overhead`: what do DaemonSets cost on each node, and what would run on a node that does not exist yet?
 
 use std::collections::BTreeSet;
 use std::io::Write;

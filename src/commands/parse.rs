@@ -1,4 +1,4 @@
-//! Values of arguments that several subcommands take.
+//! Argument values that several subcommands share.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! One change on its way: shown, applied, observed and reported.
+//! A change in progress: shows, applies, observes and reports it.
 
 use std::cell::Cell;
 use std::io::Write;

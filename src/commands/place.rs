@@ -1,4 +1,4 @@
-//! The node that a command is about, by its name or by a pod on it, and the pod that a DaemonSet has there.
+//! Resolves the node of a command, by its name or by a pod on it, and the pod of a DaemonSet there.
 
 use std::collections::BTreeSet;
 

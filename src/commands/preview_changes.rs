@@ -1,4 +1,4 @@
-//! `preview --if`: changes of nodes and of a DaemonSet, as they are written on a command line.
+//! `preview --if`: changes to nodes and to a DaemonSet, as written on a command line.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The name under which the program was called, which help and suggested commands repeat: krew installs a plugin under the name
-//! that it has in krew's index, and anybody may give the file another one.
+//! The name by which the program was called, for help and suggested commands: krew installs a plugin under its name in
+//! krew's index, and users may rename the file.
 
 use std::ffi::OsString;
 use std::path::Path;

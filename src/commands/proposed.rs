@@ -1,4 +1,4 @@
-//! DaemonSets as manifests would make them.
+//! DaemonSets as they would be after manifests were applied.
 
 use serde_json::{Value, json};
 

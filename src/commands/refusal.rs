@@ -1,4 +1,4 @@
-//! Errors of commands that suspend or restore the update strategy, if that is refused or somebody else interferes.
+//! Errors of commands that suspend or restore the update strategy, if that is refused or another client interferes.
 
 use super::history::existing;
 use super::not_applied::who_keeps;

@@ -1,4 +1,4 @@
-//! What every subcommand has in common: which cluster or dump, which DaemonSets, and how to print.
+//! Shared by all subcommands: which cluster or dump, which DaemonSets, and how to print.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

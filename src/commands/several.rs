@@ -1,4 +1,4 @@
-//! Several clusters, or dumps, at once: each is asked as if it were alone, and their reports are shown as one.
+//! Several clusters, or dumps, at once: each is queried separately, and their reports are shown together.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! `snapshot`: what the other commands read, written into a dump.
+//! `snapshot`: writes everything that the other commands read to a dump.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `version`: which kubectl-ds this is.
+//! `version`: the version of kubectl-ds.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What following has in common: how to show what changes, and when to look again.
+//! Shared by commands that follow a cluster: how to show changes, and when to look again.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The words of a command line that are neither flags nor their values, and what kubectl's habits make of them.
+//! The arguments of a command line that are neither flags nor their values, interpreted as in kubectl.
 
 use std::ffi::OsString;
 

@@ -1,8 +1,8 @@
-//! Authenticates requests, and renews what authenticates them during a run.
+//! Authenticates requests, and renews credentials during a run.
 //!
 //! Ported from k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go and k8s.io/client-go/transport/token_source.go,
-//! release 1.37. Unlike there, a request that was answered with 401 is sent again with renewed credentials. kube
-//! renews no client certificate, and panics on a token that a header cannot carry.
+//! release 1.37. Unlike there, a request that was answered with 401 is sent again with renewed credentials. kube does
+//! not renew client certificates, and panics on a token that a header cannot contain.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};

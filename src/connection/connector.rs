@@ -1,7 +1,7 @@
 //! Opens connections: keepalive, proxies and TLS.
 //!
-//! kube has the TLS settings of a cluster. Its own connector cannot replace a client certificate, and its proxies have no
-//! passwords for SOCKS and compare `NO_PROXY` with the proxy.
+//! kube provides the TLS settings of a cluster. Its own connector cannot replace a client certificate, and its proxies
+//! support no passwords for SOCKS and match `NO_PROXY` against the proxy.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Turns failures of the network into errors, worded as kubectl words them.
+//! Turns network failures into errors with kubectl's wording.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};

@@ -1,8 +1,8 @@
 //! Chooses the server, the user and the namespace as kubectl does, from kubeconfig files, flags and the environment of a
 //! pod.
 //!
-//! kube reads and merges the files. The flags and the refusals are ported from k8s.io/client-go/tools/clientcmd, release
-//! 1.37: kube has 3 of the flags, and a missing file of `KUBECONFIG` is an error to it.
+//! kube reads and merges the files. The flags and the error cases are ported from k8s.io/client-go/tools/clientcmd,
+//! release 1.37: kube supports 3 of the flags, and rejects a missing file in `KUBECONFIG`.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
-//! Reads which credential plugins may run from kubectl's preferences.
+//! Reads from kubectl's preferences which credential plugins may run.
 //!
-//! Ported from k8s.io/kubectl/pkg/kuberc/{kuberc,marshal}.go and from `ValidatePluginPolicy` and `checkAllowlistLocked`,
-//! k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube knows no such policy.
+//! Ported from k8s.io/kubectl/pkg/kuberc/{kuberc,marshal}.go and from `ValidatePluginPolicy` and
+//! `checkAllowlistLocked`, k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube has no such policy.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Finds programs as Go's `os/exec` does: in the `PATH` of this process, whatever environment the program will get, and
-//! never in the current directory.
+//! Finds programs as Go's `os/exec` does: in the `PATH` of this process, regardless of the program's own environment,
+//! and never in the current directory.
 
 use std::path::{Path, PathBuf};
 

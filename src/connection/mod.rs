@@ -1,9 +1,9 @@
 //! The connection to an API server, as kubectl makes it with the same kubeconfig, flags and environment.
 //!
-//! `kubeconfig` chooses the server, the user and the namespace. A request of [`Connection::send`] is repeated by `retry`
-//! and authenticated by `auth`, with an `exec` plugin that `kuberc` allows, and is sent over the connections of
-//! `connector`. `observe` notes warnings and the server's clock, and `failure` words what went wrong. What an answer means
-//! is decided in `cluster::live`.
+//! `kubeconfig` chooses the server, the user and the namespace. `retry` retries the requests of [`Connection::send`],
+//! `auth` authenticates them, with an `exec` plugin if `kuberc` allows it, and `connector` opens the connections.
+//! `observe` records warnings and the server's clock, and `failure` words errors. `cluster::live` interprets the
+//! responses.
 #![expect(clippy::disallowed_types, reason = "only this room connects to an API server")]
 
 mod auth;

@@ -1,4 +1,4 @@
-//! Notes what answers show beside their content: warnings, and the server's clock.
+//! Records what responses carry besides their content: warnings, and the server's clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! A program that was started, and all that it has started itself.
+//! A child process together with its descendants.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 

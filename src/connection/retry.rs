@@ -1,6 +1,6 @@
-//! Decides whether and when a request is repeated.
+//! Decides whether and when a request is retried.
 //!
-//! kube's policy repeats changes, for up to six minutes.
+//! kube's policy would also retry changes, for up to six minutes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reads files with settings and credentials, which have few bytes: a device has any number.
+//! Reads files with settings and credentials, up to a size limit: a device file may be endless.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

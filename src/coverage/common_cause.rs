@@ -1,9 +1,9 @@
 //! What the failing nodes of a DaemonSet have in common that its available ones lack.
 //!
 //! Every value of every feature is a hypothesis: failing nodes have it more often than available ones. Fisher's exact
-//! test tells how probable so clear a split is if the failing nodes were drawn at random. That is multiplied by the
-//! number of hypotheses (Bonferroni), so that chance alone makes a claim about a DaemonSet with a probability of at most
-//! [`THRESHOLD`], whatever the hypotheses have to do with each other.
+//! test gives the probability of a split at least this clear if the failing nodes were drawn at random. It is
+//! multiplied by the number of hypotheses (Bonferroni), so that the probability of a false claim about a DaemonSet is
+//! at most [`THRESHOLD`], however the hypotheses are correlated.
 
 use std::collections::{BTreeMap, BTreeSet};
 

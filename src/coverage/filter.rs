@@ -1,4 +1,4 @@
-//! The part of a coverage report that was asked for.
+//! The requested part of a coverage report.
 
 use super::group::summarize;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonGroup};

@@ -1,4 +1,4 @@
-//! Fisher's exact test for a table of two by two.
+//! Fisher's exact test for a 2×2 table.
 
 use crate::report::common_cause::Split;
 

@@ -1,4 +1,4 @@
-//! What could not be read, and what the answer therefore leaves open.
+//! What could not be read, and what is therefore unknown.
 
 use std::collections::BTreeSet;
 

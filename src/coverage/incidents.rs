@@ -1,4 +1,4 @@
-//! What explains the troubles of several DaemonSets at once.
+//! Causes that explain the problems of several DaemonSets at once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Folds the logs of several pods: lines that differ in nothing but times, numbers and names are one line.
+//! Folds the logs of several pods: lines that differ only in times, numbers and names become one line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

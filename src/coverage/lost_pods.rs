@@ -1,4 +1,4 @@
-//! Nodes that have lost their pod although no revision was rolled out: their labels were changed, or they were tainted.
+//! Nodes that have lost their pod without a rollout: their labels were changed, or they were tainted.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! What the pods of a manifest need beside themselves: claims, ConfigMaps and Secrets, and whether a dump has them.
+//! What the pods of a manifest need: claims, ConfigMaps and Secrets, and whether a dump has them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Classes of nodes that a DaemonSet cannot tell apart, so that one finding stands for thousands of them.
+//! Classes of nodes that a DaemonSet cannot distinguish, so that one finding covers thousands of them.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

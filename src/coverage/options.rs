@@ -1,4 +1,4 @@
-//! What coverage is about: which nodes, and how much of each.
+//! The scope of a coverage report: which nodes, and how much detail.
 
 use crate::model::node::Node;
 use crate::model::selector::LabelSelector;

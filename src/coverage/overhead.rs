@@ -1,7 +1,7 @@
-//! What DaemonSets cost on each node, and what a node that does not exist yet would run.
+//! What DaemonSets cost on each node, and what would run on a node that does not exist yet.
 //!
-//! The figures are those of a node on which every pod is new: the requests come from the templates as admission completes them, and
-//! of pods that do not all fit the scheduler's order decides ([`empty_node`](crate::scheduling::empty_node)).
+//! The figures assume that every pod on the node is new: the requests are those of the templates after admission, and
+//! if not all pods fit, the scheduler's order decides ([`empty_node`](crate::scheduling::empty_node)).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,4 +1,5 @@
-//! Whether an answer depends on PodDisruptionBudgets: the scheduler would preempt others for a pod that waits, or with a higher priority.
+//! Whether an answer depends on PodDisruptionBudgets: if pods would be preempted for a pod that is pending or has a
+//! higher priority.
 
 use super::verdict::fit::NodeRoom;
 use super::verdict::preemption::Simulation;

@@ -1,4 +1,4 @@
-//! A DaemonSet as it would be: on which nodes its pods run and fit, and why they would not start at all.
+//! A hypothetical DaemonSet: on which nodes its pods run and fit, and why they would not start at all.
 
 use super::verdict::admission::{self, service_account};
 use super::verdict::create_failure;

@@ -1,5 +1,5 @@
-//! Nodes that a revision has taken the DaemonSet's pods from: it is rolled out, and every pod that it wants is available, but it
-//! wants fewer of them.
+//! Nodes that a revision has removed from the DaemonSet: its rollout is complete and every desired pod is available,
+//! but fewer pods are desired than before.
 
 use std::cmp::Reverse;
 

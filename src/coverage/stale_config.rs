@@ -1,7 +1,7 @@
-//! Which pods are older than the last change of a ConfigMap or Secret that they use.
+//! Which pods are older than the last change to a ConfigMap or Secret that they use.
 //!
-//! The kubelet sets environment variables and mounts a part of a volume (`subPath`) when a container starts, and
-//! refreshes whole volumes later (<https://kubernetes.io/docs/concepts/configuration/configmap/>).
+//! The kubelet reads environment variables and `subPath` mounts when a container starts, and refreshes whole volumes
+//! later (<https://kubernetes.io/docs/concepts/configuration/configmap/>).
 
 use std::collections::{BTreeMap, BTreeSet};
 

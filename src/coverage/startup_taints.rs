@@ -1,7 +1,7 @@
-//! Taints that a node begins with and that a DaemonSet removes once it runs there.
+//! Taints that a node starts with and that a DaemonSet removes once it runs there.
 //!
-//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers do, and so does Cilium. A taint stays if every
-//! DaemonSet that removes it is kept away by another taint.
+//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers and Cilium do. A taint stays if
+//! another taint keeps away every DaemonSet that removes it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

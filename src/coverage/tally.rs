@@ -1,4 +1,4 @@
-//! Numbers of nodes, in all and by the values of a label.
+//! Node counts, in total and by the values of a label.
 
 use std::collections::BTreeMap;
 

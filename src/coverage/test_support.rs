@@ -1,4 +1,4 @@
-//! What coverage says of the small clusters of tests.
+//! Coverage of small test clusters.
 
 use super::options::{Detail, Options};
 use super::walk::coverage;

@@ -1,7 +1,7 @@
-//! The walk over DaemonSets and nodes: who should have a pod, who has one, and why the others have none.
+//! The walk over DaemonSets and nodes: which nodes should have a pod, which have one, and why the others have none.
 //!
-//! Most nodes of a big cluster are fine, and for them the walk only counts. The others are judged by
-//! [`super::verdict`], whose findings are grouped by cause.
+//! Most nodes of a big cluster are healthy, and the walk only counts them. The others are judged by [`super::verdict`],
+//! and their findings are grouped by cause.
 
 #[cfg(test)]
 mod tests;

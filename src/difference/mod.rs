@@ -1,7 +1,7 @@
-//! How two pod templates differ in meaning.
+//! Semantic differences between two pod templates.
 //!
-//! Both are compared in their normal form, type by type. Entries of lists are matched by their
-//! [`Key`], so moving one is a difference only if the order matters.
+//! Both are compared in their normal form, type by type. List entries are matched by their [`Key`], so moving one is a
+//! difference only if the order matters.
 
 pub mod change_summary;
 pub(crate) mod object;

@@ -1,4 +1,4 @@
-//! What differs between two versions of a whole DaemonSet.
+//! Differences between two versions of a whole DaemonSet.
 
 use std::collections::BTreeSet;
 

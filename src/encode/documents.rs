@@ -1,4 +1,4 @@
-//! The documents of a text in YAML.
+//! The documents in a YAML text.
 
 /// One document of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! JSON in which characters that could steer a terminal are escaped, which in JSON changes no value.
+//! JSON in which characters that could control a terminal are escaped, which does not change the values.
 
 use std::io::{self, Write};
 

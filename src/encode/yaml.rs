@@ -1,8 +1,8 @@
 //! YAML that kubectl reads back as the same values, and that cannot control a terminal.
 //!
-//! It looks like kubectl's. It is written here because serializers do not escape characters that could control a
-//! terminal or deceive its reader: here they are in double quotes, where YAML has escapes for them.
-//! serde-saphyr also starts blocks with a tab, which kubectl rejects.
+//! It looks like kubectl's. We write it ourselves because serializers do not escape characters that could control a
+//! terminal or deceive its reader: here, such strings are double-quoted and escaped. serde-saphyr also starts blocks
+//! with a tab, which kubectl rejects.
 
 use std::fmt::Write as _;
 use std::io;

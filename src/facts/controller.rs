@@ -1,4 +1,4 @@
-//! Which controller acts on a DaemonSet: what it is called, how it shows that it runs, and where to look if it does not.
+//! Which controller reconciles a DaemonSet: its name, the evidence that it is running, and where to look if it is not.
 
 use jiff::Timestamp;
 

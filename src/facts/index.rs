@@ -1,4 +1,4 @@
-//! A snapshot, looked up by what the rules ask for: pods by DaemonSet and by node, events by object.
+//! A snapshot, indexed by what the rules look up: pods by DaemonSet and by node, events by object.
 //!
 //! Each index is built in one pass, so that an analysis stays linear in the size of the snapshot.
 

@@ -1,8 +1,8 @@
-//! What is known of one DaemonSet, derived from a snapshot once: every other room reads it here.
+//! Everything known about one DaemonSet, derived once from a snapshot for all other modules.
 //!
-//! An [`index`] looks a snapshot up. From it, [`Facts`] has the nodes with the controller's decisions and the pods in its
-//! order, what is available and what is updated, the [`revisions`] with the one that is current, whether the API server
-//! refuses new pods, and which [`controller`] acts on it.
+//! An [`index`] provides lookups in a snapshot. From it, [`Facts`] derives the nodes with the controller's decisions,
+//! the pods in its order, which are available and updated, the [`revisions`] including the current one, whether the API
+//! server refuses new pods, and which [`controller`] reconciles it.
 
 pub mod controller;
 pub mod index;

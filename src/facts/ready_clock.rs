@@ -1,7 +1,7 @@
-//! By which clock pods have been ready for long enough.
+//! The clock that decides whether pods have been ready for long enough.
 //!
-//! `minReadySeconds` runs from a time that the kubelet wrote to a time that a server sent. A proxy whose clock is an hour ahead must
-//! not make pods available early, and one whose clock is behind must not make them unavailable.
+//! `minReadySeconds` runs from a time that the kubelet wrote to a time that a server sent. If a proxy's clock is an
+//! hour ahead, pods must not become available early, and if it is behind, they must not become unavailable.
 
 use jiff::{SignedDuration, Timestamp};
 

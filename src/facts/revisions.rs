@@ -1,5 +1,5 @@
-//! The revisions of a DaemonSet: which belong to it, which one is current, which one to return to, and how users refer to
-//! them.
+//! The revisions of a DaemonSet: which belong to it, which one is current, which one to roll back to, and how users
+//! refer to them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};

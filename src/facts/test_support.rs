@@ -1,4 +1,4 @@
-//! Small clusters for tests: one DaemonSet `default/agent`, and whatever a test adds to it.
+//! Small test clusters: one DaemonSet `default/agent`, and whatever a test adds to it.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets: when they were changed, and who uses them. Of their data nothing is ever kept.
+//! ConfigMaps and Secrets: when they were changed, and who uses them. Their data is never kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Changes of a DaemonSet's object, as `kubectl edit` or `kubectl set` would make them.
+//! Edits to a DaemonSet's object, as `kubectl edit` or `kubectl set` would make them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Pods on nodes that an autoscaler removes, and the annotations by which it leaves them.
+//! Pods on nodes that an autoscaler removes, and the annotations that make it keep them.
 
 use serde_json::Value;
 

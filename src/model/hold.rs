@@ -1,4 +1,4 @@
-//! A hold: the update strategy of a DaemonSet is suspended, and annotations keep what it was.
+//! A hold: the update strategy of a DaemonSet is suspended, and annotations record the original.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The kinds of objects that a snapshot can hold: one table, which reading, counting, sorting and writing them go through.
+//! The kinds of objects in a snapshot: one table for reading, counting, sorting and writing them.
 
 use super::snapshot::Snapshot;
 

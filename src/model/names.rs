@@ -1,4 +1,4 @@
-//! Which texts are names, and keys and values of labels.
+//! Validates names, and keys and values of labels.
 //!
 //! Ported from k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.37.
 

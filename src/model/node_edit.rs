@@ -1,4 +1,4 @@
-//! A node as it would be with other labels and taints.
+//! A hypothetical node with other labels and taints.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The API server's defaults for pods: those that it sets in the pod of a template, and not in the template itself.
+//! The API server's defaults for pods: those that it sets in the pod of a template, but not in the template itself.
 
 use super::amounts::{Exact, exact, is_hugepages, is_pod_level};
 use super::pod::{Container, PodSpec, ResourceList, ResourceRequirements};

@@ -1,4 +1,4 @@
-//! Amounts of resources, as exact as Kubernetes keeps them.
+//! Resource quantities, with the same precision as in Kubernetes.
 
 use std::fmt;
 

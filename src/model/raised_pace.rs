@@ -1,4 +1,4 @@
-//! A pace of a rolling update that was raised because the rollout was blocked: an annotation keeps what it was.
+//! A rolling update's pace that was raised because the rollout was blocked: an annotation records the original.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What stands in a redacted dump for what is hidden.
+//! The placeholders for hidden text in a redacted dump.
 
 /// What stands for a value begins with this, and ends with its number.
 pub const STAND_IN: &str = "REDACTED-";

@@ -1,4 +1,4 @@
-//! ResourceQuotas: what the objects of a namespace may take together.
+//! ResourceQuotas: limits on the total resources of a namespace.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What `kubectl apply --server-side` makes of an object, as its `managedFields` tell it.
+//! The result of `kubectl apply --server-side` on an object, according to its `managedFields`.
 //!
-//! A live server answers that itself, except for what kubectl does after a client-side apply; see [`without_abandoned`].
-//! From a dump it is computed here.
+//! A live server computes this itself, except for what kubectl does after a client-side apply; see
+//! [`without_abandoned`]. From a dump it is computed here.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What many objects have alike, kept once.
+//! Values that many objects have in common, stored once.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Taints that a node begins with, and which DaemonSet removes them.
+//! Taints that a node starts with, and which DaemonSet removes them.
 //!
-//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers do, and so does Cilium.
+//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers and Cilium do.
 
 use std::collections::BTreeSet;
 

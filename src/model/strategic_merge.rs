@@ -1,9 +1,9 @@
-//! What `kubectl apply` makes of a DaemonSet: the strategic merge patch between what was last applied, the manifest and
-//! the live object, and what the API server does with such a patch.
+//! The result of `kubectl apply` on a DaemonSet: the strategic merge patch computed from the last applied
+//! configuration, the manifest and the live object, and the effect of such a patch on the API server.
 //!
-//! Ported from k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, release 0.37.2, including what is odd there: ports are
-//! merged by `containerPort` alone, so that entries of one port and two protocols are mixed up. Not ported are directives
-//! that a manifest itself contains, and lists of strings that are merged, of which a DaemonSet has only `finalizers`.
+//! Ported from k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, release 0.37.2, including its quirks: ports are
+//! merged by `containerPort` alone, so entries with one port and two protocols are mixed up. Not ported: directives in
+//! the manifest itself, and merging lists of strings, of which a DaemonSet has only `finalizers`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Pod templates in JSON: what is written back, and what it means.
+//! Pod templates in JSON: the form that is written back, and the normal form that is compared.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;

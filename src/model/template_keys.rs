@@ -1,4 +1,4 @@
-//! The keys by which entries of a template's lists are identified.
+//! The keys that identify the entries of a template's lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! The types of a DaemonSet: the fields of each, and what the absence of each field means.
+//! The types in a DaemonSet: the fields of each, and what the absence of each field means.
 //!
-//! The table of them is generated from the Go types in k8s.io/api/apps/v1/types.go, k8s.io/api/core/v1/types.go and
-//! k8s.io/apimachinery/pkg/apis/meta/v1/types.go, release 1.37.2. The order of fields, in which they are shown, and the
-//! keys of lists are not in the Go types and are edited by hand.
+//! The table is generated from the Go types in k8s.io/api/apps/v1/types.go, k8s.io/api/core/v1/types.go and
+//! k8s.io/apimachinery/pkg/apis/meta/v1/types.go, release 1.37.2. The order in which fields are shown and the keys of
+//! lists are not in the Go types and are edited by hand.
 
 use super::template_keys::Key;
 

@@ -1,7 +1,7 @@
-//! One struct, two wire forms: the macro that declares a slim struct once for protobuf and JSON.
+//! One struct, two wire formats: the macro that declares a slim struct once for protobuf and JSON.
 //!
-//! The field numbers are those of the `generated.proto` files of k8s.io/api and
-//! k8s.io/apimachinery (release 1.37); they are part of the API and do not change.
+//! The field numbers are those of the `generated.proto` files of k8s.io/api and k8s.io/apimachinery (release 1.37);
+//! they are part of the API and do not change.
 
 use serde::{Deserialize, Deserializer};
 

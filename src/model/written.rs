@@ -1,4 +1,4 @@
-//! Who has changed which fields of an object last, as its `managedFields` keep it.
+//! Who last changed which fields of an object, according to its `managedFields`.
 
 use jiff::Timestamp;
 use prost::Message as _;

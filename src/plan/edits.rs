@@ -1,4 +1,4 @@
-//! Edits of single fields, as operations of a JSON Patch.
+//! Edits to single fields, as JSON Patch operations.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};

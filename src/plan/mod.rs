@@ -1,7 +1,7 @@
-//! Writes as data: what `--dry-run` shows and what is sent are the same value.
+//! Writes as data: `--dry-run` shows the same value that is sent.
 //!
-//! A [`Plan`] is an [`Action`] that is carried out in [`Step`]s. What changes an object has a
-//! precondition, the version or the identity that it was made for, so that a concurrent edit is never overwritten.
+//! A [`Plan`] is an [`Action`] that is applied in [`Step`]s. A step that changes an object has a precondition, the
+//! version or the identity that it was planned for, so that a concurrent edit is never overwritten.
 
 mod edits;
 mod hold;

@@ -1,4 +1,4 @@
-//! Restarts all pods by an annotation of the template.
+//! Restarts all pods by setting an annotation in the template.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Makes the controller look at a DaemonSet again, by an annotation of the object itself.
+//! Makes the controller sync a DaemonSet again by setting an annotation on the object itself.
 
 use jiff::Timestamp;
 

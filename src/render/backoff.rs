@@ -1,4 +1,4 @@
-//! What backs off after failures.
+//! What is backing off after failures.
 
 use super::page::Page;
 use super::style;

@@ -1,4 +1,4 @@
-//! A change of a DaemonSet: the plan, its warnings and its outcome.
+//! A change to a DaemonSet: the plan, its warnings and its outcome.
 
 use super::backoff;
 use super::changes;

@@ -1,4 +1,4 @@
-//! Reports that are followed in pipes and logs: a line per change, each with its time.
+//! Followed reports in pipes and logs: one line per change, each with its time.
 
 use std::collections::BTreeMap;
 

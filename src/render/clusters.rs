@@ -1,4 +1,4 @@
-//! One screen for one report, or for those of several clusters.
+//! One screen for one report, or for the reports of several clusters.
 
 use std::cmp::Reverse;
 

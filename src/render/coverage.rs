@@ -1,4 +1,4 @@
-//! Coverage by groups of nodes: a summary, then a group for each cause.
+//! Coverage by groups of nodes: a summary, then one group per cause.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! What a change of a DaemonSet's spec means for a cluster, in sentences.
+//! The effect of a change to a DaemonSet's spec on a cluster, in sentences.
 
 use super::page::Page;
 use super::style;

@@ -1,4 +1,4 @@
-//! What explains the troubles of several DaemonSets at once, above their table.
+//! Causes that explain the problems of several DaemonSets at once, shown above their table.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! Logs: the lines of a pod, or those of several by the nodes that have them.
+//! Logs: the lines of one pod, or lines of several pods with the nodes that have them.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

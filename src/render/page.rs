@@ -1,4 +1,4 @@
-//! A page of text, which is laid out for a view and written at once.
+//! A page of text, which is laid out for a view and written in one go.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What has changed in the cluster, the latest first.
+//! Changes in the cluster, the latest first.
 
 use jiff::Timestamp;
 

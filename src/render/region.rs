@@ -1,9 +1,9 @@
 //! A region at the end of a terminal's text that is redrawn in place.
 //!
-//! The terminal is left as it is: no alternate screen, no raw mode, no hidden cursor, and no question that the terminal
-//! would have to answer. The cursor rests below the last line, so that whatever ends the process leaves nothing to
-//! restore, and what is printed next comes below. A line never reaches the last column, unless it is a command, which the
-//! terminal wraps so that it can be copied, and the region never the last row, so that nothing scrolls.
+//! The terminal's state is not changed: no alternate screen, no raw mode, no hidden cursor, and no queries that the
+//! terminal would have to answer. The cursor rests below the last line, so that nothing has to be restored however the
+//! process ends, and later output follows below. A line never reaches the last column, unless it is a command, which
+//! the terminal wraps so that it can be copied, and the region never reaches the last row, so that nothing scrolls.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Nodes that a revision has removed, and those that have lost their pods otherwise.
+//! Nodes that a revision has removed, and nodes that have lost their pods for other reasons.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! The screen of a rollout that is followed: as much as fits into some rows, the most important first.
+//! The screen of a followed rollout: as much as fits into the given rows, the most important first.
 
 use jiff::Timestamp;
 

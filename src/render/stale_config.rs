@@ -1,4 +1,4 @@
-//! Pods that are older than the last change of a ConfigMap or Secret that they use.
+//! Pods that are older than the last change to a ConfigMap or Secret that they use.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! How far rollouts are: one DaemonSet on a screen of its own, several as a table.
+//! The progress of rollouts: one DaemonSet on its own screen, several as a table.
 
 use jiff::Timestamp;
 

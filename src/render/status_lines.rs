@@ -1,4 +1,4 @@
-//! Rollouts as they go, for pipes and logs: a line per change, each with its time.
+//! The progress of rollouts for pipes and logs: one line per change, each with its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

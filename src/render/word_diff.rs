@@ -1,4 +1,4 @@
-//! Which words differ between two texts.
+//! The words that differ between two texts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Applies a step, and finds out what became of it: the one place that decides about conflicts and lost answers.
+//! Applies a step and determines its outcome: the only place that handles conflicts and lost responses.
 
 #[cfg(test)]
 mod tests;

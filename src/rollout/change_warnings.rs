@@ -1,4 +1,4 @@
-//! Warnings before a DaemonSet is changed: what may revert the change, or keep it from having an effect.
+//! Warnings before a DaemonSet is changed: what may revert the change, or make it ineffective.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What a change of the update strategy means for a cluster, in numbers: the rules of the controller are applied to
-//! the snapshot with the DaemonSet as it is, and as it becomes.
+//! The effect of a change to the update strategy on a cluster, in numbers: the controller's rules are applied to the
+//! snapshot with the DaemonSet before and after the change.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What happens while rollouts are followed, from the differences between consecutive reports.
+//! Events while rollouts are followed, derived from the differences between consecutive reports.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Where the controller comes to a standstill after a change: its rules are run forward on the nodes as they are, until it has
-//! nothing more to do.
+//! Where the controller comes to a standstill after a change: its rules are simulated on the current nodes until it has
+//! nothing left to do.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

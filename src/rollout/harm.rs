@@ -1,4 +1,4 @@
-//! What a change may break, so that a person is asked before it is made: sentences.
+//! What a change may break, as sentences for the confirmation prompt.
 
 use crate::coverage::NodePlugin;
 use crate::model::daemon_set::DaemonSet;

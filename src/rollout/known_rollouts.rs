@@ -1,8 +1,8 @@
-//! When a DaemonSet was rolled out, what that changed, and who did it, as far as its revisions tell.
+//! When a DaemonSet was rolled out, what changed, and who changed it, as far as its revisions tell.
 //!
-//! A ControllerRevision keeps two times: that of its creation, when it was rolled out first, and that of its number, when it was
-//! rolled out last. To a template that it knows, the controller gives a new number (`constructHistory`,
-//! pkg/controller/daemon/update.go, release 1.37.2). Of rollouts between the two times only holes in the numbers are left.
+//! A ControllerRevision has two times: that of its creation, when it was first rolled out, and that of its number, when
+//! it was last rolled out. The controller gives a new number to a template that it already knows (`constructHistory`,
+//! pkg/controller/daemon/update.go, release 1.37.2). Rollouts between the two times leave only gaps in the numbers.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! The pods that the API server is asked about, in dry runs: after it has refused new pods of a DaemonSet, whether it still
-//! refuses those of the current revision, and whether it would create those of the revision to return to; and before pods are
-//! replaced by those of another template, whether it would create these.
+//! The pods to ask the API server about in dry runs: after it has refused new pods of a DaemonSet, whether it still
+//! refuses those of the current revision, and whether it would create those of the revision to roll back to; and before
+//! pods are replaced by those of another template, whether it would create them.
 
 use serde_json::{Value, json};
 

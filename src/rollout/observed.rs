@@ -1,4 +1,4 @@
-//! Whether the controller has acted on a change, and which revision resulted.
+//! Whether the controller has acted on a change, and which revision it created.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What another pace of a rolling update may break.
+//! What a different pace of a rolling update may break.
 
 use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};

@@ -1,5 +1,5 @@
-//! A change of a DaemonSet from its plan to its report: what the DaemonSet becomes, what that means for the cluster, and what
-//! may go wrong. All commands that change a DaemonSet propose it here.
+//! A change to a DaemonSet from its plan to its report: the resulting DaemonSet, the effect on the cluster, and what
+//! may go wrong. All commands that change a DaemonSet use it.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Warnings of ResourceQuotas that new pods would exceed although the pods that they replace give back their share: the controller would
-//! stop in the middle of the rollout.
+//! Warnings about ResourceQuotas that new pods would exceed even though the pods that they replace free their share:
+//! the controller would stop in the middle of the rollout.
 
 use std::collections::BTreeMap;
 

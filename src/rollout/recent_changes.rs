@@ -1,9 +1,9 @@
-//! What has changed lately in what DaemonSets depend on: templates and strategies, taints, labels, cordons, and the nodes
-//! themselves.
+//! Recent changes to everything that DaemonSets depend on: templates and strategies, taints, labels, cordons, and the
+//! nodes themselves.
 //!
-//! The API keeps few times: those of revisions, of the creation of objects, of taints, of events, and for each field manager of
-//! an object that of its last change of anything in it ([`Written`]). What follows from them is told, and nothing else, except what
-//! nodes lose while they are watched ([`FollowedChanges`]).
+//! The API keeps few timestamps: of revisions, of the creation of objects, of taints, of events, and for each field
+//! manager of an object that of its last change to any field ([`Written`]). Only changes that follow from them are
+//! reported, plus anything that nodes lose while they are watched ([`FollowedChanges`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What backs off after failures, when it would try again by itself, and how to make it try now.
+//! What is backing off after failures, when it would try again by itself, and how to make it try now.
 
 use std::cmp::Reverse;
 

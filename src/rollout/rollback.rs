@@ -1,4 +1,4 @@
-//! Whether to roll back, and to which revision: the one place that suggests it, and that says why not.
+//! Whether to roll back, and to which revision: the only place that suggests it, or says why not.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Other values in a DaemonSet's spec besides its template: what the API server would refuse, what they mean for the
-//! cluster, and what they may break.
+//! Changes to a DaemonSet's spec besides its template: what the API server would reject, the effect on the cluster, and
+//! what may break.
 
 use super::change_warnings::{self, Written};
 use super::effect::SurgePods;

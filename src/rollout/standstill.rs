@@ -1,4 +1,4 @@
-//! How long rollouts have been standing still.
+//! How long rollouts have been at a standstill.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Rules of containers that compare fields, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for containers that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream
+//! function.
 
 use std::collections::{BTreeMap, BTreeSet};
 

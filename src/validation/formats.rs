@@ -1,7 +1,7 @@
-//! Formats of single values. Each returns what is wrong with a text, if anything.
+//! Formats of single values. Each function returns what is wrong with a text, if anything.
 //!
-//! Ported from k8s.io/apimachinery/pkg/util/validation/validation.go and pkg/api/validate/content, release 0.37.2, unless an item
-//! names another file.
+//! Ported from k8s.io/apimachinery/pkg/util/validation/validation.go and pkg/api/validate/content, release 0.37.2,
+//! unless an item names another file.
 
 use std::net::IpAddr;
 

@@ -1,10 +1,10 @@
-//! What the API server refuses of a DaemonSet of apps/v1, for answers without a server.
+//! The API server's validation of apps/v1 DaemonSets, for answers without a server.
 //!
-//! An object is first held against the Go types ([`decode`]), as the server decodes it under `fieldValidation=Strict`; then, with
-//! the API's defaults filled in, against the rules of validation: [`rules`] is the table of rules that concern one field, and the
-//! other modules are the rules that compare fields. All is ported from release 1.37.2 with its default feature gates, by which fields
-//! of disabled features are dropped before they are validated. Paths are those of the server, also where it names an odd one.
-//! tests/e2e/validation holds all of it against the real functions.
+//! An object is first checked against the Go types ([`decode`]), as the server decodes it under `fieldValidation=Strict`; then,
+//! with the API's defaults filled in, against the validation rules: [`rules`] is the table of rules for single fields, and the
+//! other modules contain the rules that compare fields. Everything is ported from release 1.37.2 with its default feature gates, by
+//! which fields of disabled features are dropped before validation. Paths are those of the server, even if they are odd.
+//! tests/e2e/validation checks all of it against the real functions.
 
 mod containers;
 mod decode;

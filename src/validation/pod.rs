@@ -1,4 +1,5 @@
-//! Rules of pod templates and pods that compare fields, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for pods and templates that compare fields, from pkg/apis/core/validation/validation.go. Each names its
+//! upstream function.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Rules of resources, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for resources, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::{BTreeMap, BTreeSet};
 

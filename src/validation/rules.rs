@@ -1,4 +1,4 @@
-//! The rules that concern one field each, as a table by type, and the way through the types.
+//! The validation rules for single fields, as a table by type, and the traversal of the types.
 
 use super::formats::{
     Format, absolute_path, config_key, csi_driver, descending_path, free_path, ip, iscsi_name, label, no_backsteps,

@@ -1,4 +1,4 @@
-//! Rules of volumes that compare fields, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for volumes that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,10 @@
 //! Follows one list: lists it, watches it from there, and lists again if the server has forgotten the version.
 //!
-//! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.37.
-//! Unlike there, a watch that broke is resumed from its version after any failure that has nothing to do with the version,
-//! and what can be listed but not watched is listed at intervals, be it forbidden or that a proxy breaks each watch. And a cluster that was restored from a backup is noticed:
-//! its versions begin again at an older one, and until they have caught up, a watch from the old version shows nothing.
+//! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.37. Unlike
+//! there, a broken watch resumes from its version after any failure that is unrelated to the version, and if a list works but the
+//! watch is forbidden or keeps breaking (such as in a proxy), the list is read at intervals. A restore of the cluster from a backup
+//! is detected, too: its versions start again at an older one, and until they have caught up, a watch from the old version shows
+//! nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reads the logs of containers, which the API server hands on from the kubelets.
+//! Reads container logs, which the API server proxies from the kubelets.
 
 use std::time::Duration;
 

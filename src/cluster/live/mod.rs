@@ -1,11 +1,11 @@
 //! Reads a live cluster, acting as kubectl does with the same kubeconfig.
 //!
-//! [`connect`] turns flags and environment into a [`crate::connection`].
-//! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
-//! over a `request`, and `prune` drops what no report uses; `writes` requests who has changed what, and
-//! `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows them: `follow` turns lists and the `watch_event`s after them
-//! into changes, and `watch` applies these to a snapshot. `write` sends patches, `preview` dry runs of manifests, and `names` requests what completion
-//! offers. `status` decides whether an answer is an error of the API.
+//! [`connect`] turns flags and environment into a [`crate::connection`]. [`Live`] requests everything that a query
+//! needs concurrently: `list` decodes lists as they arrive (`protobuf`) over a `request`, and `prune` drops what no
+//! report uses; `writes` requests who has changed what, and `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows
+//! them: `follow` turns lists and the `watch_event`s after them into changes, and `watch` applies these to a snapshot.
+//! `write` sends patches, `preview` sends dry runs of manifests, and `names` requests completion candidates. `status`
+//! decides whether a response is an error of the API.
 
 mod advanced;
 mod config;

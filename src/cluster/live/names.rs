@@ -1,7 +1,7 @@
 //! Requests names for completion, as the tables that `kubectl get` shows.
 //!
-//! A table without objects is a tenth of a list, and the API server's cache answers at once: what is completed may be
-//! some seconds old.
+//! A table without objects is a tenth of the size of a list, and the API server answers it from its cache: names may be
+//! a few seconds old.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,7 +1,7 @@
-//! Decodes a list while its protobuf bytes arrive, one item at a time.
+//! Decodes a protobuf list as its bytes arrive, one item at a time.
 //!
-//! A body is the magic `k8s\0` and a `runtime.Unknown` {typeMeta = 1, raw = 2}; `raw` is the list
-//! {metadata = 1, items = 2}, as k8s.io/apimachinery/pkg/runtime/serializer/protobuf writes it.
+//! A body is the magic `k8s\0` and a `runtime.Unknown` {typeMeta = 1, raw = 2}; `raw` is the list {metadata = 1, items
+//! = 2}, as k8s.io/apimachinery/pkg/runtime/serializer/protobuf writes it.
 
 use bytes::{Buf, BytesMut};
 

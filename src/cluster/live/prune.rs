@@ -1,7 +1,7 @@
-//! Decides which of the nodes, pods, revisions and events that arrive are kept, and how much of them.
+//! Decides which of the arriving nodes, pods, revisions and events are kept, and how much of each.
 //!
-//! A big cluster has 5,000 nodes and several pods on each, nearly all of which are fine: what they do
-//! not say weighs more than what they do. Lists also arrive with room to grow in, which is given back.
+//! A big cluster has 5,000 nodes with several pods each, nearly all healthy: most fields of a healthy pod are never
+//! used. Vectors are also shrunk to fit.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

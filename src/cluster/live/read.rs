@@ -1,4 +1,4 @@
-//! Reads what a query needs, all at once, and then what that makes necessary.
+//! Reads everything that a query needs concurrently, and then anything that the results make necessary.
 
 use std::collections::{BTreeMap, BTreeSet};
 

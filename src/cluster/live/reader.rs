@@ -1,4 +1,4 @@
-//! One reading of a cluster: lists and objects, with gaps for what the server forbids.
+//! One read of a cluster: lists and objects, with gaps for whatever the server forbids.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

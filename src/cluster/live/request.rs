@@ -1,4 +1,4 @@
-//! Sends requests and reads their answers, within limits of time and size.
+//! Sends requests and reads responses, within limits of time and size.
 
 use std::time::Duration;
 

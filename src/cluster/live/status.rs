@@ -1,4 +1,4 @@
-//! Turns refusals of the API server into errors.
+//! Turns error responses of the API server into errors.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! A snapshot that follows the cluster: watches lead to changes, changes to the store, the store to snapshots.
+//! A snapshot that follows the cluster: watches produce changes, the store applies them, and the snapshot is taken from it.
 //!
-//! [`Live::watch`] returns once everything is listed. A command then shows the snapshot whenever something has changed,
-//! and from time to time, since ages grow and `minReadySeconds` elapse:
+//! [`Live::watch`] returns once everything is listed. A command then shows the snapshot whenever something has changed, and
+//! periodically, since ages grow and `minReadySeconds` elapse:
 //!
 //! ```text
 //! let mut watch = live.watch(query).await?;
@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! A busy cluster changes several times a second: wait a little between two `changed`, which loses nothing.
+//! A busy cluster changes several times a second: wait a little between two calls of `changed`, which loses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;

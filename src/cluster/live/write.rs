@@ -1,4 +1,4 @@
-//! Patches a DaemonSet, deletes pods, and reads both again to see what became of that; creates events.
+//! Patches a DaemonSet, deletes pods, and reads both again to see the outcome; creates events.
 
 use http::Method;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Reads who has changed what, and when.
+//! Reads who has changed what and when.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What comes again and again, and what an outage beside the pod explains: the present pod, or its message alone, would mislead.
+//! Recurring failures, and outages outside the pod: the current pod, or its message alone, would mislead.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Pods that claim devices, or need what another pod on the node holds, and nodes that leave.
+//! Pods that claim devices or need something that another pod on the node holds, and nodes being removed.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What is known beside the message: which pods run elsewhere since when, what admission adds, and who writes the DaemonSet.
+//! Evidence besides the message: which pods run elsewhere since when, what admission adds, and who writes the DaemonSet.
 
 use serde_json::{Value, json};
 

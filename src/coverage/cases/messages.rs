@@ -1,4 +1,4 @@
-//! What is advised follows from what the kubelet, the container runtime and the scheduler say: a row for each situation.
+//! Advice that follows from messages of the kubelet, the container runtime and the scheduler: one row per situation.
 
 use serde_json::{Value, json};
 

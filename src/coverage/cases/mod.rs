@@ -1,6 +1,6 @@
 //! The smallest cluster for each reason code.
 //!
-//! A case is a row: its name tells the situation and outcome, and the test lists every row that fails.
+//! A case is a row: its name says the situation and the outcome, and the test lists every row that fails.
 
 mod again;
 mod claims;

@@ -1,4 +1,4 @@
-//! Each answer of a server to a step, and what it is reported as.
+//! Each response of a server to a step, and how it is reported.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! All that is judged of a rollout, in the order in which one follows from the other.
+//! All judgements about a rollout, in the order of their dependencies.
 
 use super::Situation;
 use super::fault::Faults;

@@ -1,4 +1,5 @@
-//! Whether the current revision has worked for long: what fails now is then hardly its fault, but something else has broken.
+//! Whether the current revision has worked for long: if so, something else has broken, and new failures are hardly its
+//! fault.
 
 use super::fault::was_lost_after_update;
 use super::verdict::FINISHED;

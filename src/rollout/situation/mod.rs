@@ -1,5 +1,5 @@
-//! One DaemonSet at one moment: its facts, and why each node is not available. From that follow what the controller does
-//! next ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
+//! One DaemonSet at one moment: its facts, and why each node is not available. They determine the controller's next step
+//! ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
 pub(super) mod fault;
 pub(super) mod judgement;

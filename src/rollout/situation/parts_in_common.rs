@@ -1,5 +1,5 @@
-//! What has nothing to do with the current revision: the part of its template that a cause is about is the same in the revision to
-//! return to, whose pods would fail the same way if they started now, although those that started earlier are available.
+//! Causes unrelated to the current revision: the part of the template in question is the same in the revision to roll back to,
+//! whose pods would fail in the same way if they started now, although those that started earlier are available.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! How a DaemonSet is doing, and its rank in a list of several: `list` and `status` have the same order.
+//! How a DaemonSet is doing, and its rank in a list of several: `list` and `status` use the same order.
 
 use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, RemovedNodes, Urgency};
 use crate::report::list::{Severity, Status};

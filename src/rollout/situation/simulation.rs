@@ -1,4 +1,4 @@
-//! What the controller would do with a changed DaemonSet: its next steps are computed and applied one after the other.
+//! Simulates the controller on a changed DaemonSet: computes its next steps and applies them one after the other.
 
 use super::next_step::{NextStep, next_step};
 use super::{RolloutNode, Situation};

@@ -1,4 +1,4 @@
-//! What is accepted of a rollout that is not complete.
+//! Which faults are accepted in a rollout that is not complete.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! Whose fault it is, and whether to roll back: a table for each kind of cause, a row for each situation.
+//! Whose fault it is, and whether to roll back: one table per kind of cause, one row per situation.
 
 use serde_json::{Value, json};
 

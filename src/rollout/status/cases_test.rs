@@ -1,4 +1,4 @@
-//! Situations of which real clusters have shown that they are easily told wrong, and those that each rule tells apart.
+//! Situations that real clusters have shown to be easily misjudged, and those that each rule distinguishes.
 
 use serde_json::{Value, from_value, json};
 

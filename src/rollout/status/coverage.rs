@@ -1,4 +1,4 @@
-//! What `coverage` says of a rollout: the same as `status`.
+//! The status of a rollout for `coverage`, the same as for `status`.
 
 use std::cell::OnceCell;
 

@@ -1,4 +1,4 @@
-//! The time left, from the times at which updated pods became available.
+//! The remaining time, estimated from the times at which updated pods became available.
 
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;

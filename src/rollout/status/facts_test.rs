@@ -1,4 +1,4 @@
-//! What every report says alike: who controls a DaemonSet, which pods are known to be updated, and what is odd about it.
+//! What all reports have in common: who controls a DaemonSet, which pods are known to be updated, and what is unusual about it.
 
 use serde_json::{Value, from_value, json};
 

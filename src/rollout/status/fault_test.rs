@@ -1,4 +1,4 @@
-//! Whose fault it is that nodes are missing, and what of that is accepted.
+//! Whose fault missing nodes are, and which of these faults are accepted.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! What is judged of every node and DaemonSet of the fixtures and of random clusters, so that each change of a judgement is seen.
+//! Every judgement on the nodes and DaemonSets of the fixtures and of random clusters, so that any change is noticed.
 //!
-//! `SNAPSHOTS=overwrite cargo test --lib judgement_test` writes the file again.
+//! `SNAPSHOTS=overwrite cargo test --lib judgement_test` rewrites the file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

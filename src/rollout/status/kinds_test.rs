@@ -1,5 +1,5 @@
-//! Whose fault it is where a revision works on nodes of one kind and not on those of another, where it only restarts pods, and
-//! where the other one could not come back: a row for each situation.
+//! Whose fault it is if a revision works on one kind of node but not on another, if it only restarts pods, and if the
+//! other revision could not come back: one row per situation.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Whether a rollout is done, progressing or stuck, and on what.
 //!
-//! From the [`situation`](super::situation) of a DaemonSet follow the [`problems`], the [`eta`], and the [`way_out`], which a
-//! [simulation](super::situation::simulation) of the changed DaemonSet checks.
+//! The [`problems`], the [`eta`] and the [`way_out`] are derived from the [`situation`](super::situation) of a
+//! DaemonSet; a [simulation](super::situation::simulation) of the changed DaemonSet checks the way out.
 
 mod accept;
 #[cfg(test)]

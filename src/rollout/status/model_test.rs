@@ -1,4 +1,4 @@
-//! Random clusters with random faults, on which a model of the controller acts until it has nothing more to do.
+//! Random clusters with random faults, on which a model of the controller acts until it has nothing left to do.
 
 use proptest::prelude::*;
 use serde_json::json;

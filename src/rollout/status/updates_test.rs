@@ -1,6 +1,6 @@
-//! The sequences of pkg/controller/daemon/update_test.go, release 1.37.2, by upstream's names: how many pods each sync
-//! creates and deletes. Upstream's syncs observe their own creations and deletions at once, so that one sync is both what
-//! the controller does besides the rolling update and the rolling update after it.
+//! The sequences of pkg/controller/daemon/update_test.go, release 1.37.2, with upstream's names: how many pods each
+//! sync creates and deletes. Upstream's syncs observe their own creations and deletions immediately, so one sync covers
+//! both the controller's other work and the rolling update after it.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! What lets a blocked rollout continue: only changes after which nodes become updated, and none that spreads a revision
-//! that fails.
+//! What lets a blocked rollout continue: only changes after which more nodes become updated, and none that spreads a
+//! failing revision.
 
 use std::collections::BTreeMap;
 

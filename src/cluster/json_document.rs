@@ -43,7 +43,7 @@ pub(super) struct JsonCutter {
 }
 
 impl JsonCutter {
-    /// Processes the next bytes, and passes every piece that they complete to `hand`. Fails if a piece is too long, or `hand`
+    /// Processes the next bytes, and passes each piece they complete to `hand`. Fails if a piece is too long, or `hand`
     /// fails.
     pub(super) fn push(&mut self, bytes: &[u8], hand: &mut Hand<'_>) -> Result<(), TextError> {
         let mut at = 0;

@@ -48,8 +48,7 @@ pub(super) enum Pods {
     None,
     /// Those of the DaemonSets.
     Own,
-    /// Those of the DaemonSets and, if the query covers all namespaces or one node, all other pods that use resources of their
-    /// nodes.
+    /// Those of the DaemonSets and, for all namespaces or a single node, all pods that use resources of their nodes.
     All,
 }
 

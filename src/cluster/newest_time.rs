@@ -100,7 +100,7 @@ pub(super) struct Times {
 
 /// An object to which something happened.
 pub(super) trait NewestTime: Object {
-    /// Returns when something last happened to it. Objects that are created once and seldom change say nothing about the time of a
+    /// Returns when something last happened to it. Objects that seldom change after creation do not tell the time of a
     /// dump.
     fn newest_times(&self) -> Times {
         Times::default()

@@ -30,7 +30,7 @@ const IDLE_NAMESPACES: [&str; 2] = ["kube-node-lease", "kube-public"];
 /// This bounds memory, however small a compressed dump is.
 pub(super) const MAX_OBJECTS: usize = 2_000_000;
 
-/// How many objects an object that is kept whole counts as, in addition to one for each such number of bytes.
+/// The objects that an object kept whole counts as additionally, besides one per [`WHOLE_OBJECT_BYTES`] of its text.
 const WHOLE_OBJECT: usize = 20;
 const WHOLE_OBJECT_BYTES: usize = 100;
 

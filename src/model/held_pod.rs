@@ -14,7 +14,7 @@ pub enum Autoscaler {
 }
 
 impl Autoscaler {
-    /// Returns the annotation of pods that it does not evict, with its value. Karpenter: `HasDoNotDisrupt`,
+    /// Returns the annotation, with its value, that makes it keep a pod. Karpenter: `HasDoNotDisrupt`,
     /// pkg/utils/pod/scheduling.go.
     pub fn annotation(self) -> (&'static str, &'static str) {
         match self {
@@ -29,7 +29,7 @@ impl Autoscaler {
 pub struct HeldPod {
     /// The pod.
     pub pod: Pod,
-    /// The autoscalers that leave it because of an annotation.
+    /// The autoscalers that keep it because of an annotation.
     pub left_by: Vec<Autoscaler>,
 }
 

@@ -10,7 +10,7 @@
 //! [`model::snapshot::Snapshot`]; [`scheduling`] contains the rules of the DaemonSet controller and the scheduler; [`facts`]
 //! derives what is known about a DaemonSet; [`coverage`] and [`rollout`] turn both into a [`report`]; [`render`] shows it.
 
-// clippy.toml lists them: only the edge asks for the time and the environment.
+// clippy.toml lists them: only the edge reads the time and the environment.
 #![deny(clippy::disallowed_methods)]
 // Errors are values here: only tests, which clippy.toml exempts, may panic.
 #![deny(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used)]

@@ -67,7 +67,7 @@ pub(super) enum OnFailure {
 }
 
 impl GateArgs {
-    /// Returns the flags if there are any.
+    /// Returns the flags if any are given.
     pub(super) fn given(&self) -> Option<&Self> {
         Some(self).filter(|gates| **gates != GateArgs::default())
     }
@@ -89,7 +89,7 @@ impl GateArgs {
         Ok(())
     }
 
-    /// Puts the flags that were given into a request.
+    /// Copies the given flags into a request.
     pub(super) fn put_into(&self, request: StageRequest) -> StageRequest {
         let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
         let before = request.gates;
@@ -111,7 +111,7 @@ impl GateArgs {
     }
 }
 
-/// Returns what names this client in the annotations of a hold.
+/// Returns the name of this client in the annotations of a hold.
 pub(super) fn name_of_run(io: &Io<'_>) -> String {
     format!("{} {}", (io.clock)(), std::process::id())
 }

@@ -28,7 +28,7 @@ mod random;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// How many random clusters are judged.
+/// Number of random clusters to judge.
 const CLUSTERS: u64 = 300;
 
 fn read(path: &str, text: &[u8]) -> Option<Snapshot> {
@@ -37,7 +37,7 @@ fn read(path: &str, text: &[u8]) -> Option<Snapshot> {
     Some(read.ok()?.snapshot)
 }
 
-/// Writes a line for each DaemonSet, and one for all nodes that are judged alike.
+/// Writes a line for each DaemonSet, and one for all nodes with the same judgement.
 fn write(text: &mut String, name: &str, snapshot: &Snapshot) {
     let index = Index::new(snapshot);
     for daemon_set in index.daemon_sets_of_any_flavor() {

@@ -133,8 +133,8 @@ impl Plugin {
         Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive, patience })
     }
 
-    /// Runs the plugin. It is killed if the future is dropped. Fails if the plugin cannot be run, fails, takes too long, or writes no
-    /// credentials.
+    /// Runs the plugin. It is killed if the future is dropped. Fails if the plugin cannot be run, fails, takes too long, or writes
+    /// no credentials.
     pub(super) async fn run(&self) -> Result<Output, ConnectionError> {
         let ended = match self.patience {
             Some(patience) => timeout(patience, self.output()).await.map_err(|_| {

@@ -1,5 +1,5 @@
-//! What would change if a manifest were applied, a DaemonSet edited, or nodes labeled and tainted: which nodes gain, keep or lose a pod,
-//! and on which it does not fit.
+//! What would change if a manifest were applied, a DaemonSet edited, or nodes labeled and tainted: which nodes gain, keep or lose a
+//! pod, and on which it does not fit.
 
 use std::collections::BTreeMap;
 

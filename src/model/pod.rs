@@ -351,8 +351,8 @@ impl Container {
         self.restart_policy.as_deref() == Some("Always")
     }
 
-    /// Returns whether the kubelet restarts all containers of the pod if this one ends with an exit code: the first rule that matches
-    /// decides.
+    /// Returns whether the kubelet restarts all containers of the pod if this one ends with an exit code: the first rule that
+    /// matches decides.
     ///
     /// Ported from `FindMatchingContainerRestartRule`, pkg/api/v1/pod/util.go, release 1.37.2.
     pub fn restarts_all(&self, exit_code: i32) -> bool {

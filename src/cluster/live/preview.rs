@@ -30,8 +30,8 @@ pub(crate) enum Asked {
 }
 
 impl Live {
-    /// Returns what the server would store if a manifest were applied, with its defaults. Fails if the server refuses or cannot be reached,
-    /// or rejects the DaemonSet.
+    /// Returns what the server would store if a manifest were applied, with its defaults. Fails if the server refuses or cannot be
+    /// reached, or rejects the DaemonSet.
     pub(crate) async fn preview(
         &self,
         manifest: &Manifest,

@@ -61,7 +61,8 @@ impl<'a> ListDecoder<'a> {
         }
     }
 
-    /// Decodes the next bytes, and calls `item` for each item that they complete. Fails if the bytes are not a list, or `item` fails.
+    /// Decodes the next bytes, and calls `item` for each item that they complete. Fails if the bytes are not a list, or `item`
+    /// fails.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],

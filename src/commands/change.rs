@@ -44,7 +44,6 @@ pub(super) trait Verb {
     /// Returns the name of the DaemonSet and the common flags.
     fn change(&self) -> &ChangeArgs;
 
-    /// Checks the other flags.
     fn check(&self) -> Result<(), CommandError> {
         Ok(())
     }

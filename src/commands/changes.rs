@@ -28,10 +28,10 @@ use crate::rollout::recent_changes::{FollowedChanges, recent_changes};
 ///
 /// Of nodes also their taints, labels and cordons.
 ///
-/// The latest change comes first, as far as the API keeps times. Of each field manager it keeps when it last changed the object,
-/// but not what: `may have changed labels pool` means that it owns this label and set it then, or before. Of a revision that was
-/// rolled out more than twice, only the first and the last rollout are known. With a name: the changes of this DaemonSet, of nodes,
-/// and of its namespace.
+/// The latest change comes first, as far as the API keeps times. Of each field manager it keeps when it last changed the object, but
+/// not what: `may have changed labels pool` means that it owns this label and set it then, or before. Of a revision that was rolled out
+/// more than twice, only the first and the last rollout are known. With a name: the changes of this DaemonSet, of nodes, and of its
+/// namespace.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show what changed in the last 15 minutes
 kubectl ds changes --since 15m

@@ -152,7 +152,6 @@ impl RunCommand for CoverageArgs {
 }
 
 impl CoverageQuestion {
-    /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<CoverageReport>, Failure> {
         let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, output, exit_code } = self;
         let is_data = output.as_ref().is_some_and(Output::is_data);
@@ -201,7 +200,6 @@ impl CoverageQuestion {
         Ok(Answer { report, exit })
     }
 
-    /// Writes a report as text.
     fn write(&self, report: &CoverageReport, page: &mut Page<'_>) {
         let wide = self.output == Some(Output::Wide);
         match &self.node {

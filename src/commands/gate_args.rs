@@ -20,8 +20,8 @@ const GATES: &str = "Gates that new pods must pass before more pods are replaced
 pub struct GateArgs {
     /// How many nodes may become unavailable.
     ///
-    /// It counts nodes of this run, besides those that are unavailable already. The default is maxUnavailable of the update
-    /// strategy, which counts both.
+    /// It counts nodes of this run, besides those that are unavailable already. The default is maxUnavailable of the update strategy,
+    /// which counts both.
     #[arg(long, help_heading = GATES, value_name = "N|N%")]
     max_unavailable: Option<IntOrPercent>,
     /// Restarts allowed to a new pod [default: 0]
@@ -72,7 +72,6 @@ impl GateArgs {
         Some(self).filter(|gates| **gates != GateArgs::default())
     }
 
-    /// Checks the flags.
     pub(super) fn check(&self) -> Result<(), CommandError> {
         if let Some(amount) = self.max_unavailable
             && (amount.value() < 1 || matches!(amount, IntOrPercent::Percent(percent) if percent > 100))

@@ -173,7 +173,6 @@ impl SortBy {
 }
 
 impl Choice {
-    /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<ListReport>, Failure> {
         let CoverageFilter { reasons, problems, .. } = &self.filter;
         let needs_all_pods_on = |snapshot: &Snapshot| match self.output {

@@ -64,11 +64,11 @@ const MAX_LINES: usize = 60_000;
 
 /// Show what the pods of DaemonSets have logged
 ///
-/// On one node or on many. Without flags that choose pods: the logs of those that are not available. Of each pod, the log of the
-/// container that crashes or keeps it from being ready is read, and of the run before if that crashed. Lines of several pods that
-/// are equal but for times, numbers and names are shown once, with the DaemonSets and nodes that have them. No more than 200 logs
-/// are read, spread over DaemonSets and reasons. Instead of a log that cannot be read, the termination message is shown if the pod
-/// has one.
+/// On one node or on many. Without flags that choose pods: the logs of those that are not available.
+/// Of each pod, the log of the container that crashes or keeps it from being ready is read, and of the run before if that crashed.
+/// Lines of several pods that are equal but for times, numbers and names are shown once, with the DaemonSets and nodes that have them.
+/// No more than 200 logs are read, spread over DaemonSets and reasons. Instead of a log that cannot be read, the termination message is
+/// shown if the pod has one.
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Show what the pods that are not available have logged
 kubectl ds logs falco -n falco

@@ -45,8 +45,7 @@ pub(super) fn parse_revision_number(text: &str) -> Result<i64, String> {
         .map_err(|_| "expected the number of a revision, such as 3; `kubectl ds history NAME` lists them".to_owned())
 }
 
-/// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as in reports. Fails for any
-/// other kind.
+/// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as in reports. Fails for any other kind.
 pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
     let Some((before, name)) = text.split_once('/') else {
         return Ok(Named { flavors: Flavors::Any, namespace: None, name: text.to_owned() });

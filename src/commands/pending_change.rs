@@ -189,8 +189,7 @@ impl PendingChange<'_> {
         Fix::new("to repeat it", switches.fold(command, |command, switch| command.switch(switch)))
     }
 
-    /// Records that a step was applied, and how the server's result differs from the planned one, because of webhooks
-    /// and defaults.
+    /// Records that a step was applied, and how the server's result differs from the planned one, because of webhooks and defaults.
     pub(super) fn note_applied(&mut self, stage: ChangeStage, object: &Value) {
         self.report.outcome.stage = stage;
         let Ok(planned) = self.plan.applied_to(&self.before.daemon_set.object) else { return };

@@ -37,8 +37,8 @@ use crate::rollout::situation::Situation;
 
 /// Show what a change would do, before it is made
 ///
-/// Of a manifest, of a few fields of a DaemonSet, or of taints and labels of nodes: which nodes would gain, keep or lose a pod, and
-/// on which one would not start or fit.
+/// Of a manifest, of a few fields of a DaemonSet, or of taints and labels of nodes: which nodes would gain, keep or lose a pod, and on
+/// which one would not start or fit.
 #[derive(Debug, Clone, Args)]
 #[command(before_help = "# Show where the pods of a changed manifest would run, before applying it
 kubectl ds preview -f daemonset.yaml
@@ -83,9 +83,9 @@ pub struct PreviewArgs {
     /// Preview this change; may be repeated.
     ///
     /// Of the DaemonSet NAME: 'toleration KEY[=VALUE][:EFFECT]', 'nodeSelector KEY=VALUE', 'nodeSelector KEY-', 'image
-    /// CONTAINER=IMAGE', 'request [CONTAINER:]cpu=200m,memory=1Gi' (without CONTAINER of the only container), or 'maxUnavailable
-    /// 10%'. Of nodes, which --node or --node-selector chooses, as kubectl takes it: 'taint KEY=VALUE:EFFECT', 'taint KEY:EFFECT-',
-    /// 'label KEY=VALUE' or 'label KEY-'.
+    /// CONTAINER=IMAGE', 'request [CONTAINER:]cpu=200m,memory=1Gi' (without CONTAINER of the only container), or 'maxUnavailable 10%'.
+    /// Of nodes, which --node or --node-selector chooses, as kubectl takes it: 'taint KEY=VALUE:EFFECT', 'taint KEY:EFFECT-', 'label
+    /// KEY=VALUE' or 'label KEY-'.
     #[arg(long = "if", value_name = "CHANGE")]
     changes: Vec<String>,
     /// Only this node
@@ -104,9 +104,8 @@ pub struct PreviewArgs {
     by: Option<String>,
     /// Exit with 3 if the change does harm.
     ///
-    /// That is, if a pod would not start or fit, the rollout would block or delete a pod that is not recreated, or more than half
-    /// of the nodes would lose theirs; with a change of nodes, also if a pod would be lost, evicted, or not be recreated. Exit with
-    /// 5 if that could not be determined.
+    /// That is, if a pod would not start or fit, the rollout would block or delete a pod that is not recreated, or more than half of the
+    /// nodes would lose theirs; with a change of nodes, also if a pod would be lost, evicted, or not be recreated. Exit with 5 if that could not be determined.
     #[arg(long)]
     exit_code: bool,
     /// Output format. One of: (wide, json, yaml).

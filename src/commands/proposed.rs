@@ -66,8 +66,7 @@ pub(super) fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'
     snapshot.daemon_set(manifest.namespace(), manifest.name())
 }
 
-/// Returns the DaemonSet as the server would store it; `None` for a dump, and, with a warning, if the server could not
-/// be asked.
+/// Returns the DaemonSet as the server would store it; `None` for a dump, and, with a warning, if the server could not be asked.
 async fn dry_run(
     manifests: &Manifests,
     manifest: &Manifest,

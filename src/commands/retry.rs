@@ -13,11 +13,11 @@ use crate::rollout::situation::Situation;
 ///
 /// And show what else backs off.
 ///
-/// After the cause of a failure was removed, such as a quota or a policy. An annotation of the DaemonSet, not of its template,
-/// makes the controller sync it now. The API server is asked first, in a dry run, whether it accepts new pods.
+/// After the cause of a failure was removed, such as a quota or a policy. An annotation of the DaemonSet, not of its template, makes
+/// the controller sync it now. The API server is asked first, in a dry run, whether it accepts new pods.
 ///
-/// No pod is deleted. Pods in CrashLoopBackOff or ImagePullBackOff and failed ones are shown with the time of their next attempt,
-/// and with a command that deletes those that wait longest, if the controller recreates them from the same revision.
+/// No pod is deleted. Pods in CrashLoopBackOff or ImagePullBackOff and failed ones are shown with the time of their next attempt, and
+/// with a command that deletes those that wait longest, if the controller recreates them from the same revision.
 ///
 /// Exit codes: 6 if the change was applied and that could not be printed; 7 if the change was sent and it is not known whether it
 /// was applied.

@@ -238,9 +238,8 @@ impl GlobalArgs {
         ConnectOptions { environment, input_is_terminal, ..self.connection.clone() }
     }
 
-    /// Opens the source to look for named DaemonSets, in the namespace given with them, as in `NAMESPACE/NAME`; a live
-    /// cluster is not read yet. Fails if a selector or another namespace was given, too, or if the dump or the
-    /// kubeconfig cannot be read.
+    /// Opens the source to look for named DaemonSets, in the namespace given with them, as in `NAMESPACE/NAME`; a live cluster is
+    /// not read yet. Fails if a selector or another namespace was given, too, or if the dump or the kubeconfig cannot be read.
     pub(super) async fn open(
         &self,
         namespace: Option<String>,
@@ -583,7 +582,6 @@ impl Session {
         warn(vec![message], io)
     }
 
-    /// Prints the warnings of the server.
     pub(super) fn print_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         match &self.source {
             Source::Live(live) => {
@@ -628,7 +626,6 @@ impl Session {
     }
 }
 
-/// Writes warnings.
 pub(super) fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
     let view = View::new(width_of_errors(io), !io.unicode);
     for warning in warnings {

@@ -171,7 +171,6 @@ impl Rollouts {
         Query { names, flavors, wanted, ..Query::default() }
     }
 
-    /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<RolloutStatusReport>, Failure> {
         let Rollouts { query, to_revision, map, accept, templates } = self;
         let mut snapshot = session.read_with_pods(query.clone(), io, nodes_needing_all_pods).await?;

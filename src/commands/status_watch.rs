@@ -82,8 +82,8 @@ pub(super) struct WatchArgs {
     blocked_for: Option<Duration>,
     /// How to show it: auto, tty, plain or none.
     ///
-    /// With --watch: tty redraws a screen in place, plain prints a line per change, none only the end; auto is tty on a terminal,
-    /// and plain elsewhere.
+    /// With --watch: tty redraws a screen in place, plain prints a line per change, none only the end; auto is tty on a terminal, and
+    /// plain elsewhere.
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_default_value = true, requires = "watch")]
     pub(super) progress: ProgressStyle,
 }

@@ -95,8 +95,7 @@ fn rolled_back_already(before: &Situation<'_>, mut planned: Planned, done: Optio
     planned
 }
 
-/// Builds the error for an undo that is repeated during a hold before all nodes have followed: the template is already that of its
-/// target.
+/// Builds the error for an undo that is repeated during a hold before all nodes have followed: it already has the target's template.
 fn unfinished(before: &Situation<'_>, current: i64) -> CommandError {
     let name = name_of(before.daemon_set);
     let problem = format!("the rollback of {} to revision {current} is not finished", name.title());

@@ -126,8 +126,7 @@ impl State {
         tokio::time::timeout(SILENCE, sent).await?
     }
 
-    /// Returns the client with the credentials' client certificate. Connections with another one are not reused, as in
-    /// client-go.
+    /// Returns the client with the credentials' client certificate. Connections with another one are not reused, as in client-go.
     fn client(&self, credentials: &Credentials) -> Result<HttpClient, ConnectionError> {
         // The value is consistent after every change, so a poisoned lock is usable.
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);

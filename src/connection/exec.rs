@@ -1,8 +1,7 @@
 //! Runs credential plugins.
 //!
-//! Ported from k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube runs a plugin once for each
-//! place that may need its output, blocks the runtime meanwhile, looks it up in the plugin's own `PATH`, and has no
-//! plugin policy.
+//! Ported from k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube runs a plugin once for each place that may
+//! need its output, blocks the runtime meanwhile, looks it up in the plugin's own `PATH`, and has no plugin policy.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,8 +1,7 @@
-//! Chooses the server, the user and the namespace as kubectl does, from kubeconfig files, flags and the environment of a
-//! pod.
+//! Chooses the server, the user and the namespace as kubectl does, from kubeconfig files, flags and the environment of a pod.
 //!
-//! kube reads and merges the files. The flags and the error cases are ported from k8s.io/client-go/tools/clientcmd,
-//! release 1.37: kube supports 3 of the flags, and rejects a missing file in `KUBECONFIG`.
+//! kube reads and merges the files. The flags and the error cases are ported from k8s.io/client-go/tools/clientcmd, release 1.37:
+//! kube supports 3 of the flags, and rejects a missing file in `KUBECONFIG`.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -1,9 +1,8 @@
 //! The connection to an API server, as kubectl makes it with the same kubeconfig, flags and environment.
 //!
-//! `kubeconfig` chooses the server, the user and the namespace. `retry` retries the requests of [`Connection::send`],
-//! `auth` authenticates them, with an `exec` plugin if `kuberc` allows it, and `connector` opens the connections.
-//! `observe` records warnings and the server's clock, and `failure` words errors. `cluster::live` interprets the
-//! responses.
+//! `kubeconfig` chooses the server, the user and the namespace. `retry` retries the requests of [`Connection::send`], `auth`
+//! authenticates them, with an `exec` plugin if `kuberc` allows it, and `connector` opens the connections. `observe` records
+//! warnings and the server's clock, and `failure` words errors. `cluster::live` interprets the responses.
 #![expect(clippy::disallowed_types, reason = "only this room connects to an API server")]
 
 mod auth;
@@ -174,8 +173,7 @@ pub(crate) fn repeated_until(deadline: Option<Instant>) -> Instant {
     deadline.unwrap_or_else(|| Instant::now() + SILENCE)
 }
 
-/// Returns the authentication layer for a user with an OIDC provider, and rejects the providers that kubectl no longer
-/// supports.
+/// Returns the authentication layer for a user with an OIDC provider, and rejects the providers that kubectl no longer supports.
 fn auth_provider(user: &AuthInfo) -> Result<Option<kube::client::middleware::AuthLayer>, ConnectionError> {
     let Some(provider) = &user.auth_provider else { return Ok(None) };
     if provider.name != "oidc" {

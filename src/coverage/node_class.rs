@@ -27,8 +27,7 @@ impl<'a> NodeClasses<'a> {
         }
     }
 
-    /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not known
-    /// in advance.
+    /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not known in advance.
     pub fn of(&self, node: &Node) -> Option<u64> {
         // The findings mention how long a node has not been ready, or has been under removal, and the pod that removes
         // a startup taint or installs the network.

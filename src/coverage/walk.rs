@@ -37,8 +37,7 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Decision;
 
-/// Reports for each DaemonSet in the snapshot which nodes should have a pod, which have one, and why the others have
-/// none.
+/// Reports for each DaemonSet in the snapshot which nodes should have a pod, which have one, and why the others have none.
 pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     let index = Index::new(snapshot);
     let daemon_sets = index.daemon_sets().into_iter();

@@ -238,7 +238,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns whether the API server refuses new pods: their namespace is terminating; or it refused one after the last
-    /// one was created, and did so during this rollout, or a node still lacks its pod [`TO_CREATE`] seconds into it.
+    /// one was created, and did so during this rollout, or a node still lacks its pod `TO_CREATE` seconds into it.
     ///
     /// With many nodes and many refusals, client-go's spam filter drops events (`EventSourceObjectSpamFilter`,
     /// tools/record/events_cache.go, release 0.37.2), so the pods are considered, too.

@@ -25,8 +25,7 @@ const IMMUTABLE: &str = "f:immutable";
 pub struct ConfigObject {
     /// Name, namespace and creation time.
     pub metadata: ObjectMeta,
-    /// When a manager that owns data last set any field, not necessarily data; `None` if unknown. Removing a key leaves
-    /// no time.
+    /// When a manager that owns data last set any field, not necessarily data; `None` if unknown. Removing a key leaves no time.
     pub changed_at: Option<Timestamp>,
     /// Whether its data cannot be changed, so that the kubelet does not watch it.
     pub immutable: bool,

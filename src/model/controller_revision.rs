@@ -65,12 +65,11 @@ impl ControllerRevision {
         Ok(Template::new(template.clone()))
     }
 
-    /// Returns when the controller last numbered the revision for a DaemonSet, which is when it was last rolled out;
-    /// `None` if unknown.
+    /// Returns when the controller last numbered the revision for a DaemonSet, which is when it was last rolled out; `None` if
+    /// unknown.
     ///
-    /// A revision that is rolled out again keeps its name and creation time, and gets the highest number, so the time
-    /// is that of the number's field manager. A revision that is older than its DaemonSet was adopted, which is also
-    /// written by that manager.
+    /// A revision that is rolled out again keeps its name and creation time, and gets the highest number, so the time is that of
+    /// the number's field manager. A revision that is older than its DaemonSet was adopted, which is also written by that manager.
     pub fn rolled_out_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
         let adopted = || owner.metadata.creation_timestamp.get().filter(|owner| self.is_older_than(*owner));
         self.numbered_at_latest().filter(|at| adopted().is_none_or(|adopted| *at < adopted))

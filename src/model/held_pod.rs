@@ -14,8 +14,7 @@ pub enum Autoscaler {
 }
 
 impl Autoscaler {
-    /// Returns the annotation, with its value, that makes it keep a pod. Karpenter: `HasDoNotDisrupt`,
-    /// pkg/utils/pod/scheduling.go.
+    /// Returns the annotation, with its value, that makes it keep a pod. Karpenter: `HasDoNotDisrupt`, pkg/utils/pod/scheduling.go.
     pub fn annotation(self) -> (&'static str, &'static str) {
         match self {
             Autoscaler::ClusterAutoscaler => ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),

@@ -37,8 +37,7 @@ pub fn default_pull_policy(name: &str) -> &'static str {
 
 /// Returns whether the name is a reference to an image.
 ///
-/// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release used by Kubernetes
-/// 1.37.2.
+/// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release used by Kubernetes 1.37.2.
 pub fn is_valid(name: &str) -> bool {
     let is_identifier = name.len() == 64 && is_lower_hex(name);
     let (domain, remainder) = split_docker_domain(name);

@@ -95,8 +95,7 @@ pub struct SelectorError {
 impl std::str::FromStr for LabelSelector {
     type Err = SelectorError;
 
-    /// Parses a selector like kubectl's `-l`: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Fails with the first invalid
-    /// requirement.
+    /// Parses a selector like kubectl's `-l`: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Fails with the first invalid requirement.
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let mut selector = LabelSelector::default();
         for part in split_outside_parentheses(text) {

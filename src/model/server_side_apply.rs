@@ -34,8 +34,7 @@ pub fn time_of(entry: &Value) -> Option<Timestamp> {
     entry.get("time")?.as_str()?.parse().ok()
 }
 
-/// Returns an object without the fields that only kubectl has set and that are no longer in a manifest; `None` if there
-/// are none.
+/// Returns an object without the fields that only kubectl has set and that are no longer in a manifest; `None` if there are none.
 pub fn without_abandoned(object: &Value, manifest: &Value) -> Option<Value> {
     let (own, others) = owners(object);
     let mut left = object.clone();

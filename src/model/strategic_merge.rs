@@ -63,8 +63,7 @@ pub fn patched(object: &Value, patch: Value) -> Result<Value, String> {
     merged(object, patch, Mode::Apply)
 }
 
-/// Returns an object with the fields of a manifest, matching list entries as in a server-side apply. Fails as
-/// [`patched`] does.
+/// Returns an object with the fields of a manifest, matching list entries as in a server-side apply. Fails as [`patched`] does.
 pub(super) fn overlaid(object: &Value, manifest: Value) -> Result<Value, String> {
     merged(object, manifest, Mode::ServerSide)
 }

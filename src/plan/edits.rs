@@ -19,8 +19,7 @@ impl<'a> Edits<'a> {
         Edits { daemon_set, object: daemon_set.object.clone(), operations: Vec::new() }
     }
 
-    /// Sets a field, and creates missing parents; their other fields stay as they are. Does nothing if the field has
-    /// the value.
+    /// Sets a field, and creates missing parents; their other fields stay as they are. Does nothing if the field has the value.
     pub(super) fn set(&mut self, path: &[&str], value: impl Into<Value>) {
         let mut value = value.into();
         let find = |path: &[&str]| path.iter().try_fold(&self.object, |value, name| value.get(*name));

@@ -10,8 +10,7 @@ use crate::model::hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::raised_pace::{Limit, RAISED_PACE_ANNOTATION, RaisedPace};
 
-/// The number of revisions kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release
-/// 1.37.2.
+/// The number of revisions kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2.
 const DEFAULT_REVISION_HISTORY_LIMIT: i64 = 10;
 
 /// What replaces pods of an older revision.
@@ -49,8 +48,7 @@ pub struct SpecFields {
 }
 
 impl SpecFields {
-    /// Returns the values of a DaemonSet, with the API's defaults for absent ones. The type is absent if the API does
-    /// not know it.
+    /// Returns the values of a DaemonSet, with the API's defaults for absent ones. The type is absent if the API does not know it.
     pub fn of(daemon_set: &DaemonSet) -> Self {
         let spec = &daemon_set.spec;
         // The API server retains these fields under OnDelete.

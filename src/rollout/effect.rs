@@ -253,11 +253,10 @@ fn pace_of(daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
     Some(Pace { surges, allowed, in_use: None, replaced_now: None, replaced_regardless: None, min_rollout_seconds })
 }
 
-/// Returns the revisions that the controller deletes because of a lower limit; `None` if that is unknown or the limit
-/// is the same.
+/// Returns the revisions that the controller deletes because of a lower limit; `None` if that is unknown or the limit is the same.
 ///
-/// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2: the oldest beyond the limit, except
-/// for those that have pods. The current one does not count.
+/// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2: the oldest beyond the limit, except for those
+/// that have pods. The current one does not count.
 fn revisions_deleted(facts: &Facts<'_>, after: &DaemonSet) -> Option<Vec<i64>> {
     let (before, revisions) = (facts.daemon_set, &facts.revisions);
     let limit = after.spec.revision_history_limit.filter(|limit| Some(*limit) != before.spec.revision_history_limit)?;

@@ -103,8 +103,7 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
     }
 }
 
-/// Returns whether every eligible node has exactly one pod, of the current revision and available, and no other node
-/// has one.
+/// Returns whether every eligible node has exactly one pod, of the current revision and available, and no other node has one.
 fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
     let Counts { eligible, available, updated, outdated, .. } = *counts;
     counts.all_available() == Some(true)

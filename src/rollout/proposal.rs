@@ -230,8 +230,7 @@ fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
     Some(Warning::new(WarningCode::NotByRevision, message))
 }
 
-/// Returns what could not be read and affects a new template: under OnDelete which pods keep theirs, otherwise which
-/// are replaced.
+/// Returns what could not be read and affects a new template: under OnDelete which pods keep theirs, otherwise which are replaced.
 fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let namespace = &daemon_set.metadata.namespace;

@@ -56,8 +56,7 @@ const TOLD_FIELDS: [(&str, &str); 3] =
 /// The label that the API server sets on each namespace, which cannot be changed.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// How long after the last look earlier changes may still appear: controllers report deleted nodes late, and clocks
-/// differ.
+/// How long after the last look earlier changes may still appear: controllers report deleted nodes late, and clocks differ.
 const LATE: SignedDuration = SignedDuration::from_mins(10);
 
 /// The identity of a change each time it is found: when, of what object, and by whom or what.

@@ -218,8 +218,7 @@ fn latest(
     }
 }
 
-/// Returns the attempt that a pod waits for, and its time, if known. A pod that is ready or terminating waits for
-/// nothing.
+/// Returns the attempt that a pod waits for, and its time, if known. A pod that is ready or terminating waits for nothing.
 fn backs_off(pod: &Pod) -> Option<(Attempt, Option<Timestamp>)> {
     if pod.metadata.is_terminating() || pod.is_ready() {
         return None;

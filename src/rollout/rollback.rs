@@ -74,8 +74,7 @@ pub(in crate::rollout) fn to_restore(situation: &Situation<'_>) -> Option<Fix> {
     )
 }
 
-/// Returns how to roll back to the default target of `undo`, if that helps, which is tried in a simulation of the
-/// controller.
+/// Returns how to roll back to the default target of `undo`, if that helps, which is tried in a simulation of the controller.
 pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;

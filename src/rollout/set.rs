@@ -173,8 +173,7 @@ fn is_raised(effect: &Effect) -> bool {
     effect.outdated != Some(0) && !after.surges && (before.surges || after.allowed > before.allowed)
 }
 
-/// Returns the command that restores the pace of a DaemonSet from before it was raised, and that pace; `None` if it was
-/// not raised.
+/// Returns the command that restores the pace of a DaemonSet from before it was raised, and that pace; `None` if it was not raised.
 pub(super) fn restore_pace(daemon_set: &DaemonSet) -> Option<(RaisedPace, Command)> {
     let raised = RaisedPace::of(daemon_set)?;
     let fields = match raised.before {
@@ -281,9 +280,8 @@ mod tests {
         SetRequest { fields, ..SetRequest::default() }
     }
 
-    /// A cluster in the middle of a rollout: 8 nodes, of which `old` have an available pod of the older revision,
-    /// `old unready` one that is not ready, `new` and `new unready` those of the current one, and `pair` both, the new
-    /// one not ready.
+    /// A cluster in the middle of a rollout: 8 nodes, of which `old` have an available pod of the older revision, `old unready` one
+    /// that is not ready, `new` and `new unready` those of the current one, and `pair` both, the new one not ready.
     fn rollout(rolling_update: &Value, nodes: [&str; 8]) -> World {
         let old = || {
             json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"},

@@ -1,5 +1,4 @@
-//! Rules for containers that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream
-//! function.
+//! Rules for containers that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::{BTreeMap, BTreeSet};
 

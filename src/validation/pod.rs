@@ -1,5 +1,4 @@
-//! Rules for pods and templates that compare fields, from pkg/apis/core/validation/validation.go. Each names its
-//! upstream function.
+//! Rules for pods and templates that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::BTreeSet;
 

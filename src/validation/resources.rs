@@ -202,8 +202,7 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// Returns the total resources of a pod's containers: `aggregateContainerResourcesByFn`,
-/// k8s.io/component-helpers/resource/helpers.go.
+/// Returns the sums for a pod's containers: `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go.
 fn aggregate<'a>(pod: &At<'a>, kind: &str) -> BTreeMap<&'a str, i128> {
     type Sums<'a> = BTreeMap<&'a str, i128>;
     let add = |sums: &mut Sums<'a>, more: &Sums<'a>| {

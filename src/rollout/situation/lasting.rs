@@ -1,5 +1,4 @@
-//! Whether the current revision has worked for long: if so, something else has broken, and new failures are hardly its
-//! fault.
+//! Whether the current revision has worked for long: if so, something else has broken, and new failures are hardly its fault.
 
 use super::fault::was_lost_after_update;
 use super::verdict::FINISHED;

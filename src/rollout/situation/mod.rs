@@ -402,8 +402,7 @@ impl<'a> Situation<'a> {
         node.eligible && !node.updated_is_available && !node.old_is_available && !self.passes(node)
     }
 
-    /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed
-    /// yet.
+    /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed yet.
     pub(in crate::rollout) fn has_room(&self, node: &RolloutNode<'_>) -> bool {
         let pod = node.updated.or(node.old).filter(|pod| pod.spec.node_name.is_empty());
         pod.zip(node.object)

@@ -131,7 +131,7 @@ const FLAGS_OF_OTHERS: &[(&str, &[&str], &str)] = &[
     ("logs", &["--previous", "-p"], "of a container that crashes, the log of its previous run is shown anyway"),
 ];
 
-/// A word in the place of a command that is not a command.
+/// A word that should be a command but is not.
 pub(super) struct UnknownCommand {
     given: String,
     hint: String,
@@ -146,7 +146,7 @@ impl UnknownCommand {
     }
 }
 
-/// Finds a word of kubectl or another tool, or a mistyped command, in the place of a command; `None` if the words name DaemonSets.
+/// Finds a word of kubectl or another tool, or a mistyped command, where a command belongs; `None` if the words name DaemonSets.
 pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCommand> {
     let places = places(arguments);
     let word = |index: usize| places.get(index).and_then(|place| arguments[*place].to_str()).unwrap_or_default();

@@ -216,7 +216,7 @@ impl<'a> Index<'a> {
         owned.into_iter().chain(orphans).flatten().copied()
     }
 
-    /// Returns the pods that the controller counts as a DaemonSet's, with the nodes that they are bound to or meant for.
+    /// Returns the pods that the controller counts as a DaemonSet's, with the nodes that they are bound to or target.
     pub fn pods_of(&self, daemon_set: &DaemonSet) -> impl Iterator<Item = (&'a str, &'a Pod)> {
         let counted = self.possible_pods_of(daemon_set).filter(|pod| daemon_pods::is_counted(daemon_set, pod));
         counted.filter_map(|pod| Some((daemon_pods::target_node(pod)?, pod)))

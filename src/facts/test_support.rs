@@ -165,7 +165,7 @@ impl World {
         self.pod(name, node, pod)
     }
 
-    /// Adds a pod of the DaemonSet that is meant for a node, with a message from the scheduler.
+    /// Adds a pending pod of the DaemonSet that targets a node, with a message from the scheduler.
     pub fn pending_pod(self, name: &str, node: &str, scheduler: &str, patch: Value) -> Self {
         let conditions = if scheduler.is_empty() {
             json!([])

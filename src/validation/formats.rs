@@ -214,7 +214,7 @@ pub(super) fn signer_name(text: &str) -> Option<&'static str> {
 /// `ValidateClusterTrustBundleName`, pkg/apis/core/validation/names.go.
 pub(super) fn trust_bundle(text: &str) -> Option<&'static str> {
     match text.rsplit_once(':') {
-        // The part before the last colon is the signer, whose name contains no other colons, since they replace slashes.
+        // The part before the last colon is the signer, whose name contains colons only in place of slashes.
         Some((_, name)) if text.len() > name.len() + 1 => subdomain(name),
         Some(_) => Some("must not have \":\" in its name without a signer"),
         None => subdomain(text),

@@ -320,7 +320,7 @@ pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
     }
 }
 
-/// Returns the nodes that a snapshot lacks although its pods are bound to or meant for them.
+/// Returns the nodes that a snapshot lacks although its pods are bound to them or target them.
 ///
 /// Lists are read concurrently: a node that was created in between is missing, and its pods look as if their node had
 /// been deleted. It counts as deleted only if it cannot be read by name.

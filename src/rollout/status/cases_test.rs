@@ -1085,7 +1085,7 @@ fn a_revision_that_requests_what_is_missing_is_rolled_back_and_its_rollout_gets_
         // Neither revision would fit.
         ("100m", "4", false, None, &[], &[raise]),
         ("3200m", "3900m", true, Some(SuspectKind::Revision), &[("cpu", "50m", "3200m")], &[undo]),
-        // There is room in the place of the old pod, but not beside it.
+        // It fits instead of the old pod, but not next to it.
         ("100m", "3900m", true, None, &[], &[without]),
     ] {
         let status = waiting_for_room(requests, taken, surges);
@@ -1124,10 +1124,10 @@ fn a_pace_that_was_raised_for_a_blocked_rollout_is_offered_back_once_nothing_is_
     let restore = "kubectl ds set --max-unavailable 1 -n default agent";
     for (unavailable, nodes, verdict, expected) in [
         (2, &["new", "new", "new"][..], Verdict::Complete, &[restore][..]),
-        // A node that is gone for good does not keep the pace up.
+        // A node that is lost forever does not keep the pace raised.
         (2, &["new", "new", "unreachable new crashing"], Verdict::Degraded, &[restore]),
         (2, &["new", "old", "old"], Verdict::Progressing, &[]),
-        // Somebody has set another one since.
+        // Somebody has set another pace since.
         (3, &["new", "new", "new"], Verdict::Complete, &[]),
     ] {
         let status = status(with_states(raised(unavailable), nodes));
@@ -1137,7 +1137,7 @@ fn a_pace_that_was_raised_for_a_blocked_rollout_is_offered_back_once_nothing_is_
     }
 }
 
-/// Whoever must not read nodes may still see what the pods say.
+/// A user without permission to read nodes still sees the status of the pods.
 #[test]
 fn what_pods_say_is_told_even_if_nodes_could_not_be_read() {
     let mut world = with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
@@ -1152,7 +1152,7 @@ fn what_pods_say_is_told_even_if_nodes_could_not_be_read() {
     assert_eq!((status.verdict, others), (Verdict::Unknown, vec![(ReasonCode::CrashLooping, 5)]));
 }
 
-/// The revision that brought a bad image is named where the pod is looked at, and how to leave it.
+/// The explanation of a pod names the revision that introduced a bad image, and how to roll back.
 #[test]
 fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
     let fix = |world: World, old_pod: bool| {
@@ -1173,7 +1173,7 @@ fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
     assert_eq!(fix(revisions(), false), (false, None));
 }
 
-/// A pod of a node that is down does not end when it is deleted, and none is created that is refused.
+/// A deleted pod on a node that is down does not terminate, and a refused pod is not recreated.
 #[test]
 fn under_on_delete_only_a_pod_that_is_replaced_is_to_be_deleted() {
     let deletes = |world: World| {

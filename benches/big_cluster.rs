@@ -1,11 +1,11 @@
 //! The big-cluster measurement of docs/performance.md: 5,000 nodes and 15,000 pods of about 20 kB each
 //! on a real API server, read by kubectl-ds, by curl and by kubectl in one run.
 //!
-//! `cargo bench --bench big_cluster`. Objects are written straight to an API server without
-//! controllers. `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods to a node. `-- lists` measures only the
-//! commands that read all of it, and `-- watch` what it costs to follow it, while nothing happens and while pods change.
-//! `KUBECTL_DS_PROGRAMS=NEW:OLD` measures these programs in turn in the place of this version, and holds the first to the
-//! aims.
+//! `cargo bench --bench big_cluster`. Objects are written straight to an API server without controllers.
+//! `KUBECTL_DS_NODES` makes the cluster smaller; there are three pods per node. `-- lists` measures only the commands
+//! that read all of it, and `-- watch` the cost of following it, idle and while pods change.
+//! `KUBECTL_DS_PROGRAMS=NEW:OLD` measures these programs in turn instead of this version, and checks the first against
+//! the aims.
 
 #![expect(clippy::print_stdout, reason = "what a measurement prints is its result")]
 

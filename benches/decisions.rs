@@ -1,4 +1,4 @@
-//! Measures how many decisions a second [`DaemonPod::decide`] makes on one core; the aim is 2 million.
+//! Measures how many decisions per second [`DaemonPod::decide`] makes on one core; the aim is 2 million.
 //!
 //! `cargo bench --bench decisions`
 

@@ -1,4 +1,4 @@
-//! How fast coverage and decoding are, on one core, without a cluster; `decisions` is the bench of the rules.
+//! The speed of coverage and decoding, on one core, without a cluster; `decisions` measures the rules.
 //!
 //! `cargo bench --bench evaluation`.
 

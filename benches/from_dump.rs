@@ -1,8 +1,7 @@
-//! The measurement "From a dump" of docs/performance.md: dumps of growing size, each read and evaluated
-//! by a process of its own.
+//! The measurement "From a dump" of docs/performance.md: dumps of growing size, each read and evaluated by a separate
+//! process.
 //!
-//! `cargo bench --bench from_dump`. `KUBECTL_DS_NODES` sets the size of the biggest; there are six pods to
-//! a node.
+//! `cargo bench --bench from_dump`. `KUBECTL_DS_NODES` sets the size of the biggest; there are six pods per node.
 
 #![expect(clippy::print_stdout, reason = "what a measurement prints is its result")]
 

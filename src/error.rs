@@ -1,4 +1,4 @@
-//! What goes wrong, in kubectl's manner: what failed, why, and what to do next.
+//! Errors in kubectl's style: what failed, why, and what to do next.
 
 use std::error::Error;
 use std::fmt;
@@ -9,23 +9,23 @@ use crate::report::fix::Fix;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done; where a question was asked, the answer is yes.
+    /// Done; the answer to the question, if any, is yes.
     Success = 0,
     /// Something failed.
     Error = 1,
-    /// The arguments do not make sense.
+    /// The arguments are invalid.
     Usage = 2,
-    /// Done; the answer to the question that was asked is no.
+    /// Done; the answer to the question is no.
     No = 3,
     /// The time allowed ran out.
     TimedOut = 4,
     /// Done; the answer is partial, so the question remains open.
     Partial = 5,
-    /// A change was applied, and the controller was not seen to act on it.
+    /// A change was applied, but the controller was not seen to act on it.
     NotObserved = 6,
-    /// A change was sent, and whether it was applied is not known.
+    /// A change was sent, and it is unknown whether it was applied.
     OutcomeUnknown = 7,
-    /// Ctrl-C was pressed, or the process was told to end.
+    /// Ctrl-C was pressed, or the process was told to stop.
     Interrupted = 130,
 }
 
@@ -38,17 +38,16 @@ pub struct CommandError {
     pub message: String,
     /// Why it failed.
     pub source: Option<Box<dyn Error + Send + Sync>>,
-    /// Other errors of the same kind, each printed on a line of its own.
+    /// Other errors of the same kind, each printed on a separate line.
     pub also: Vec<CommandError>,
-    /// What to do next, about all of them.
+    /// What to do next, for all of them.
     pub hints: Vec<Fix>,
-    /// Whether the message is printed as it is, without `error: ` before it, as kubectl prints what
-    /// the server said.
+    /// Whether the message is printed without the prefix `error: `, like kubectl's output of server messages.
     pub stands_alone: bool,
 }
 
 impl CommandError {
-    /// Makes an error that ends with exit code 1.
+    /// Creates an error with exit code 1.
     pub fn new(message: impl Into<String>) -> Self {
         CommandError {
             exit: Exit::Error,
@@ -60,12 +59,12 @@ impl CommandError {
         }
     }
 
-    /// Makes an error about the arguments, which ends with exit code 2.
+    /// Creates an error about the arguments, with exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
         CommandError { exit: Exit::Usage, ..CommandError::new(message) }
     }
 
-    /// Adds why it failed.
+    /// Adds the cause.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
@@ -80,7 +79,7 @@ impl CommandError {
         self
     }
 
-    /// Returns the lines of this error and of those that were added, each as `line` writes it.
+    /// Returns the lines of this error and of the added ones, each written by `line`.
     pub(crate) fn lines(&self, line: impl Fn(&CommandError) -> String) -> String {
         let lines: Vec<String> = std::iter::once(self).chain(&self.also).map(line).collect();
         lines.join("\n")
@@ -100,7 +99,7 @@ impl CommandError {
     }
 }
 
-/// Writes the message, then each source that says something new.
+/// Writes the message, then each source that adds information.
 impl fmt::Display for CommandError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.message.clone();

@@ -1,4 +1,4 @@
-//! The request to end, as a running command sees it.
+//! The request to stop, as seen by a running command.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -8,36 +8,36 @@ use std::task::Poll;
 
 use tokio::sync::watch;
 
-/// Tells a command that Ctrl-C was pressed or that the process was told to end; clones share it.
+/// Tells a command that Ctrl-C was pressed or that the process was told to stop; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     requested: watch::Sender<bool>,
-    /// Whether the command may have changed something in the cluster, and has not reported it.
+    /// Whether the command may have made changes in the cluster that it has not reported.
     has_changes: AtomicBool,
     reported: AtomicBool,
-    /// What is reported, unless it is what `report` says.
+    /// The report, if it differs from the default of `report`.
     report: OnceLock<String>,
 }
 
 impl Interrupt {
-    /// Asks the command to end.
+    /// Asks the command to stop.
     pub(crate) fn request(&self) {
         self.0.requested.send_replace(true);
     }
 
-    /// Tells whether the command has to end.
+    /// Tells whether the command has to stop.
     pub(crate) fn is_requested(&self) -> bool {
         *self.0.requested.borrow()
     }
 
-    /// Returns once the command has to end.
+    /// Returns once the command has to stop.
     pub(crate) async fn requested(&self) {
         let mut requested = self.0.requested.subscribe();
         let mut notified = pin!(requested.wait_for(|requested| *requested));
-        // Its receivers are notified one after the other; whoever is polled sees the request as soon as anyone.
+        // Its receivers are notified one after the other; polling the state shows the request to all at once.
         poll_fn(|context| match self.is_requested() {
             true => Poll::Ready(()),
             // The sender lives as long as `self`.
@@ -46,12 +46,12 @@ impl Interrupt {
         .await;
     }
 
-    /// Notes that a change is about to be sent, so that the command is given the time to report what became of it.
+    /// Records that a change is about to be sent, so that the command is given time to report the outcome.
     pub(crate) fn expect_changes(&self) {
         self.0.has_changes.store(true, Ordering::SeqCst);
     }
 
-    /// Notes that the command has reported what became of its changes, so that it may end at once again.
+    /// Records that the command has reported the outcome of its changes, so that it can be ended at once again.
     pub(crate) fn changes_are_reported(&self) {
         self.0.has_changes.store(false, Ordering::SeqCst);
     }
@@ -61,17 +61,17 @@ impl Interrupt {
         self.0.has_changes.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` once, for whoever reports the interruption.
+    /// Returns `true` once, to the caller that then reports the interruption.
     pub(crate) fn claim_report(&self) -> bool {
         !self.0.reported.swap(true, Ordering::SeqCst)
     }
 
-    /// Sets what is reported of a command that is blocked.
+    /// Sets the report for a blocked command.
     pub(crate) fn report_with(&self, report: String) {
         let _ = self.0.report.set(report);
     }
 
-    /// Returns what is reported of a command that is blocked.
+    /// Returns the report for a blocked command.
     pub(crate) fn report(&self) -> &str {
         self.0.report.get().map_or("error: interrupted\n", String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What a command has of the outside: streams, the terminal, the environment, the clock, and the request to end.
+//! A command's access to the outside: streams, the terminal, the environment, the clock, and the request to stop.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -10,13 +10,13 @@ use crate::interrupt::Interrupt;
 /// The environment variable that sets the width of what is printed, in columns.
 pub const WIDTH: &str = "KUBECTL_DS_WIDTH";
 
-/// Surroundings, handed down from `main`; nothing below it asks the system itself.
+/// The environment of a command, passed in from `main`; nothing below `main` asks the system itself.
 ///
-/// Standard output is handed down beside it, since it carries data and nothing else.
+/// Standard output is passed separately, since it carries only data.
 pub struct Io<'a> {
     /// Standard input.
     pub input: &'a mut dyn Read,
-    /// Standard error: everything that is no data.
+    /// Standard error: everything that is not data.
     pub err: &'a mut dyn Write,
     /// Whether standard input is a terminal.
     pub input_is_terminal: bool,
@@ -24,10 +24,9 @@ pub struct Io<'a> {
     pub out_is_terminal: bool,
     /// Whether standard error is a terminal, so that progress can be shown.
     pub err_is_terminal: bool,
-    /// Returns the width of the terminal in columns at this moment; `None` if standard output is not one.
+    /// Returns the current width of the terminal in columns; `None` if standard output is not one.
     pub terminal_width: fn() -> Option<usize>,
-    /// Returns the columns and rows of the terminal that standard error is at this moment; `None` if it is not one, or has
-    /// no size.
+    /// Returns the current columns and rows of the terminal of standard error; `None` if it is not one, or has no size.
     pub terminal_size: fn() -> Option<(usize, usize)>,
     /// Whether the locale can show more than ASCII.
     pub unicode: bool,
@@ -35,18 +34,18 @@ pub struct Io<'a> {
     pub environment: BTreeMap<String, String>,
     /// Returns the time.
     pub clock: fn() -> Timestamp,
-    /// Whether the command has to end.
+    /// Whether the command has to stop.
     pub interrupt: Interrupt,
     /// How to call the program again, such as `kubectl ds`.
     pub program: &'static str,
-    /// How many warnings of a server have been written, for `--warnings-as-errors`.
+    /// Number of warnings from a server that have been written, for `--warnings-as-errors`.
     pub server_warnings: usize,
-    /// Whether waits are told: not those of one cluster among several, which are told together.
+    /// Whether waits are reported: not for one of several clusters, which report them together.
     pub tells_waits: bool,
 }
 
 impl Io<'_> {
-    /// Returns the same surroundings for work that nobody watches: nothing prompts, and nothing shows progress.
+    /// Returns the same environment for unattended work: nothing prompts, and no progress is shown.
     pub(crate) fn aside<'a>(&self, input: &'a mut dyn Read, err: &'a mut dyn Write) -> Io<'a> {
         Io {
             input,
@@ -67,7 +66,7 @@ impl Io<'_> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Says that the command waits for what is typed or pasted if it is to read `-` and standard input is a terminal.
+    /// Reports that the command waits for typed or pasted input if it is to read `-` and standard input is a terminal.
     ///
     /// # Errors
     ///
@@ -79,19 +78,19 @@ impl Io<'_> {
         }
     }
 
-    /// Returns the width in columns to draw for at this moment: that of the environment, else the terminal's.
+    /// Returns the current width in columns: that of the environment, else the terminal's.
     pub fn width(&self) -> Option<usize> {
         self.columns().or_else(self.terminal_width)
     }
 
-    /// Returns the width that the environment sets for this program, or as `COLUMNS`, if it is a number.
+    /// Returns the width in the environment for this program, or in `COLUMNS`, if it is a number.
     pub fn columns(&self) -> Option<usize> {
         let mut columns = [WIDTH, "COLUMNS"].into_iter().filter_map(|name| self.variable(name)?.parse().ok());
         columns.find(|columns| *columns > 0)
     }
 }
 
-/// Tells whether the locale is one of UTF-8; one that is not set at all counts as such.
+/// Tells whether the locale uses UTF-8; an unset locale counts as such.
 pub fn is_unicode(environment: &BTreeMap<String, String>) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
@@ -102,7 +101,7 @@ pub fn is_unicode(environment: &BTreeMap<String, String>) -> bool {
     })
 }
 
-/// Standard error: that it cannot be written ends no command half-way, since there is nowhere to say so.
+/// Standard error: a write error does not end a command half-way, since there is nowhere to report it.
 pub struct Unfailing<W>(pub W);
 
 impl<W: Write> Write for Unfailing<W> {

@@ -6,11 +6,11 @@
 //! args → settings → source → Snapshot → facts → coverage or rollout → report or plan → render or write
 //! ```
 //!
-//! [`commands`] turns arguments into settings and runs the rest; [`cluster`] reads a live cluster
-//! or a dump into a [`model::snapshot::Snapshot`]; [`scheduling`] holds the rules of the DaemonSet
-//! controller and the scheduler; [`facts`] has what is known of a DaemonSet; [`coverage`] and [`rollout`] make a [`report`] of both; [`render`] shows it.
+//! [`commands`] turns arguments into settings and runs the rest; [`cluster`] reads a live cluster or a dump into a
+//! [`model::snapshot::Snapshot`]; [`scheduling`] contains the rules of the DaemonSet controller and the scheduler; [`facts`]
+//! derives what is known about a DaemonSet; [`coverage`] and [`rollout`] turn both into a [`report`]; [`render`] shows it.
 
-// clippy.toml lists them: only the edge asks for the time and the environment.
+// clippy.toml lists them: only the edge reads the time and the environment.
 #![deny(clippy::disallowed_methods)]
 // Errors are values here: only tests, which clippy.toml exempts, may panic.
 #![deny(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! The kubectl plugin: hands the clock, the environment and the streams to the library.
+//! The kubectl plugin: passes the clock, the environment and the streams to the library.
 #![expect(clippy::disallowed_methods, reason = "this is the edge: the one place that asks the system")]
 
 use std::io::{BufWriter, IsTerminal, Write};
@@ -48,28 +48,28 @@ async fn command(interrupt: Interrupt) -> Exit {
     commands::run(std::env::args_os().collect(), &mut io, &mut out).await
 }
 
-/// Returns the width of the terminal that standard output is.
+/// Returns the width of the terminal of standard output.
 #[cfg(unix)]
 fn terminal_width() -> Option<usize> {
-    // Unlike `terminal_size`, this takes the columns of a terminal that reports 0 rows, too.
+    // Unlike `terminal_size`, this also accepts the columns of a terminal that reports 0 rows.
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Returns the width of the terminal that standard output is.
+/// Returns the width of the terminal of standard output.
 #[cfg(not(unix))]
 fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
-/// Returns the columns and rows of the terminal that standard error is.
+/// Returns the columns and rows of the terminal of standard error.
 #[cfg(unix)]
 fn terminal_size() -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok()?;
     Some((size.ws_col.into(), size.ws_row.into())).filter(|(columns, rows)| *columns > 0 && *rows > 0)
 }
 
-/// Returns the columns and rows of the terminal that standard error is.
+/// Returns the columns and rows of the terminal of standard error.
 #[cfg(not(unix))]
 fn terminal_size() -> Option<(usize, usize)> {
     let (columns, rows) = terminal_size::terminal_size_of(std::io::stderr())?;

@@ -1,7 +1,7 @@
-//! Runs a command beside the one signal handler of the process.
+//! Runs a command next to the process's only signal handler.
 //!
-//! The command has a thread of its own, since writing to a pipe, rendering and reading a file block it. That thread drives
-//! the command's connections and timers, too: on another one, each part of an answer would cost switches between threads.
+//! The command has its own thread, since writing to a pipe, rendering and reading a file block it. That thread also
+//! drives the command's connections and timers: on another one, each part of a response would cost context switches.
 //! The main thread only waits for signals, so that a signal ends the process whatever the command is doing.
 
 use std::io::{self, Write};
@@ -20,8 +20,8 @@ use crate::interrupt::Interrupt;
 /// How long a command may take after a signal to report what it did and to clean up.
 const GRACE: Duration = Duration::from_millis(120);
 
-/// How long a command that has sent a change may take in addition. It needs this only on a busy machine, or if its
-/// output is a pipe that nobody reads.
+/// How much longer a command may take that has sent a change. It needs this only on a busy machine, or if its output is
+/// a pipe that nobody reads.
 const CHANGE_GRACE: Duration = Duration::from_secs(5);
 
 /// How long the report of an interruption may take: standard error may be a pipe that nobody reads.
@@ -30,11 +30,11 @@ const REPORT_GRACE: Duration = Duration::from_millis(40);
 /// The stack of the command's thread in bytes, as large as that of a main thread.
 const STACK_SIZE: usize = 8 << 20;
 
-/// Runs a command to its end, or until a signal ends it.
+/// Runs a command until it ends, or until a signal ends it.
 ///
 /// # Errors
 ///
-/// Fails if the system refuses a thread or a signal handler.
+/// Fails if the system cannot create a thread or a signal handler.
 pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io::Result<Exit> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let interrupt = Interrupt::default();
@@ -47,7 +47,7 @@ pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io:
     let (own, given) = (Builder::new_current_thread().enable_all().build()?, interrupt.clone());
     let thread = thread::Builder::new().name("command".to_owned()).stack_size(STACK_SIZE).spawn(move || {
         let exit = own.block_on(command(given));
-        // Name lookups block a thread of the runtime: they are not waited for.
+        // Name lookups block a thread of the runtime; do not wait for them.
         own.shutdown_background();
         // If nobody receives it, the process is ending.
         let _ = sender.send(exit);
@@ -71,7 +71,7 @@ pub fn run(command: impl AsyncFnOnce(Interrupt) -> Exit + Send + 'static) -> io:
     }
 }
 
-/// Waits for a command that has to end; returns `None` if it is blocked.
+/// Waits for a command that has to stop; returns `None` if it is blocked.
 async fn end<T>(ended: &mut oneshot::Receiver<T>, interrupt: &Interrupt) -> Option<Result<T, RecvError>> {
     match tokio::time::timeout(GRACE, &mut *ended).await {
         Err(_) if interrupt.has_changes() => tokio::time::timeout(CHANGE_GRACE, ended).await.ok(),
@@ -79,13 +79,13 @@ async fn end<T>(ended: &mut oneshot::Receiver<T>, interrupt: &Interrupt) -> Opti
     }
 }
 
-/// Reports the interruption of a command that is blocked.
+/// Reports the interruption of a blocked command.
 fn report_interruption(interrupt: &Interrupt) {
     let (sender, reported) = mpsc::channel();
     let interrupt = interrupt.clone();
     thread::spawn(move || {
         if interrupt.claim_report() {
-            // If standard error is closed, nobody can be told.
+            // If standard error is closed, there is nowhere to report it.
             let _ = io::stderr().write_all(interrupt.report().as_bytes());
             let _ = sender.send(());
         } else {
@@ -96,7 +96,7 @@ fn report_interruption(interrupt: &Interrupt) {
     let _ = reported.recv_timeout(REPORT_GRACE);
 }
 
-/// Listens for signals. None of them ends the process by itself any more.
+/// Listens for signals, which then no longer end the process by themselves.
 #[cfg(unix)]
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -143,8 +143,8 @@ fn hang_up_is_ignored() -> bool {
     mask.map_or_else(|| child_survives_hang_up(&[]), |mask| mask & 1 == 1)
 }
 
-/// Tells whether a child ignores SIGHUP, which it does if this process does: a system without `/proc`, such as macOS,
-/// shows it in no other way that is safe in Rust's sense.
+/// Tells whether a child process ignores SIGHUP, which it does if this process does: without `/proc`, for example on
+/// macOS, there is no other way in safe Rust.
 #[cfg(unix)]
 fn child_survives_hang_up(through: &[&str]) -> bool {
     let words: Vec<&str> = through.iter().copied().chain(["/bin/sh", "-c", "kill -HUP $$"]).collect();

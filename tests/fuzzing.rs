@@ -1,8 +1,8 @@
-//! Input of every kind, changed at random: each run ends with an exit code and with text that steers no terminal.
+//! Input of every kind, changed at random: each run ends with an exit code and with text that cannot control a terminal.
 //!
-//! Mutations know the structure: they remove, swap and repeat values of recorded objects, and put in ones that are
-//! nasty; some then cut or overwrite bytes. Here the seeds are always the same. `KUBECTL_DS_FUZZ=1000000` runs so many
-//! of each test, `KUBECTL_DS_SEED` begins at that seed.
+//! Mutations are aware of the structure: they remove, swap and repeat values of recorded objects, and insert nasty ones; some then
+//! truncate or overwrite bytes. By default the seeds are fixed. `KUBECTL_DS_FUZZ=1000000` runs that many of each test,
+//! `KUBECTL_DS_SEED` starts at that seed.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,4 +1,4 @@
-//! Twice the input takes about twice the processor time, whatever there is twice as much of.
+//! Doubling any part of the input about doubles the processor time.
 
 use std::process::Command;
 

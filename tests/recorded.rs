@@ -1,5 +1,5 @@
-//! The recorded faulty cluster: what is reported of it agrees with what
-//! the control plane had done when it was recorded. The e2e tests hold the same live.
+//! The recorded faulty cluster: reports on it agree with what the control plane had done when it was recorded. The e2e
+//! tests check the same live.
 
 use std::io;
 use std::path::{Path, PathBuf};

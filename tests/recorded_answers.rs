@@ -1,6 +1,6 @@
-//! Answers of Kubernetes 1.37.2 that are checked in, so that the rules are held against them without Go.
+//! Recorded answers of Kubernetes 1.37.2, so that the rules are checked against them without Go.
 //!
-//! `KUBECTL_DS_RECORD=1 cargo test --test e2e differential` records them afresh.
+//! `KUBECTL_DS_RECORD=1 cargo test --test e2e differential` records them again.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

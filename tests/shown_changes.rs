@@ -1,4 +1,4 @@
-//! What is shown of a change holds the whole value.
+//! A shown change contains the whole value.
 
 use anstream::adapter::strip_str;
 use kubectl_ds::cluster::yaml::value;

@@ -1,4 +1,4 @@
-//! A unified diff, applied as `patch` does, turns the one text into the other.
+//! A unified diff, applied as `patch` does, turns one text into the other.
 
 use anstream::adapter::strip_str;
 use kubectl_ds::render::unified::{self, Labeled};

@@ -1,4 +1,4 @@
-//! What the workflows run: their steps are held together with the files that they name, and a job can be run here.
+//! The workflows: their steps are checked against the files that they name, and a job can be run here.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! YAML that is written is read back as the same value, whatever is in it.
+//! YAML from our writer is read back as the same value, whatever it contains.
 
 use kubectl_ds::cluster::yaml::value;
 use kubectl_ds::encode::documents::documents;

@@ -1,4 +1,4 @@
-//! A made-up cluster of any size, as big an object as real ones are.
+//! A made-up cluster of any size, with objects as big as real ones.
 
 use std::io::{self, Write};
 

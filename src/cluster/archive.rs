@@ -1,4 +1,4 @@
-//! Reads the files of an archive one after the other, without unpacking it.
+//! Reads the files of an archive one by one, without unpacking it.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -11,8 +11,8 @@ use super::unpack::UNPACKED_LIMIT;
 
 const TAR_BLOCK: usize = 512;
 
-/// The most bytes before the contents of a file that describe it: headers, a long name and extended attributes, which
-/// the reader keeps in memory.
+/// The most bytes of metadata before the contents of a file: headers, a long name and extended attributes, which the
+/// reader keeps in memory.
 const DESCRIPTION_LIMIT: u64 = 1 << 20;
 
 /// Adds the files of a tar archive. Fails if the archive is truncated or broken, or unpacks to too much.
@@ -29,8 +29,8 @@ pub(super) fn add_tar(contents: &mut Contents, name: &str, reader: impl Read) ->
     })
 }
 
-/// Calls a function with each file of a tar archive, which need not read it. Fails if the archive is truncated or broken, and as the
-/// function does.
+/// Calls a function with each file of a tar archive; the function need not read it. Fails if the archive is truncated
+/// or broken, or if the function fails.
 pub(super) fn each_file(
     name: &str,
     reader: impl Read,
@@ -41,7 +41,7 @@ pub(super) fn each_file(
     let mut archive = tar::Archive::new(Blocks { reader, trailing: 0, position: &position, limit: &limit });
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
-        // Of sparse files, which are not read, the size is not that of their data.
+        // The size of sparse files, which are not read, is not that of their data.
         let is_sparse = entry.header().entry_type().is_gnu_sparse();
         let size = if is_sparse { entry.header().entry_size().map_err(broken)? } else { entry.size() };
         limit.set(position.get().saturating_add(size).saturating_add(DESCRIPTION_LIMIT));
@@ -51,20 +51,20 @@ pub(super) fn each_file(
         }
     }
     limit.set(u64::MAX);
-    // Whether compressed data is truncated shows at its end.
+    // Truncated compressed data is only detected at its end.
     let mut rest = archive.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(broken)?;
-    // An archive ends with a block of zeros; without one it breaks off between two files.
+    // An archive ends with a block of zeros; without one it was truncated between two files.
     if rest.trailing < TAR_BLOCK {
         return Err(broken(io::Error::from(io::ErrorKind::UnexpectedEof)));
     }
     Ok(())
 }
 
-/// Reads an archive up to a limit, which moves on with its files.
+/// Reads an archive up to a limit, which grows with its files.
 struct Blocks<'a, R> {
     reader: R,
-    /// How many zero bytes there are at the end of what has been read.
+    /// Number of zero bytes at the end of what has been read.
     trailing: usize,
     position: &'a Cell<u64>,
     limit: &'a Cell<u64>,

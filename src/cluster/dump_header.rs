@@ -1,8 +1,7 @@
-//! What a dump says of itself, beside its items: when it was made, and what was read for it.
+//! The header of a dump, next to its items: when it was made, and what was read for it.
 //!
-//! A dump is an ordinary `v1.List`, to which kubectl allows fields it does not know. With the
-//! header, reading a dump gives the snapshot that was written: that a kind has no object is told from
-//! that it was not read.
+//! A dump is an ordinary `v1.List`, in which kubectl ignores unknown fields. With the header, reading a dump returns
+//! the snapshot that was written: a kind without objects can be distinguished from one that was not read.
 
 use std::collections::BTreeMap;
 
@@ -23,15 +22,15 @@ pub struct Header {
     /// The namespace whose DaemonSets were read; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Whether secrets were taken out.
+    /// Whether the dump was redacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
-    /// The kinds that were read, those without an object among them.
+    /// The kinds that were read, including those without objects.
     pub kinds: Vec<String>,
     /// How many objects of each kind there are, so that a truncated dump is noticed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, usize>,
-    /// Whose pods are there.
+    /// Which pods the dump contains.
     pub pods: PodsComplete,
     /// What could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,7 +46,7 @@ pub struct HeaderGap {
     /// The namespace; `None` if the gap is cluster-wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Why it could not be read; absent if the reason would not help whoever reads the dump.
+    /// Why it could not be read; absent if the reason would not help the reader of the dump.
     #[serde(flatten)]
     pub cause: Option<GapCause>,
 }
@@ -94,19 +93,19 @@ impl Header {
         }
     }
 
-    /// Returns the kinds that were read; those of a later version are left out.
+    /// Returns the kinds that were read; those of a later version are omitted.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.kinds.iter().filter_map(|name| kind_of_resource(name))
     }
 
-    /// Returns a kind of which there are fewer or more objects than there should be, and how many there should be.
+    /// Returns a kind with fewer or more objects than expected, and the expected number.
     pub(super) fn missing(&self, counts: &BTreeMap<Kind, usize>) -> Option<(Kind, usize)> {
         let expected = |name: &String, count: &usize| Some((kind_of_resource(name)?, *count));
         let mut expected = self.counts.iter().filter_map(|(name, count)| expected(name, count));
         expected.find(|(kind, count)| counts.get(kind).copied().unwrap_or(0) != *count)
     }
 
-    /// Returns what could not be read; kinds of a later version are left out.
+    /// Returns what could not be read; kinds of a later version are omitted.
     pub fn gaps(&self) -> impl Iterator<Item = Gap> {
         self.gaps.iter().cloned().filter_map(|HeaderGap { kind, namespace, cause }| {
             Some(Gap { kind: kind_of_resource(&kind)?, namespace, cause: cause.unwrap_or(GapCause::NotInDump) })
@@ -114,7 +113,7 @@ impl Header {
     }
 }
 
-/// Returns how many objects of each kind a snapshot holds.
+/// Returns the number of objects of each kind in a snapshot.
 fn counts(snapshot: &Snapshot) -> impl Iterator<Item = (Kind, usize)> {
     let count = |kind| with_place!(kind, place => (place.of)(snapshot).len()).unwrap_or(0);
     Kind::every().map(move |kind| (kind, count(kind))).filter(|(_, count)| *count > 0)

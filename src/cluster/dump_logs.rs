@@ -1,4 +1,4 @@
-//! Reads logs of containers in a dump, where the tools that write dumps put them.
+//! Reads container logs from a dump, where the tools that write dumps put them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,7 +15,7 @@ use super::text::{Input, STANDARD_INPUT, io_error};
 /// How many bytes are read at a time.
 const CHUNK: usize = 1 << 16;
 
-/// The logs that are looked for, and what was found of each: of the current run, and of the one before.
+/// The requested logs, and what was found of each: of the current run, and of the one before.
 struct Wanted<'a> {
     /// The index of each log by the names of its pod, container and namespace.
     indexes: BTreeMap<[&'a str; 3], usize>,
@@ -24,9 +24,9 @@ struct Wanted<'a> {
 }
 
 impl Dump {
-    /// Returns the logs that the dump has of some containers. If it lacks that of the wanted run, the other one counts; so does the current
-    /// one if that of the run before is empty, as must-gathers have it if there was none. Fails if the dump cannot be read, or comes from
-    /// standard input, which is at its end.
+    /// Returns the logs of some containers from the dump. If the log of the requested run is missing, the other one is
+    /// returned; so is the current one if the previous one is empty, because must-gathers contain an empty file if
+    /// there was none. Fails if the dump cannot be read, or comes from standard input, which has already been consumed.
     pub(crate) fn logs<'a>(&self, of: &'a [LogOf], limits: LogLimits) -> Result<Vec<Option<Log>>, ClusterError> {
         let index = |(index, of): (usize, &'a LogOf)| ([of.pod.as_str(), &of.container, &of.namespace], index);
         let indexes = of.iter().enumerate().map(index).collect();
@@ -70,7 +70,7 @@ impl Wanted<'_> {
     fn add_input(&mut self, name: &str, input: Input<'_>) -> Result<(), ClusterError> {
         match input {
             Input::Text(mut text) => {
-                // What `kubectl cluster-info dump` writes between the lists of objects.
+                // The logs that `kubectl cluster-info dump` writes between the lists of objects.
                 let mut sections = LogSections::default();
                 while let Some(chunk) = text.next_chunk()? {
                     sections.push(chunk, &mut |heading, bytes| self.push_section(heading, bytes));
@@ -92,7 +92,7 @@ impl Wanted<'_> {
                 read => read.map_err(|error| io_error(&path.display().to_string(), &error))?,
             };
             match place {
-                // Also if it is empty, which is known then.
+                // Push empty logs, too: then it is known that they are empty.
                 LogPlace::Whole(index, run) => self.push(index, run, &chunk[..read]),
                 LogPlace::Sections => {
                     sections.push(&chunk[..read], &mut |heading, bytes| self.push_section(heading, bytes));
@@ -109,7 +109,7 @@ impl Wanted<'_> {
         self.found[index][run].get_or_insert_with(|| LogTail::new(self.limits)).push(bytes);
     }
 
-    /// Takes bytes of the log in a section, which is that of the current run.
+    /// Adds bytes of a log in a section, which is that of the current run.
     fn push_section(&mut self, heading: &[u8], bytes: &[u8]) {
         let heading = String::from_utf8_lossy(heading);
         let key = key_of(&heading);
@@ -118,10 +118,10 @@ impl Wanted<'_> {
         }
     }
 
-    /// Returns what a file has of the logs, by its path: `NAMESPACE/POD/logs.txt` of `kubectl cluster-info dump
-    /// --output-directory`; `namespaces/NAMESPACE/pods/POD/CONTAINER/CONTAINER/logs/current.log` of `oc adm inspect`, which makes
-    /// must-gathers; or `POD/CONTAINER.log` and `POD/CONTAINER-previous.log` of Troubleshoot's support bundles, below
-    /// `logs/NAMESPACE` if all pods were collected.
+    /// Returns which logs a file contains, by its path: `NAMESPACE/POD/logs.txt` of `kubectl cluster-info dump --output-directory`;
+    /// `namespaces/NAMESPACE/pods/POD/CONTAINER/CONTAINER/logs/current.log` of `oc adm inspect`, which makes must-gathers; or
+    /// `POD/CONTAINER.log` and `POD/CONTAINER-previous.log` of Troubleshoot's support bundles, below `logs/NAMESPACE` if all pods
+    /// were collected.
     fn place(&self, path: &Path) -> Option<LogPlace> {
         let names: Vec<&str> = path.iter().rev().map(|name| name.to_str().unwrap_or_default()).collect();
         let (file, above) = names.split_first()?;
@@ -154,7 +154,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Reads `==== START logs for container agent of pod team/agent-x7v2p ====`.
+/// Parses `==== START logs for container agent of pod team/agent-x7v2p ====`.
 fn key_of(heading: &str) -> Option<(&str, &str, &str)> {
     let of = heading.trim_end().strip_prefix("==== START logs for container ")?.strip_suffix(" ====")?;
     let (container, pod) = of.split_once(" of pod ")?;

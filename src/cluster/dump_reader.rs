@@ -1,7 +1,7 @@
-//! Reads the objects of a text: lists, typed lists and single objects, in JSON or YAML.
+//! Reads the objects in a text: lists, typed lists and single objects, in JSON or YAML.
 //!
-//! JSON is cut into pieces while it arrives, and each item is decoded once its kind is known: an object that is
-//! not kept takes no memory. An object of an unexpected shape is skipped without losing the others.
+//! JSON is split as it arrives, and each item is decoded once its kind is known: an object that is not kept takes no
+//! memory. An object of an unexpected shape is skipped without losing the others.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ use super::yaml;
 use crate::encode::documents::documents;
 use crate::model::snapshot::Kind;
 
-/// What is wrong with a dump that would take too much memory.
+/// The error for a dump that would take too much memory.
 pub(super) const TOO_MANY_OBJECTS: &str =
     "has too many objects: more than 2,000,000, or 200 MB of DaemonSets and revisions";
 
 /// The most bytes of YAML: as values they take about ten times as much.
 const YAML_LIMIT: usize = 32 << 20;
 
-/// Adds every object of a text; `folder` is the directory it lies in, if a directory is read. Fails if the text is neither JSON nor YAML,
-/// is broken or truncated, or has too many objects.
+/// Adds every object in a text; `folder` is its directory, if a directory is read. Fails if the text is neither JSON
+/// nor YAML, is broken or truncated, or has too many objects.
 pub(super) fn read(objects: &mut Objects, text: &mut Text<'_>, folder: Option<&str>) -> Result<(), TextError> {
     let format = text.format().map_err(TextError::Foreign)?;
     let name = text.name().to_owned();
@@ -39,22 +39,22 @@ pub(super) fn read(objects: &mut Objects, text: &mut Text<'_>, folder: Option<&s
         Format::Yaml => reader.read_yaml(text),
     };
     if result.is_err() {
-        // Other files of a directory or archive count, but the rest of the list is missing.
+        // Other files of the directory or archive are still used, but the rest of this list is missing.
         reader.objects.truncated.extend(reader.document.counts.keys());
     }
     result
 }
 
-/// What is known of the document that is being read.
+/// State of the document being read.
 #[derive(Default)]
 struct OpenDocument {
     /// The type, once it has been read.
     type_: Option<TypeMeta>,
-    /// Items that do not say their kind, and their lines, until the type of the list is known.
+    /// Items without a kind, and their lines, until the type of the list is known.
     pending: Vec<(String, usize)>,
     pending_length: usize,
     reach: Reach,
-    /// How many items there were of each kind.
+    /// Number of items of each kind.
     counts: BTreeMap<Kind, usize>,
 }
 
@@ -190,7 +190,7 @@ impl DumpReader<'_> {
     fn json_error(&self, error: &serde_json::Error, place: Position<'_>) -> TextError {
         let line = place.line() + error.line().saturating_sub(1);
         let problem = if error.is_eof() {
-            // The text goes on after the item.
+            // The text continues after the item.
             "expected value".to_owned()
         } else {
             let text = error.to_string();
@@ -213,7 +213,7 @@ impl DumpReader<'_> {
         self.objects.skip(kind, object, problem).map_err(|problem| ClusterError::file(self.name, problem).into())
     }
 
-    /// Reads YAML, which is in memory as a whole.
+    /// Reads YAML, which is entirely in memory.
     fn read_yaml(&mut self, text: &mut Text<'_>) -> Result<(), TextError> {
         let mut bytes = Vec::new();
         while let Some(chunk) = text.next_chunk()? {
@@ -251,7 +251,7 @@ impl DumpReader<'_> {
         Ok(())
     }
 
-    /// Notes which kinds a text has that cannot be read: other files of a directory do not have all of their objects.
+    /// Records the kinds in an unreadable text: other files of the directory do not have all of their objects.
     fn note_kinds(&mut self, text: &[u8]) {
         for line in text.split(|byte| *byte == b'\n') {
             let line = line.trim_ascii_start();
@@ -300,7 +300,7 @@ impl DumpReader<'_> {
         }
     }
 
-    /// Counts an object of a kind, before it takes memory.
+    /// Counts an object before it is allocated.
     fn count(&mut self, kind: Kind, length: usize) -> Result<(), TextError> {
         *self.document.counts.entry(kind).or_default() += 1;
         self.objects.count_whole(kind, length);

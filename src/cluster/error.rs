@@ -6,27 +6,27 @@ use crate::error::CommandError;
 use crate::error::Exit;
 use crate::report::fix::{Command, Fix};
 
-/// Why a request to a cluster, or reading a dump, failed. Messages are those of kubectl where kubectl has one.
+/// Why a request to a cluster, or reading a dump, failed. Messages are kubectl's if it has one.
 ///
-/// Those about the server and the connection stand alone, as kubectl prints them; the others
-/// follow `error: `. [`ClusterError::stands_alone`] tells which.
+/// Errors of the server and the connection are printed without a prefix, as kubectl does; the others follow `error: `.
+/// [`ClusterError::stands_alone`] tells which.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// An object that was asked for by name is not there.
+    /// An object that was requested by name does not exist.
     #[error("Error from server (NotFound): {resource} {name:?} not found")]
     NotFound {
         /// The resource and its group, such as `daemonsets.apps`.
         resource: &'static str,
         /// The name.
         name: String,
-        /// The namespace that was looked in; absent for nodes.
+        /// The namespace that was searched; absent for nodes.
         namespace: Option<String>,
-        /// Similar names that do exist, nearest first.
+        /// Similar existing names, nearest first.
         near: Vec<String>,
         /// Other namespaces that have an object of this name.
         elsewhere: Vec<String>,
-        /// What to do if a node has the name of the DaemonSet, or the other way round.
+        /// What to do if a node has the name of the DaemonSet, or vice versa.
         instead: Option<Box<Fix>>,
     },
     /// The API server answered with an error.
@@ -34,39 +34,39 @@ pub enum ClusterError {
     Api {
         /// The HTTP status.
         code: u16,
-        /// The API's word for it, such as `Forbidden`; admission webhooks may leave it out.
+        /// The API's reason, such as `Forbidden`; admission webhooks may omit it.
         reason: String,
-        /// The API's sentence for it.
+        /// The API's message.
         message: String,
-        /// The object that it is about, such as `pods/agent-x7v2p`; empty if it names none.
+        /// The object, such as `pods/agent-x7v2p`; empty if the server names none.
         object: String,
     },
-    /// The answer has an HTTP status of failure and is not an error of the API: it comes from a proxy, or from a server
-    /// that has not looked at the request. It says nothing about objects, permissions or what became of a change.
+    /// The response has an HTTP error status but is not an error of the API: it comes from a proxy, or from a server
+    /// that has not processed the request. It says nothing about objects, permissions or the outcome of a change.
     #[error("unexpected answer to {request}: HTTP status {code}, {body}")]
     NotFromApi {
-        /// What was asked, such as `list pods`.
+        /// The request, such as `list pods`.
         request: String,
         /// The HTTP status.
         code: u16,
         /// The beginning of the body, quoted.
         body: String,
     },
-    /// The server does not know who is asking.
+    /// The server did not accept the credentials.
     #[error("You must be logged in to the server ({message})")]
     Unauthorized {
-        /// The API's sentence for it.
+        /// The API's message.
         message: String,
     },
     /// The server could not be reached or authenticated to, or the connection was lost.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The server's answer is not what the API promises.
+    /// The server's response violates the API.
     #[error("cannot read the server's answer to {request}: {problem}")]
     Answer {
-        /// What was asked, such as `list pods`.
+        /// The request, such as `list pods`.
         request: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         problem: String,
     },
     /// A dump or manifest is invalid.
@@ -78,13 +78,13 @@ pub enum ClusterError {
         problem: String,
         /// What to do next.
         hints: Vec<Fix>,
-        /// Whether it was read, and lacks what was asked for.
+        /// Whether it was read, but does not contain what was requested.
         is_absence: bool,
     },
 }
 
 /// The reason of [`ClusterError::Api`] for an eviction that a PodDisruptionBudget does not allow. The API calls it
-/// `TooManyRequests`, as it calls that the server is overloaded.
+/// `TooManyRequests`, the same as for an overloaded server.
 pub const DISRUPTION_BUDGET: &str = "DisruptionBudget";
 
 impl ClusterError {
@@ -107,22 +107,22 @@ impl ClusterError {
         matches!(self, ClusterError::Api { code: 409, .. })
     }
 
-    /// Tells whether the operations of a JSON Patch do not fit the object: it lacks what they remove, because it has changed
-    /// since it was read. The API server has no other word for that: `applyJSPatch` of
+    /// Tells whether the operations of a JSON Patch do not apply to the object: a value to remove is missing, because
+    /// the object has changed since it was read. The API server has no specific error for that: `applyJSPatch` in
     /// k8s.io/apiserver/pkg/endpoints/handlers/patch.go, and `NewGenericServerResponse`, release 1.36.
     pub(crate) fn is_misfit_of_patch(&self) -> bool {
         matches!(self, ClusterError::Api { code: 422, message, .. }
             if message == "the server rejected our request due to an error in our request")
     }
 
-    /// Tells whether the API server says that an object does not exist. The `NotFound` of an admission webhook is about
-    /// something else.
+    /// Tells whether the API server says that an object does not exist. A `NotFound` from an admission webhook refers
+    /// to something else.
     pub fn is_absence_of(&self, resource: &str, name: &str) -> bool {
         matches!(self, ClusterError::Api { code: 404, reason, object, .. }
             if reason == "NotFound" && object.split_once('/') == Some((resource, name)))
     }
 
-    /// Tells whether a path does not exist, as the API server or anything before it says.
+    /// Tells whether a path does not exist, according to the API server or a proxy.
     pub fn is_not_served(&self) -> bool {
         matches!(self, ClusterError::Api { code: 404, .. } | ClusterError::NotFromApi { code: 404, .. })
     }
@@ -137,7 +137,7 @@ impl ClusterError {
         matches!(self, ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. })
     }
 
-    /// Tells whether nothing was read, so that what was asked for is unknown; otherwise it is known not to exist.
+    /// Tells whether nothing was read, so that it is unknown whether the object exists; otherwise it does not exist.
     pub fn is_unread(&self) -> bool {
         !matches!(self, ClusterError::NotFound { .. } | ClusterError::File { is_absence: true, .. })
     }
@@ -158,7 +158,7 @@ impl ClusterError {
         self.outcome_unknown() || matches!(self, ClusterError::Api { code: 429, .. })
     }
 
-    /// Tells whether the message is printed as it is, without `error: ` before it.
+    /// Tells whether the message is printed without the prefix `error: `.
     pub fn stands_alone(&self) -> bool {
         match self {
             ClusterError::Connection(error) => error.is_about_the_server(),
@@ -212,13 +212,13 @@ impl ClusterError {
     }
 }
 
-/// Returns whether the API server says that the user may not do something to a resource: `forbiddenMessage`,
+/// Returns whether the API server denies the user a verb on a resource: `forbiddenMessage`,
 /// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, release 1.37.
 pub(crate) fn is_about_permission(message: &str, verb: &str) -> bool {
     message.contains(&format!(" cannot {verb} resource "))
 }
 
-/// Returns whether a webhook takes no part in dry runs: `NewDryRunUnsupportedErr`,
+/// Returns whether the error is that a webhook does not support dry runs: `NewDryRunUnsupportedErr`,
 /// k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go, release 1.37.
 pub(crate) fn is_dry_run_unsupported(message: &str) -> bool {
     message.contains("does not support dry run")

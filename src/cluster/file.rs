@@ -25,55 +25,55 @@ use crate::model::written::WrittenObject;
 use crate::report::count;
 use crate::report::fix::{Command, Fix};
 
-/// The path that names the dump inside the program.
+/// The path of the dump built into the program.
 pub const DEMO: &str = "demo";
 
 /// A cluster with some problems, recorded from a real control plane by the end-to-end tests.
 pub(super) const DEMO_BYTES: &[u8] = include_bytes!("../../tests/fixtures/demo.json.gz");
 
-/// What to do about DaemonSets of extensions/v1beta1 and the like.
+/// Advice for DaemonSets of extensions/v1beta1 and other old versions.
 const ASK_FOR_CURRENT_VERSION: &str =
     "ask for the current version of the DaemonSets: `kubectl get daemonsets.apps -A -o json`";
 
-/// How many unreadable objects are named.
+/// Number of unreadable objects that are named.
 const NAMED: usize = 20;
 
-/// How many unreadable files of a directory or archive are named.
+/// Number of unreadable files of a directory or archive that are named.
 const MOST_WARNINGS: usize = 50;
 
-/// Where a dump is, and the point in time that ages in it are counted from.
+/// The location of a dump, and the point in time from which ages are counted.
 #[derive(Debug, Clone)]
 pub struct Dump {
     path: String,
     now: Option<Timestamp>,
 }
 
-/// What was read of a dump.
+/// The result of reading a dump.
 #[derive(Debug, Clone)]
 pub struct Reading {
     /// What the query wants.
     pub snapshot: Snapshot,
-    /// Files that could not be read although others could, and what is odd about the dump.
+    /// Files that could not be read although others could, and oddities of the dump.
     pub warnings: Vec<String>,
     /// How many JSON and YAML files of a directory or archive have no Kubernetes objects.
     pub foreign_files: usize,
 }
 
-/// Everything that was found in a dump.
+/// Everything found in a dump.
 #[derive(Default)]
 pub(super) struct Contents {
     objects: Objects,
     warnings: Vec<String>,
     /// How many JSON and YAML files of a directory or archive have no Kubernetes objects.
     foreign_files: usize,
-    /// How many files cannot be read, beside those that have a warning.
+    /// Number of unreadable files without a warning of their own.
     other_unreadable_files: usize,
-    /// How many bytes were read of the files of a directory or archive, unpacked.
+    /// Number of bytes read from the files of a directory or archive, unpacked.
     pub(super) length: u64,
 }
 
 impl Contents {
-    /// Adds the input that a dump consists of.
+    /// Adds one input of a dump.
     fn add_input(&mut self, name: &str, input: Input<'_>) -> Result<(), ClusterError> {
         match input {
             Input::Text(mut text) => Ok(dump_reader::read(&mut self.objects, &mut text, None)?),
@@ -104,7 +104,7 @@ impl Contents {
     }
 }
 
-/// Finds the files of a directory that are wanted by their path, in a steady order.
+/// Finds the files in a directory whose paths are wanted, in a deterministic order.
 pub(super) fn files_of(directory: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>, ClusterError> {
     let unreadable = |error: &std::io::Error| text::io_error(&directory.display().to_string(), error);
     let mut entries = Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn files_of(directory: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> R
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.path();
-        // Links to directories are not followed, so that a cycle of them ends.
+        // Links to directories are not followed, because they may form a cycle.
         if entry.file_type().is_ok_and(|type_| type_.is_dir()) {
             files.extend(files_of(&path, is_wanted)?);
         } else if is_wanted(&path) && path.is_file() {
@@ -131,23 +131,23 @@ pub(super) fn is_dump_name(path: &Path) -> bool {
     [".json", ".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// The gap of a dump that has no DaemonSets, and no list of them.
+/// The gap of a dump that has neither DaemonSets nor a list of them.
 const NO_DAEMON_SETS: Gap = Gap { kind: Kind::DaemonSets, namespace: None, cause: GapCause::NotInDump };
 
-/// Lists what there is instead of DaemonSets.
+/// Lists the kinds that were found instead of DaemonSets.
 fn found_kinds(objects: &Objects) -> String {
     let kinds = objects.kinds.iter().map(|kind| kind.resource().to_owned());
     let others = objects.others.keys().filter(|name| name.ends_with(" DaemonSet")).cloned();
     kinds.chain(others).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the only namespace whose DaemonSets were read for a dump, if it says so.
+/// Returns the only namespace whose DaemonSets were read for a dump, if it has this information.
 fn only_namespace(objects: &Objects) -> Option<&String> {
     let dumped: BTreeSet<_> = objects.headers.iter().map(|header| header.namespace.as_ref()).collect();
     dumped.first().copied().flatten().filter(|_| dumped.len() == 1)
 }
 
-/// Returns whether there are only DaemonSets that no cluster has stored.
+/// Returns whether all DaemonSets are manifests that no cluster has stored.
 fn is_manifest(objects: &Objects) -> bool {
     objects.manifests > 0 && objects.others.is_empty() && !objects.has_other_daemon_sets
 }
@@ -169,9 +169,9 @@ fn nothing_of_use(objects: &Objects) -> String {
 }
 
 impl Dump {
-    /// Names a dump: a file, a directory, `-` for standard input, or `demo` for the one inside the program.
+    /// Names a dump: a file, a directory, `-` for standard input, or `demo` for the built-in one.
     ///
-    /// "Now" is the time given, or when the dump was made if it says so, or the newest time in it.
+    /// "Now" is the given time, or the recorded time of the dump, or the newest time in it.
     pub fn new(path: impl Into<String>, now: Option<Timestamp>) -> Self {
         Dump { path: path.into(), now }
     }
@@ -181,16 +181,16 @@ impl Dump {
         &self.path
     }
 
-    /// Returns how errors call the dump.
+    /// Returns the name of the dump in errors.
     fn name(&self) -> &str {
         if self.path == "-" { STANDARD_INPUT } else { &self.path }
     }
 
     /// Reads what the query wants, and all pods on some nodes.
     ///
-    /// The objects are decoded while the text arrives, and of those that the query does not want no more is kept than free resources are
-    /// computed from. Fails if the dump cannot be read or is of another namespace, and if a DaemonSet or node of the query is missing or
-    /// cannot be read.
+    /// Objects are decoded as the text arrives. Of objects that the query does not want, only what the computation of
+    /// free resources needs is kept. Fails if the dump cannot be read or is of another namespace, and if a DaemonSet or
+    /// node of the query is missing or cannot be read.
     pub fn read(
         &self,
         query: &Query,
@@ -255,7 +255,7 @@ impl Dump {
             warnings.push(warning);
         }
         if let (true, Some(namespace)) = (needs.everything, &query.namespace) {
-            // As from a live cluster: pods of other namespaces take room on the nodes.
+            // As from a live cluster: pods of other namespaces use resources of the nodes.
             use Kind::{ConfigMaps, ControllerRevisions, Events, LimitRanges, Secrets};
             for kind in [ControllerRevisions, Events, LimitRanges, ConfigMaps, Secrets] {
                 with_place!(kind, place => {
@@ -273,7 +273,7 @@ impl Dump {
                 pods.partition(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
         }
         snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
-        // What a dump does not have may exist.
+        // Objects that a dump lacks may exist.
         let lacking = [
             (*config, Kind::ConfigMaps),
             (*config, Kind::Secrets),
@@ -337,7 +337,7 @@ impl Dump {
         Ok(contents)
     }
 
-    /// Checks that the dump is not of another namespace, and warns if it is of one and all are wanted.
+    /// Checks that the dump is not of another namespace, and warns if it covers only one but all are wanted.
     fn check_namespace(&self, objects: &Objects, query: &Query) -> Result<Option<String>, ClusterError> {
         let Some(dumped_one) = only_namespace(objects) else { return Ok(None) };
         match &query.namespace {
@@ -355,7 +355,7 @@ impl Dump {
         }
     }
 
-    /// Makes a snapshot of everything that was read but foreign pods.
+    /// Makes a snapshot of everything that was read except foreign pods.
     fn snapshot(&self, objects: Objects, warnings: &mut Vec<String>) -> Snapshot {
         let pods_complete = pods_complete(&objects);
         let device_classes_read = objects.kinds.contains(&Kind::DeviceClasses)
@@ -375,7 +375,7 @@ impl Dump {
         let mut snapshot = Snapshot {
             only_namespace,
             device_classes_read,
-            // Without any time there is no age to count either.
+            // Without any time in the dump, there are no ages either.
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
             pods_complete,
             budgets_complete,
@@ -386,7 +386,7 @@ impl Dump {
         snapshot
     }
 
-    /// Makes the error for a log that the dump does not have.
+    /// Builds the error for a log that the dump does not have.
     pub(crate) fn has_no_log(&self, of: &LogOf) -> ClusterError {
         let LogOf { namespace, pod, container, previous } = of;
         let command = Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container);
@@ -396,7 +396,7 @@ impl Dump {
             .hint(Fix::new("to read it from the cluster of the current context", command))
     }
 
-    /// Makes the error for a change that is to be made to a dump.
+    /// Builds the error for an attempt to change a dump.
     pub(super) fn refuse_write(&self) -> ClusterError {
         ClusterError::file(self.name(), "is a dump, which cannot be changed")
     }
@@ -415,7 +415,7 @@ impl Dump {
         Err(self.not_found(suggestions::or_a_daemon_set(unknown, daemon_sets)))
     }
 
-    /// Warns if nothing is found in a namespace, and DaemonSets are in one with a similar name.
+    /// Warns if nothing is found in a namespace, but there are DaemonSets in one with a similar name.
     fn mistyped_namespace(&self, query: &Query, found: &Snapshot, existing: &[ObjectMeta]) -> Option<String> {
         let wanted = query.namespace.as_ref().filter(|_| found.daemon_sets_of_any_flavor().next().is_none())?;
         let namespaces: BTreeSet<&str> = existing.iter().map(|existing| existing.namespace.as_str()).collect();
@@ -430,7 +430,7 @@ impl Dump {
         let ClusterError::NotFound { resource, name, near, elsewhere, instead, .. } = &error else { return error };
         let problem = format!("{resource} {name:?} not found");
         let in_dump = ClusterError::File { path: self.name().to_owned(), problem, hints: Vec::new(), is_absence: true };
-        // Other hints are about commands against a cluster.
+        // Other hints suggest commands for a cluster.
         if near.is_empty() && elsewhere.is_empty() && instead.is_none() {
             in_dump
         } else {
@@ -457,7 +457,7 @@ impl Unreadable {
         }
     }
 
-    /// Returns whether a query requests it by name.
+    /// Returns whether a query requests the object by name.
     fn is_requested(&self, query: &Query) -> bool {
         let is_named = |flavor| {
             query.flavors.include(flavor)
@@ -476,9 +476,9 @@ impl Unreadable {
         ClusterError::file(self.object(), self.problem.clone())
     }
 
-    /// Returns what is unknown because of it.
+    /// Returns what is unknown because of the unreadable object.
     fn gap(&self) -> Gap {
-        // A pod of a DaemonSet takes its node with it, so that the node is not reported as having no pod.
+        // If a pod of a DaemonSet is omitted, so is its node; otherwise the node would be reported as having no pod.
         let (kind, namespace) = match (self.kind, &self.node) {
             (Kind::Nodes, _) => (Kind::Nodes, None),
             (Kind::Pods, _) if self.is_foreign => (Kind::Pods, None),
@@ -489,7 +489,7 @@ impl Unreadable {
     }
 }
 
-/// What is left out of a snapshot because of unreadable objects, so that nothing wrong is said about it.
+/// What is omitted from a snapshot because of unreadable objects, to avoid wrong statements about it.
 #[derive(Default)]
 struct LeftOut {
     nodes: BTreeSet<String>,
@@ -532,7 +532,7 @@ impl LeftOut {
     }
 }
 
-/// Tells whose pods are all there, as far as it is certain.
+/// Determines which pods are certainly complete.
 fn pods_complete(objects: &Objects) -> PodsComplete {
     let mut nodes = BTreeSet::new();
     for header in &objects.headers {
@@ -558,7 +558,7 @@ fn has_all_budgets(objects: &Objects, pods_complete: &PodsComplete) -> bool {
     }
 }
 
-/// Says what the dump lacks: whole kinds, and pods of namespaces that have a DaemonSet.
+/// Returns the gaps of a dump: whole kinds, and pods of namespaces that have a DaemonSet.
 fn gaps(objects: &Objects, pods_complete: &PodsComplete) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for gap in objects.headers.iter().flat_map(|header| header.gaps()) {
@@ -582,7 +582,7 @@ fn gaps(objects: &Objects, pods_complete: &PodsComplete) -> Vec<Gap> {
         }
     }
     if objects.headers.is_empty() && *pods_complete != PodsComplete::Everywhere && read.contains(&Kind::Pods) {
-        // A list of all namespaces has no pod of a namespace that has none, if the status of its DaemonSets agrees.
+        // A list of all namespaces without a pod in a namespace means that there is none, if the status of its DaemonSets agrees.
         let lacks_pods = |daemon_set: &&DaemonSet| {
             let is_listed = objects.lists_all_namespaces && !daemon_set.status.counts_pods();
             !is_listed && !objects.pod_namespaces.contains(&daemon_set.metadata.namespace)

@@ -1,7 +1,7 @@
-//! Cuts JSON documents into items while their text arrives, so that a list is never in memory as a whole.
+//! Splits JSON documents into items as their text arrives, so that a whole list is never in memory.
 //!
-//! Only brackets and strings are looked at. Whoever decodes the items and the text around them finds what else is
-//! wrong with them: no byte of a document is dropped except the commas between items.
+//! Only brackets and strings are parsed here. Other errors are left to the decoder of the items and of the text around
+//! them: no byte of a document is dropped except the commas between items.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,14 @@ use super::log_section::{Extent, LogSection};
 use super::pieces::{Hand, MAX_AROUND, MAX_ITEM, Piece, Position, newlines};
 use super::text::TextError;
 
-/// Cuts the documents of a text.
+/// Splits a text into its documents.
 #[derive(Debug, Default)]
 pub(super) struct JsonCutter {
-    /// The text of the document, with an empty list in place of the items.
+    /// The text of the document, with an empty list instead of the items.
     around: Vec<u8>,
-    /// The beginning of an item whose end has not arrived.
+    /// The beginning of an item whose end has not arrived yet.
     item: Vec<u8>,
-    /// How many brackets are open.
+    /// Number of open brackets.
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -30,20 +30,21 @@ pub(super) struct JsonCutter {
     /// Whether the last string at the outermost level is `items`, followed by a colon at most.
     at_items: bool,
     in_items: bool,
-    /// Whether the list has had an item, so that another must follow a comma.
+    /// Whether the list has had an item, so that the next one must follow a comma.
     has_items: bool,
-    /// The section of logs that has begun.
+    /// The open section of logs.
     log: Option<LogSection>,
-    /// How many lines end before the next bytes.
+    /// Number of line ends before the next bytes.
     lines: usize,
     /// The line on which the document begins.
     document_line: usize,
-    /// The line on which the item begins whose end has not arrived.
+    /// The first line of the item whose end has not arrived yet.
     item_line: usize,
 }
 
 impl JsonCutter {
-    /// Takes the next bytes, and hands over every piece that they complete. Fails if a piece is too long, or `hand` fails.
+    /// Processes the next bytes, and passes each piece they complete to `hand`. Fails if a piece is too long, or `hand`
+    /// fails.
     pub(super) fn push(&mut self, bytes: &[u8], hand: &mut Hand<'_>) -> Result<(), TextError> {
         let mut at = 0;
         while at < bytes.len() {
@@ -73,7 +74,7 @@ impl JsonCutter {
         self.depth > 0 || self.in_string || self.log.is_some()
     }
 
-    /// Takes text outside the items; returns where the items begin, or the bytes end.
+    /// Processes text outside the items; returns where the items begin, or the end of the bytes.
     fn push_around(&mut self, bytes: &[u8], start: usize, hand: &mut Hand<'_>) -> Result<usize, TextError> {
         for (at, &byte) in bytes.iter().enumerate().skip(start) {
             if self.depth == 0 {
@@ -128,7 +129,7 @@ impl JsonCutter {
         Ok(bytes.len())
     }
 
-    /// Takes text of the items; returns where they end, or the bytes end.
+    /// Processes text of the items; returns where they end, or the end of the bytes.
     fn push_items(&mut self, bytes: &[u8], mut start: usize, hand: &mut Hand<'_>) -> Result<usize, TextError> {
         let mut at = start;
         if std::mem::take(&mut self.escaped) {
@@ -187,7 +188,7 @@ impl JsonCutter {
         self.item.iter().chain(rest).all(u8::is_ascii_whitespace)
     }
 
-    /// Hands over an item that ends in these bytes: without a copy if it begins in them, too.
+    /// Passes on an item that ends in these bytes, without a copy if it also begins in them.
     fn hand_item(&mut self, bytes: &[u8], start: usize, end: usize, hand: &mut Hand<'_>) -> Result<(), TextError> {
         if self.item.is_empty() {
             let start = start + blanks(&bytes[start..end]);
@@ -199,7 +200,7 @@ impl JsonCutter {
         Ok(())
     }
 
-    /// Takes a byte inside a string; returns whether the string ends there.
+    /// Processes a byte inside a string; returns whether the string ends there.
     fn end_of_string(&mut self, byte: u8) -> bool {
         match byte {
             _ if self.escaped => self.escaped = false,
@@ -211,13 +212,13 @@ impl JsonCutter {
     }
 }
 
-/// Returns whether a string of JSON is `items`, however it is spelled.
+/// Returns whether a JSON string is `items`, in any spelling.
 fn is_items(string: &[u8]) -> bool {
     string == b"\"items\""
         || (string.contains(&b'\\') && serde_json::from_slice::<String>(string).is_ok_and(|key| key == "items"))
 }
 
-/// A document without the items that were cut out of it.
+/// A document without its items.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct JsonDocument<'a> {
@@ -227,24 +228,24 @@ pub(super) struct JsonDocument<'a> {
     pub(super) kind: Cow<'a, str>,
     #[serde(default, borrow, deserialize_with = "raw")]
     pub(super) items: Option<&'a RawValue>,
-    /// The items of a list of kubectl 1.9 and older.
+    /// The items of a list from kubectl 1.9 or older.
     #[serde(default, borrow, rename = "Items", deserialize_with = "raw")]
     pub(super) old_items: Option<&'a RawValue>,
     #[serde(default, borrow)]
     pub(super) snapshot: Option<&'a RawValue>,
 }
 
-/// Returns whether a field is a list, or `null`, which Go writes for an empty one.
+/// Returns whether a field is a list, or `null`, which Go writes for an empty list.
 pub(super) fn is_list(field: Option<&RawValue>) -> bool {
     field.is_some_and(|field| field.get().starts_with('[') || field.get() == "null")
 }
 
-/// Reads a field, in which `null` is not the same as nothing.
+/// Reads a field, distinguishing `null` from absence.
 fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Counts the bytes before an item, whose line is that of its first character.
+/// Counts the whitespace before an item, whose line is that of its first character.
 fn blanks(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
 }

@@ -1,8 +1,8 @@
-//! What is shown of a text whose author is not known: only what the components of a cluster write.
+//! Decides what to show of a text from an unknown author: only what the components of a cluster write.
 //!
-//! A text is divided where an error wraps another one, and where a sentence or a line ends. A part stays if each of its words is one
-//! that components write (`message_words.txt`), a name that the dump shows anyway, or a number of the size that occurs in messages.
-//! Any other part is hidden as a whole.
+//! The text is split where one error wraps another, and where a sentence or a line ends. A part stays if each of its
+//! words is one that components write (`message_words.txt`), a name that the dump shows anyway, or a number of a size
+//! that occurs in messages. Any other part is hidden as a whole.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -10,10 +10,10 @@ use std::net::IpAddr;
 
 use crate::model::redacted::{REGISTRY, STAND_IN};
 
-/// The words that messages of Kubernetes, container runtimes and registries are made of, and paths of every node.
+/// The words in messages of Kubernetes, container runtimes and registries, and paths that exist on every node.
 const WORDS: &str = include_str!("message_words.txt");
 
-/// What is before the name of an object that may no longer exist, or that dumps do not have.
+/// Words that precede the name of an object that may no longer exist, or that dumps do not contain.
 const BEFORE_NAME: [&str; 13] = [
     "binding",
     "container",
@@ -30,10 +30,10 @@ const BEFORE_NAME: [&str; 13] = [
     "constraint",
 ];
 
-/// What is before the name of an image.
+/// Words that precede the name of an image.
 const BEFORE_IMAGE: [&str; 3] = ["image", "reference", "manifest"];
 
-/// What is before an amount that has no unit.
+/// Words that precede an amount without a unit.
 const BEFORE_AMOUNT: [&str; 9] =
     ["requested", "used", "capacity", "limited", "available", "limit", "request", "memory", "storage"];
 
@@ -43,19 +43,19 @@ const MAX_DIGITS: usize = 5;
 /// The most characters between two words of one chunk, as in `://`.
 const MAX_BETWEEN: usize = 3;
 
-/// Tells known text from text that has to be hidden.
+/// Distinguishes known text from text that must be hidden.
 #[derive(Debug)]
 pub(super) struct Known {
     words: HashSet<&'static str>,
     names: HashSet<String>,
-    /// What stands for a registry, and for its host alone.
+    /// The replacement for a registry, and for its host alone.
     registries: HashMap<String, String>,
-    /// How many registries have something that stands for them.
+    /// Number of registries that have a replacement.
     registries_count: usize,
 }
 
 impl Known {
-    /// Knows the names that a dump shows, and what stands for registries.
+    /// Registers the names that a dump shows, and the replacements for registries.
     pub(super) fn new(names: &BTreeSet<String>, registries: &BTreeSet<String>) -> Self {
         let parts = names.iter().flat_map(|name| name.split(|c| !is_of_part(c)).chain([name.as_str()]));
         let names = parts.map(str::to_owned).collect();
@@ -65,7 +65,7 @@ impl Known {
         known
     }
 
-    /// Returns what is shown of a text; `number` returns what stands for a part that is hidden.
+    /// Returns the text as it is shown; `number` returns the replacement for a hidden part.
     pub(super) fn shown(&mut self, text: &str, number: &mut impl FnMut(&str) -> String) -> String {
         if text.parse::<jiff::Timestamp>().is_ok() {
             return text.to_owned();
@@ -75,7 +75,7 @@ impl Known {
         for end in ends_of_parts(text) {
             let part = &text[start..end];
             let known = self.part(part, &mut before, number);
-            // One word after what is hidden may belong to it, as in `password: x`.
+            // A single word after a hidden part may belong to it, as in `password: x`.
             let is_alone = hidden.is_some() && part.split_whitespace().nth(1).is_none();
             match known.filter(|_| !is_alone) {
                 Some(known) => {
@@ -93,7 +93,7 @@ impl Known {
         shown
     }
 
-    /// Returns what is shown of a part of a text; `None` if something in it is not known. `before` is the last word so far.
+    /// Returns a part of a text as it is shown; `None` if it contains anything unknown. `before` is the last word so far.
     fn part(&mut self, part: &str, before: &mut String, number: &mut impl FnMut(&str) -> String) -> Option<String> {
         let mut shown = String::with_capacity(part.len());
         for chunk in part.split_inclusive(char::is_whitespace) {
@@ -105,7 +105,7 @@ impl Known {
             }
             let known = match self.chunk(inner, before) {
                 Some(known) => known,
-                // A URL is hidden alone, since it is seldom what a message is about.
+                // Only the URL is hidden, since the rest of the message rarely depends on it.
                 None if inner.contains("://") => Cow::Owned(number(inner)),
                 None => return None,
             };
@@ -120,7 +120,7 @@ impl Known {
         Some(shown)
     }
 
-    /// Returns what is shown of what is between two blanks, without quotes and punctuation around it.
+    /// Returns a whitespace-delimited chunk as it is shown, without the quotes and punctuation around it.
     fn chunk<'a>(&mut self, chunk: &'a str, before: &str) -> Option<Cow<'a, str>> {
         let is_amount = BEFORE_AMOUNT.contains(&before) && chunk.bytes().all(|byte| byte.is_ascii_digit());
         let is_named = BEFORE_NAME.contains(&before) && is_object_name(chunk);
@@ -145,7 +145,7 @@ impl Known {
         self.compound(chunk)
     }
 
-    /// Returns what is shown of words with punctuation between them.
+    /// Returns words with punctuation between them as they are shown.
     fn compound<'a>(&self, chunk: &'a str) -> Option<Cow<'a, str>> {
         if let Some(stand_in) = self.registries.get(chunk) {
             return Some(stand_in.clone().into());
@@ -168,7 +168,7 @@ impl Known {
         Some(chunk.into())
     }
 
-    /// Returns whether letters, digits, dots, hyphens and underscores are known words, a name or a number.
+    /// Returns whether a run of letters, digits, dots, hyphens and underscores is known words, a name or a number.
     fn is_known(&self, part: &str) -> bool {
         let part = part.trim_matches(['.', '-', '_']);
         let is_registry = |part: &str| part.strip_prefix("registry-").is_some_and(|rest| rest.ends_with(REGISTRY));
@@ -181,7 +181,7 @@ impl Known {
         part.split('_').all(|piece| self.names.contains(piece) || piece.split(['.', '-']).all(is_known))
     }
 
-    /// Returns what is shown of the name of an image; `None` if it does not have the form of one.
+    /// Returns the name of an image as it is shown; `None` if it is not in the format of one.
     pub(super) fn image(&mut self, image: &str) -> Option<String> {
         let (registry, path) = image_parts(image)?;
         let scheme = image.split_once("://").map_or("", |(scheme, _)| &image[..scheme.len() + 3]);
@@ -189,7 +189,7 @@ impl Known {
         Some(format!("{scheme}{registry}{path}"))
     }
 
-    /// Returns what stands for a registry. Messages often name the host without its port.
+    /// Returns the replacement for a registry. Messages often name the host without its port.
     fn registry(&mut self, registry: &str) -> String {
         if registry.ends_with(REGISTRY) {
             return registry.to_owned();
@@ -207,12 +207,12 @@ impl Known {
     }
 }
 
-/// Returns whether a text is what stands for a hidden one, as in a dump that was redacted before.
+/// Returns whether a text is a replacement, as in a dump that was redacted before.
 pub(super) fn is_stand_in(text: &str) -> bool {
     text.strip_prefix(STAND_IN).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the registry of an image, if it names one, and the rest; `None` if it does not have the form of an image.
+/// Returns the registry of an image, if it names one, and the rest; `None` if it is not in the format of an image.
 pub(super) fn image_parts(image: &str) -> Option<(Option<&str>, &str)> {
     let image = image.split_once("://").map_or(image, |(_, image)| image);
     let (registry, path) = match image.split_once('/') {
@@ -233,7 +233,7 @@ pub(super) fn image_parts(image: &str) -> Option<(Option<&str>, &str)> {
     (is_registry && is_of(name, b"._-/") && is_tag && is_digest).then_some((registry, path))
 }
 
-/// Writes what stands for a hidden part, and keeps the blanks after it.
+/// Writes the replacement for a hidden part, and keeps the whitespace after it.
 fn hide(hidden: Option<&str>, shown: &mut String, number: &mut impl FnMut(&str) -> String) {
     let Some(hidden) = hidden else { return };
     let text = hidden.trim_end();
@@ -246,7 +246,7 @@ fn hide(hidden: Option<&str>, shown: &mut String, number: &mut impl FnMut(&str) 
     shown.push_str(blanks);
 }
 
-/// Returns where the parts of a text end: after punctuation with a blank behind it, and after a line.
+/// Returns where the parts of a text end: after punctuation followed by whitespace, and after a line.
 fn ends_of_parts(text: &str) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
     let is_end = move |at: &usize| {
@@ -261,7 +261,7 @@ fn is_of_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') || !c.is_ascii()
 }
 
-/// Returns whether a text has the form of an object's name.
+/// Returns whether a text is in the format of an object name.
 fn is_object_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     !text.is_empty() && text.len() <= 253 && text.bytes().all(is_allowed)
@@ -299,14 +299,14 @@ fn is_number(text: &str) -> bool {
     true
 }
 
-/// Divides a word such as `ErrImagePull` where capital letters begin.
+/// Splits a word such as `ErrImagePull` at its capital letters.
 fn humps(word: &str) -> impl Iterator<Item = &str> {
     let mut rest = word;
     std::iter::from_fn(move || {
         let upper = rest.bytes().take_while(u8::is_ascii_uppercase).count();
         let lower = rest[upper..].bytes().position(|byte| byte.is_ascii_uppercase());
         let end = match (upper, lower) {
-            // The last one of several begins the next: `PIDPressure`.
+            // The last of several capitals starts the next word: `PIDPressure`.
             (2.., _) if upper < rest.len() => upper - 1,
             (_, lower) => lower.map_or(rest.len(), |lower| upper + lower),
         };
@@ -360,7 +360,7 @@ mod tests {
     fn what_is_not_known_is_hidden_as_a_whole() {
         for (text, expected) in [
             ("panic: no route to mars", "panic: REDACTED-1"),
-            // Parts that could be an amount, a size and a version make no number together.
+            // Parts that could be an amount, a size and a version do not form a number together.
             ("https://user:=0k0x7", "REDACTED-1"),
             ("took 3h2Gi7", "REDACTED-1"),
             ("password: hunter2", "REDACTED-1"),

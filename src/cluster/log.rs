@@ -1,10 +1,10 @@
-//! Logs of containers, as far back as there is room for.
+//! Container logs, limited in size; the oldest lines are dropped first.
 
 use std::time::Duration;
 
 use super::error::ClusterError;
 
-/// A container whose log is read.
+/// A container whose log is requested.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogOf {
     /// The pod's namespace.
@@ -17,7 +17,7 @@ pub struct LogOf {
     pub previous: bool,
 }
 
-/// How much of a log is read.
+/// Limits on what is read from a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogLimits {
     /// How many lines, from the end.
@@ -35,15 +35,15 @@ pub struct Log {
     pub text: String,
     /// Whether it is that of the run before the last restart.
     pub previous: bool,
-    /// Whether it has fewer lines than were wanted because they are too long.
+    /// Whether it has fewer lines than requested because they are too long.
     pub is_cut: bool,
-    /// Whether there are more lines than were wanted.
+    /// Whether there are more lines than requested.
     pub has_more: bool,
-    /// Why it does not go on, if its end could not be read.
+    /// Why it is incomplete, if its end could not be read.
     pub broken_off: Option<ClusterError>,
 }
 
-/// The last bytes of a log that is read.
+/// The last bytes of a log that is being read.
 #[derive(Debug)]
 pub(super) struct LogTail {
     bytes: Vec<u8>,
@@ -56,14 +56,14 @@ impl LogTail {
         LogTail { bytes: Vec::new(), limits, is_cut: false }
     }
 
-    /// Returns whether no bytes have come.
+    /// Returns whether no bytes have arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        // They are moved rarely, and never take twice the room for long.
+        // Bytes are moved rarely, and never take twice the limit for long.
         for piece in bytes.chunks(self.limits.bytes.max(1)) {
             if self.bytes.len() + piece.len() > self.limits.bytes + self.limits.bytes / 2 {
                 self.shorten(self.limits.bytes.saturating_sub(piece.len()));
@@ -82,7 +82,7 @@ impl LogTail {
     pub(super) fn finish(mut self, previous: bool) -> Log {
         self.shorten(self.limits.bytes);
         let LogTail { mut bytes, limits, is_cut } = self;
-        // The first line may have lost its beginning.
+        // The beginning of the first line may be lost.
         let first = if is_cut { memchr::memchr(b'\n', &bytes).map_or(0, |end| end + 1) } else { 0 };
         let body = &bytes[first..];
         let body = body.strip_suffix(b"\n").unwrap_or(body);

@@ -1,41 +1,41 @@
-//! Recognizes the logs that `kubectl cluster-info dump` writes between the lists of objects, or in files of their own.
+//! Recognizes the logs that `kubectl cluster-info dump` writes between the lists of objects, or into separate files.
 
 /// How a section begins.
 const START: &[u8] = b"==== START logs for ";
 
-/// The most bytes of the line that begins a section.
+/// The most bytes in the first line of a section.
 const MAX_HEADING: usize = 1 << 10;
 
-/// A section of logs, from a line `==== START logs for container …` to the same with END, which follows the last line of
-/// the log even if that does not end.
+/// A section of logs, from a line `==== START logs for container …` to the corresponding END line, which follows the
+/// log even if its last line has no line end.
 #[derive(Debug, Default)]
 pub(super) struct LogSection {
     heading: Vec<u8>,
-    /// How the section ends, once its heading is complete.
+    /// The END line of the section, once its heading is complete.
     end: Vec<u8>,
-    /// The last bytes of the log, in which its end may begin.
+    /// The last bytes of the log, which may contain the beginning of the END line.
     tail: Vec<u8>,
 }
 
-/// How far a section goes.
+/// The extent of a section.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// To this position of the bytes.
+    /// Up to this position in the bytes.
     Ends(usize),
-    /// Beyond the bytes.
+    /// Continues after the bytes.
     GoesOn,
-    /// It is no section of logs.
+    /// Not a section of logs.
     Foreign,
 }
 
 impl LogSection {
-    /// Takes the next bytes of the section.
+    /// Processes the next bytes of the section.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Extent {
         self.read(bytes, &mut |_, _| ())
     }
 
-    /// Takes the next bytes of the section, and calls a function with its first line and the bytes of the log, as soon as it is
-    /// certain that they are; if that is empty, with no bytes.
+    /// Processes the next bytes of the section, and calls a function with its first line and bytes that certainly
+    /// belong to the log; if the log is empty, with no bytes.
     fn read(&mut self, bytes: &[u8], log: &mut impl FnMut(&[u8], &[u8])) -> Extent {
         let mut at = 0;
         if self.end.is_empty() {
@@ -70,18 +70,18 @@ impl LogSection {
     }
 }
 
-/// Finds the sections in a text that has other lines between them.
+/// Finds the sections in a text that also has other lines.
 #[derive(Debug, Default)]
 pub(super) struct LogSections {
-    /// What may be a section, or is one.
+    /// A section, or what may turn out to be one.
     open: Option<LogSection>,
-    /// Whether the next bytes belong to a line that begins no section.
+    /// Whether the next bytes belong to a line that does not start a section.
     in_line: bool,
 }
 
 impl LogSections {
-    /// Takes the next bytes of the text, and calls a function with the first line of a section and the next bytes of its log, at
-    /// least once for each section.
+    /// Processes the next bytes of the text, and calls a function with the first line of a section and the next bytes
+    /// of its log, at least once per section.
     pub(super) fn push(&mut self, mut bytes: &[u8], log: &mut impl FnMut(&[u8], &[u8])) {
         while !bytes.is_empty() {
             if self.in_line {
@@ -97,7 +97,7 @@ impl LogSections {
         }
     }
 
-    /// Ends the text, perhaps amid a section: calls the function with what is left of its log.
+    /// Ends the text, possibly inside a section: calls the function with the rest of its log.
     pub(super) fn finish(self, log: &mut impl FnMut(&[u8], &[u8])) {
         if let Some(LogSection { heading, tail, .. }) = self.open.filter(|section| !section.end.is_empty()) {
             log(&heading, &tail);
@@ -105,7 +105,7 @@ impl LogSections {
     }
 }
 
-/// Blanks the sections of a whole text, so that its lines keep their numbers; returns whether the last one has an end.
+/// Blanks the sections in a whole text, preserving line numbers; returns whether the last one is complete.
 pub(super) fn blank(text: &mut [u8]) -> bool {
     let mut at = 0;
     while let Some(found) = memchr::memmem::find(&text[at..], START) {

@@ -1,4 +1,4 @@
-//! Reads the DaemonSets of manifests, for what-if questions, and what they create beside them.
+//! Reads the DaemonSets in manifests, for previews, and the other objects that the manifests create.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,14 +21,14 @@ use crate::model::{server_side_apply, strategic_merge};
 use crate::report::fix::{Command, Fix};
 use crate::validation;
 
-/// How a manifest changes a DaemonSet that exists.
+/// How a manifest is applied to an existing DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Apply {
     /// `kubectl apply`.
     ClientSide,
     /// `kubectl apply --server-side`.
     ServerSide {
-        /// Whether fields of other managers are taken over.
+        /// Whether to take over fields of other managers.
         force_conflicts: bool,
     },
     /// `kubectl replace`.
@@ -36,7 +36,7 @@ pub enum Apply {
 }
 
 impl Apply {
-    /// Returns how a DaemonSet was applied last, and so likely is applied next.
+    /// Returns how a DaemonSet was last applied, and so is likely to be applied next.
     pub fn last_used_on(live: &DaemonSet) -> Self {
         let is_server_side = |entry: &Value| {
             let field = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -49,25 +49,25 @@ impl Apply {
     }
 }
 
-/// What manifests have.
+/// The contents of manifests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifests {
     /// The DaemonSets.
     pub daemon_sets: Vec<Manifest>,
     /// Objects of other kinds, with their namespaces.
     pub others: Vec<Value>,
-    /// What kubectl accepts although it is likely a mistake.
+    /// Likely mistakes that kubectl accepts.
     pub warnings: Vec<String>,
 }
 
 impl Manifests {
-    /// Makes a manifest of a DaemonSet that exists and was changed, which errors name by the changes.
+    /// Makes a manifest of an edited existing DaemonSet; errors name it by the changes.
     pub fn of_edited(object: Value, changes: String) -> Self {
         let manifest = Manifest { file: changes, object, lacks_namespace: false, warnings: Vec::new() };
         Manifests { daemon_sets: vec![manifest], others: Vec::new(), warnings: Vec::new() }
     }
 
-    /// Returns an object that the manifests create beside the DaemonSets. The namespace counts if the object has one.
+    /// Returns another object that the manifests create. The namespace is compared if the object has one.
     pub fn other(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
         self.others.iter().find(|object| {
             let of = text_at(object, "/metadata/namespace");
@@ -76,7 +76,7 @@ impl Manifests {
         })
     }
 
-    /// Adds the classes that the manifests create to those that exist; not to classes that could not be read.
+    /// Adds the classes that the manifests create to the existing ones, unless those could not be read.
     pub fn add_others_to(&self, snapshot: &mut Snapshot) {
         for object in &self.others {
             match text_at(object, "/kind") {
@@ -95,15 +95,15 @@ impl Manifests {
     }
 }
 
-/// A DaemonSet as it was written.
+/// A DaemonSet as written in a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// The file that it is in, or `standard input`.
+    /// Its file, or `standard input`.
     file: String,
     object: Value,
-    /// Whether it says no namespace.
+    /// Whether it has no namespace.
     lacks_namespace: bool,
-    /// What kubectl accepts although it is likely a mistake.
+    /// Likely mistakes that kubectl accepts.
     warnings: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Manifest {
         text_at(&self.object, "/metadata/namespace")
     }
 
-    /// Returns whether the manifest itself says no namespace.
+    /// Returns whether the manifest itself has no namespace.
     pub fn lacks_namespace(&self) -> bool {
         self.lacks_namespace
     }
@@ -128,8 +128,8 @@ impl Manifest {
         text_at(&self.object, "/metadata/name")
     }
 
-    /// Returns the patch that `kubectl apply` sends for a DaemonSet that exists. Fails, as kubectl does, if lists cannot be merged, or what
-    /// was applied last cannot be read.
+    /// Returns the patch that `kubectl apply` sends for an existing DaemonSet. Fails, as kubectl does, if lists cannot
+    /// be merged, or the last applied configuration cannot be read.
     pub(super) fn client_side_patch(&self, live: &DaemonSet) -> Result<Value, ClusterError> {
         let cannot = |problem: String| {
             ClusterError::file(&*self.file, format!("DaemonSet {:?} cannot be merged: {problem}", self.name()))
@@ -156,8 +156,8 @@ impl Manifest {
         strategic_merge::three_way_patch(&last_applied, &manifest, &live.object).map_err(cannot)
     }
 
-    /// Returns what is stored if the manifest is applied, without the API server's defaults. Fails if `kubectl apply` cannot merge it
-    /// either.
+    /// Returns the object that is stored if the manifest is applied, before the API server's defaults. Fails if
+    /// `kubectl apply` cannot merge it either.
     pub fn merged(&self, live: Option<&DaemonSet>, how: Apply) -> Result<Value, ClusterError> {
         match (live, how) {
             (Some(live), Apply::ClientSide) => strategic_merge::patched(&live.object, self.client_side_patch(live)?)
@@ -176,8 +176,8 @@ impl Manifest {
         object
     }
 
-    /// Returns the DaemonSet that is stored, given what the manifest is merged to, and warnings. A live API server validates it in full.
-    /// Fails if the API server would reject the DaemonSet for what would make a preview wrong.
+    /// Returns the DaemonSet that is stored, given the merged manifest, and warnings. A live API server validates it in
+    /// full. Fails if the API server would reject the DaemonSet for a reason that would make a preview wrong.
     pub fn validate(&self, merged: Value, snapshot: &Snapshot) -> Result<(DaemonSet, Vec<String>), ClusterError> {
         let is_advanced = text_at(&merged, "/apiVersion").starts_with(ADVANCED_GROUP);
         let refusals = |manifest: &Value, merged: &Value| match is_advanced {
@@ -192,7 +192,7 @@ impl Manifest {
         let live = live.filter(|live| (live.flavor() == Flavor::Advanced) == is_advanced);
         let mut refused = refusals(&self.object, &merged);
         if let Some(live) = live.filter(|_| !refused.is_empty()) {
-            // What was stored is accepted again: its server has other feature gates, or is of another release.
+            // An invalid stored object is accepted again: its server has other feature gates, or is of another release.
             let stored = refusals(&Value::Null, &live.object);
             refused.retain(|problem| stored.iter().all(|stored| !problem.is_like(stored)));
         }
@@ -214,8 +214,8 @@ impl Manifest {
         }
     }
 
-    /// Sets the namespace if there is none: the requested one, or else the default one. Fails if the DaemonSet has no name, and if another
-    /// namespace is requested.
+    /// Sets the namespace if there is none: the requested or else the default one. Fails if the DaemonSet has no name,
+    /// or if another namespace is requested.
     fn set_namespace(&mut self, requested: Option<&str>, default: &str) -> Result<(), ClusterError> {
         let Manifest { file, object, lacks_namespace, warnings: _ } = self;
         if text_at(object, "/metadata/name").is_empty() {
@@ -235,8 +235,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns the DaemonSet of an object, for example of this one after the API server added its defaults. Fails if a field has a value of
-    /// the wrong type.
+    /// Returns the DaemonSet of an object, for example of this one with the API server's defaults. Fails if a field has
+    /// a value of the wrong type.
     pub fn daemon_set(&self, object: Value) -> Result<DaemonSet, ClusterError> {
         DaemonSet::from_object(object).map_err(|error| {
             ClusterError::file(&*self.file, format!("DaemonSet {:?} cannot be read: {error}", self.name()))
@@ -250,11 +250,11 @@ impl Manifest {
     }
 }
 
-/// Reads the DaemonSets of manifests, and what they create beside them: of files, of the JSON and YAML files of directories, or, for `-`,
-/// of standard input.
+/// Reads the DaemonSets and the other objects in manifests: in files, in the JSON and YAML files of directories, or,
+/// for `-`, on standard input.
 ///
-/// A DaemonSet without a namespace gets the requested one, or else the default one. Fails if a file cannot be read, if there is no
-/// DaemonSet of `apps/v1`, if one has no name, and if another namespace is requested.
+/// A DaemonSet without a namespace gets the requested one, or else the default one. Fails if a file cannot be read, if
+/// there is no DaemonSet of `apps/v1`, if one has no name, or if another namespace is requested.
 pub fn read_daemon_sets(
     paths: &[String],
     stdin: &mut dyn Read,
@@ -311,8 +311,8 @@ pub fn read_daemon_sets(
     Ok(Manifests { daemon_sets: manifests, others, warnings })
 }
 
-/// Reads the one DaemonSet or Advanced DaemonSet of a manifest, as [`read_daemon_sets`] does. Fails for the same reasons, and if there are
-/// several.
+/// Reads the only DaemonSet or Advanced DaemonSet in a manifest. Fails for the same reasons as [`read_daemon_sets`],
+/// and if there are several.
 pub fn read_daemon_set_of_any_flavor(
     path: &str,
     stdin: &mut dyn Read,
@@ -326,8 +326,8 @@ pub fn read_daemon_set_of_any_flavor(
     Ok(manifest)
 }
 
-/// Returns the files that a path means: itself, or as for kubectl the JSON and YAML files of a directory, without those
-/// of directories in it.
+/// Returns the files that a path denotes: itself or, as in kubectl, the JSON and YAML files of a directory, not
+/// including subdirectories.
 fn files(path: &str) -> Result<Vec<String>, ClusterError> {
     if path == "-" || !Path::new(path).is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -345,8 +345,8 @@ fn files(path: &str) -> Result<Vec<String>, ClusterError> {
     Ok(files)
 }
 
-/// Reads the pod template of the one DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from standard input; returns
-/// warnings, too. Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
+/// Reads the pod template of the only DaemonSet or Advanced DaemonSet in a manifest, from a file or, for `-`, from standard input;
+/// returns warnings, too. Fails if the manifest cannot be read, or has no DaemonSet, several, or one without a template.
 pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<(Value, Vec<String>), ClusterError> {
     let (name, objects, warnings) = read_objects(path, stdin)?;
     let mut object = only_daemon_set(name, objects)?;
@@ -356,8 +356,8 @@ pub fn read_template(path: &str, stdin: &mut dyn Read) -> Result<(Value, Vec<Str
     }
 }
 
-/// Reads the one Node of a manifest, from a file or, for `-`, from standard input; returns warnings, too. What it does not say to be
-/// allocatable is its capacity. Fails if the manifest cannot be read, or has no Node, several, or one without resources.
+/// Reads the only Node in a manifest, from a file or, for `-`, from standard input; returns warnings, too. Allocatable resources
+/// default to the capacity. Fails if the manifest cannot be read, or has no Node, several, or one without resources.
 pub fn read_node(path: &str, stdin: &mut dyn Read) -> Result<(Node, Vec<String>), ClusterError> {
     let (name, objects, mut warnings) = read_objects(path, stdin)?;
     let mut nodes: Vec<Value> = objects.into_iter().filter(|object| text_at(object, "/kind") == "Node").collect();
@@ -377,8 +377,8 @@ pub fn read_node(path: &str, stdin: &mut dyn Read) -> Result<(Node, Vec<String>)
     Ok((node, warnings))
 }
 
-/// Returns how errors call a manifest, every object in it, those in lists too, and warnings. Of keys that are given twice the last one
-/// counts, as for kubectl; that is a warning.
+/// Returns the name of a manifest in errors, all objects in it, including those in lists, and warnings. If a key is
+/// duplicated, the last one is used, as in kubectl, with a warning.
 fn read_objects<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, Vec<Value>, Vec<String>), ClusterError> {
     let (name, text) = match path {
         "-" => (STANDARD_INPUT, Text::new(STANDARD_INPUT, stdin)?.into_string()?),
@@ -386,7 +386,7 @@ fn read_objects<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, Vec
     };
     let (text, mut warnings) = (text.as_str(), Vec::new());
     let documents: Vec<Value> = match text::format(name, text)? {
-        // YAML includes JSON, and has a separator of documents.
+        // YAML includes JSON, and allows separators between documents.
         Format::Json if !text.lines().any(|line| line.trim_end() == "---") => serde_json::Deserializer::from_str(text)
             .into_iter()
             .collect::<Result<_, _>>()
@@ -408,7 +408,7 @@ fn read_objects<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, Vec
     let mut objects = Vec::new();
     for mut document in documents {
         convert_whole_numbers(&mut document);
-        // Of a typed list, the items may lack what its kind says.
+        // In a typed list, the items may lack the type, which follows from the kind of the list.
         let (version, kind) = (document["apiVersion"].clone(), text_at(&document, "/kind").to_owned());
         let item_kind = kind.strip_suffix("List").filter(|_| document["items"].is_array());
         match (item_kind, document.get_mut("items").map(Value::take)) {
@@ -430,7 +430,7 @@ fn read_objects<'a>(path: &'a str, stdin: &mut dyn Read) -> Result<(&'a str, Vec
     Ok((name, objects, warnings))
 }
 
-/// Writes numbers such as 30.0 as integers, as kubectl sends them.
+/// Converts numbers such as 30.0 to integers, as kubectl sends them.
 fn convert_whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -479,7 +479,7 @@ fn only_daemon_set(name: &str, objects: Vec<Value>) -> Result<Value, ClusterErro
 
 const IS_DUMP: &str = "it is a dump, which --from takes; -f takes a manifest, such as one of these DaemonSets";
 
-/// Returns whether there is what only a cluster makes. Manifests may have pods, too, such as the tests of a Helm chart.
+/// Returns whether the objects come from a cluster. Manifests may contain pods, too, such as the tests of a Helm chart.
 fn is_dump(objects: &[Value]) -> bool {
     objects.iter().any(|object| {
         matches!(text_at(object, "/kind"), "Node" | "Pod" | "ControllerRevision" | "Event")
@@ -487,7 +487,7 @@ fn is_dump(objects: &[Value]) -> bool {
     })
 }
 
-/// Returns the error about manifests without a DaemonSet, given the objects of other kinds.
+/// Builds the error for manifests without a DaemonSet, given the objects of other kinds.
 fn no_daemon_set(name: &str, objects: &[Value]) -> ClusterError {
     let mut others: BTreeMap<String, usize> = BTreeMap::new();
     for object in objects {
@@ -516,7 +516,7 @@ fn no_daemon_set(name: &str, objects: &[Value]) -> ClusterError {
     ClusterError::file(name, problem).hint(old.or(kustomization).unwrap_or("-f takes manifests of DaemonSets"))
 }
 
-/// Says what is wrong with JSON, and where.
+/// Builds the error for invalid JSON, with its position.
 fn json_error(name: &str, error: &serde_json::Error) -> ClusterError {
     if error.is_eof() {
         let problem =

@@ -53,7 +53,7 @@ use crate::model::snapshot::{
 use crate::model::written::{WrittenNode, WrittenObject};
 use error::ClusterError;
 
-/// What to read: which DaemonSets, and what of the cluster beside them.
+/// What to read: which DaemonSets, and which other objects of the cluster.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Query {
     /// The namespace of the DaemonSets; `None` for all.
@@ -62,24 +62,24 @@ pub struct Query {
     pub names: Vec<String>,
     /// Labels that the DaemonSets must have.
     pub selector: LabelSelector,
-    /// Whose DaemonSets; [`Wanted::Everything`] always includes both.
+    /// Which flavors of DaemonSets; [`Wanted::Everything`] always includes both.
     pub flavors: Flavors,
-    /// What to read beside them.
+    /// Which other objects to read.
     pub wanted: Wanted,
 }
 
-/// What to read beside DaemonSets.
+/// Which objects to read besides DaemonSets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
-    /// What explains why nodes have no available pod: revisions, nodes, pods, events and leases.
+    /// Objects that explain why nodes have no available pod: revisions, nodes, pods, events and leases.
     Coverage(CoverageScope),
-    /// Revisions, including those of other owners that a selector matches, and the pods of some DaemonSets.
+    /// Revisions, including those of other owners that match the selector, and the pods of some DaemonSets.
     History(PodsOf),
-    /// Revisions as for history, nodes, pods, events and PodDisruptionBudgets: what a change of a DaemonSet affects.
+    /// Revisions as for history, nodes, pods, events and PodDisruptionBudgets: everything that a change to a DaemonSet affects.
     Change,
-    /// Revisions, nodes with what their managed fields keep, and events about nodes: what has changed, and when.
+    /// Revisions, nodes with the contents of their managed fields, and events about nodes: what has changed, and when.
     RecentChanges,
-    /// Every object of every kind a snapshot holds, complete, for a dump.
+    /// Every object of every kind in a snapshot, complete, for a dump.
     Everything,
 }
 
@@ -89,7 +89,7 @@ impl Default for Wanted {
     }
 }
 
-/// Which nodes coverage is about, and what is read to explain them.
+/// The nodes that coverage covers, and what is read to explain them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoverageScope {
     /// The only node; `None` for all.
@@ -100,7 +100,7 @@ pub struct CoverageScope {
     pub admission: bool,
     /// Whether to read the metadata of the ConfigMaps and Secrets that templates use, and when containers have started.
     pub config: bool,
-    /// Whether to read what keeps pods from being evicted from nodes whose drain is stuck.
+    /// Whether to read what prevents pods from being evicted from nodes whose drain is stuck.
     pub held_pods: bool,
 }
 
@@ -116,7 +116,7 @@ impl Default for CoverageScope {
     }
 }
 
-/// Of which DaemonSets pods are read.
+/// DaemonSets whose pods are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PodsOf {
     /// All.
@@ -126,7 +126,7 @@ pub enum PodsOf {
     None,
 }
 
-/// Whose DaemonSets to read.
+/// Which flavors of DaemonSets to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flavors {
     /// Kubernetes' own.
@@ -159,14 +159,14 @@ impl Flavors {
 }
 
 impl Query {
-    /// Asks for one DaemonSet.
+    /// Queries one DaemonSet.
     pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
         let ObjectMeta { namespace, name, .. } = daemon_set.metadata.clone();
         let flavors = daemon_set.flavor().into();
         Query { namespace: Some(namespace), names: vec![name], flavors, ..Query::default() }
     }
 
-    /// Returns the namespace, if all DaemonSets of one are asked about: others may have changed, too.
+    /// Returns the namespace, if the query covers all of its DaemonSets: others may have changed, too.
     fn namespace_beside_others(&self) -> Option<&str> {
         self.namespace.as_deref().filter(|_| self.names.is_empty())
     }
@@ -183,8 +183,9 @@ impl Query {
         self.flavors == Flavors::Advanced || matches!(self.wanted, Wanted::History(_) | Wanted::Change)
     }
 
-    /// Retains the DaemonSets of a snapshot that the query means, and notes the others of their namespaces, and the names that none has. A
-    /// name means Kubernetes' own DaemonSet before OpenKruise's. Fails if no DaemonSet has the only name of the query.
+    /// Retains the DaemonSets of a snapshot that the query selects, and records the others in their namespaces, and the names that
+    /// do not exist. A name prefers Kubernetes' own DaemonSet over OpenKruise's. Fails if the query has a single name, which does
+    /// not exist.
     fn choose(&self, snapshot: &mut Snapshot) -> Result<(), ClusterError> {
         let Snapshot { daemon_sets, advanced_daemon_sets, .. } = snapshot;
         let unknown = match self.names.as_slice() {
@@ -221,18 +222,18 @@ impl Query {
     }
 }
 
-/// Returns what matters of a DaemonSet that was not requested.
+/// Returns the relevant fields of a DaemonSet that was not requested.
 fn neighbor(daemon_set: &DaemonSet) -> Neighbor {
     let DaemonSet { metadata, spec, .. } = daemon_set;
     let pod_labels = spec.template.metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     Neighbor { namespace: metadata.namespace.clone(), name: metadata.name.clone(), pod_labels }
 }
 
-/// An object of a kind that a snapshot holds.
+/// An object of a kind in a snapshot.
 trait Object {
     fn metadata(&self) -> &ObjectMeta;
 
-    /// Returns what identifies it among those of its kind.
+    /// Returns its unique key within its kind.
     fn key(&self) -> (&str, &str) {
         (&self.metadata().namespace, &self.metadata().name)
     }
@@ -242,7 +243,7 @@ trait Object {
         None
     }
 
-    /// Notes the type of an object that is kept whole: the items of a list leave it out.
+    /// Sets the type of an object that is kept whole: items of a list omit it.
     fn set_type(&mut self, _api_version: &str, _kind: &str) {}
 }
 
@@ -285,7 +286,7 @@ macro_rules! whole_objects {
 
             fn set_type(&mut self, api_version: &str, kind: &str) {
                 let Some(fields) = self.object.as_object_mut() else { return };
-                // OpenKruise serves two versions, and objects are written back in the one they came in.
+                // OpenKruise serves two versions, and objects are written back in the version in which they were read.
                 let is_advanced = |version: &Value| version.as_str().is_some_and(|it| it.starts_with(ADVANCED_GROUP));
                 if !fields.get("apiVersion").is_some_and(is_advanced) {
                     fields.insert("apiVersion".to_owned(), api_version.into());

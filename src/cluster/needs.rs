@@ -1,32 +1,32 @@
-//! What a query needs of a cluster beside its DaemonSets: said once, for a read, a watch and a dump.
+//! Defines in one place what a query needs besides the DaemonSets, for a read, a watch and a dump.
 
 use std::time::Duration;
 
 use super::{CoverageScope, PodsOf, Query, Wanted};
 
-/// How long to wait before a change for what it does not need.
+/// How long to wait before a change for objects that it does not depend on.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is needed beside the DaemonSets and their revisions.
+/// What is needed besides the DaemonSets and their revisions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Needs {
-    /// Which nodes, and what else explains them.
+    /// The nodes, and what else explains them.
     pub scope: CoverageScope,
     /// What is needed of the cluster as a whole.
     pub cluster: Cluster,
-    /// Whose pods.
+    /// Which pods.
     pub pods: Pods,
-    /// The events, by what they are about.
+    /// The events, by their involved objects.
     pub events: Vec<Events>,
-    /// Whether revisions of other owners that a selector matches count, too.
+    /// Whether to include revisions of other owners that match the selector.
     pub any_owner: bool,
-    /// Whether nodes and pods are kept whole, rather than the fields that reports about many nodes use.
+    /// Whether nodes and pods are kept whole, or only the fields that reports about many nodes use.
     pub whole: bool,
     /// Whether PodDisruptionBudgets are needed.
     pub budgets: bool,
     /// Whether every object of every kind is needed, for a dump.
     pub everything: bool,
-    /// How long to wait for what an answer can do without; `None` if it cannot.
+    /// How long to wait for optional objects; `None` if nothing is optional.
     pub patience: Option<Duration>,
 }
 
@@ -37,32 +37,32 @@ pub(super) enum Cluster {
     Nothing,
     /// The nodes, and the leases of the controller manager and the scheduler.
     Nodes,
-    /// Who has written the nodes, what limits and labels the pods of a namespace, and DaemonSets of other namespaces.
+    /// Who has written the nodes, the limits and labels of a namespace's pods, and DaemonSets of other namespaces.
     Writes,
 }
 
-/// Whose pods are needed.
+/// Which pods are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pods {
     /// None.
     None,
     /// Those of the DaemonSets.
     Own,
-    /// Those of the DaemonSets, and the others that take room on their nodes, if all namespaces or one node are asked about.
+    /// Those of the DaemonSets and, for all namespaces or a single node, all pods that use resources of their nodes.
     All,
 }
 
 /// Events that are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Events {
-    /// The kind of what they are about; empty for any.
+    /// The kind of the involved object; empty for any.
     pub about: &'static str,
-    /// The fields that they must have.
+    /// The fields that they must match.
     pub field_selector: String,
 }
 
 impl Events {
-    /// Returns the namespace of events about nodes; `None` for others, which are in that of what they are about.
+    /// Returns the namespace of events about nodes; `None` for others, which are in that of the involved object.
     pub(super) fn namespace(&self) -> Option<String> {
         (self.about == "Node").then(|| "default".to_owned())
     }
@@ -119,8 +119,8 @@ impl Query {
         }
     }
 
-    /// Returns the events about the DaemonSets, and warnings about their pods; for one node all about the pods, and those about the
-    /// node.
+    /// Returns the events about the DaemonSets, and warnings about their pods; for one node, all events about the pods,
+    /// and those about the node.
     fn events_about(&self, node: Option<&str>) -> Vec<Events> {
         let events = |about: &'static str, of: &str| Events {
             about,

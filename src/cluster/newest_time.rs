@@ -1,7 +1,7 @@
-//! The newest time at which anything happened. That of a dump that does not say when it was made is its "now".
+//! The newest time at which anything happened, which is "now" for a dump without a time of its own.
 //!
-//! The API server's own times and those of the DaemonSet controller are believed. What others write into an object may be any
-//! time: it counts unless it is far later than those, and than what most kubelets say.
+//! The times of the API server and of the DaemonSet controller are trusted. Other writers may set any time in an
+//! object: it counts unless it is far later than those, and than the times of most kubelets.
 
 use std::collections::BTreeMap;
 
@@ -20,33 +20,33 @@ use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{DeviceClass, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 
-/// By how many seconds a time may be later than those that are believed: a dump takes a while, and so does a cluster in which little
-/// happens.
+/// The most seconds by which a time may be later than the trusted ones: a dump takes a while, and some clusters are
+/// mostly idle.
 const TOLERANCE: i64 = 6 * 3600;
 
-/// By how many seconds what kubelets say may be later than what a server has noted: something is created in every cluster within a year.
+/// The most seconds by which kubelets' times may be later than servers': in every cluster, something is created within a year.
 const MOST_IDLE: i64 = 366 * 24 * 3600;
 
-/// By how many seconds the time of one object may be later than that of every other one.
+/// The most seconds by which the time of one object may be later than those of all others.
 const MOST_ALONE: i64 = 30 * 24 * 3600;
 
-/// How many kubelets may be wrong about the time, if they are fewer than half of them: of a cluster whose nodes are mostly down, few say
-/// what time it is.
+/// The number of kubelets that may have a wrong time, if they are fewer than half of them: in a cluster whose nodes are
+/// mostly down, few report a time.
 const MOST_WRONG: usize = 1;
 
 /// The newest times of a dump.
 #[derive(Debug, Default)]
 pub(super) struct NewestTimes {
-    /// By the API server or the DaemonSet controller: that of the object with the newest one, and that of the next object.
+    /// From the API server or the DaemonSet controller: that of the newest object, and that of the next one.
     believed: [Option<Timestamp>; 2],
-    /// By others, the newest of each hour.
+    /// From others, the newest of each hour.
     claimed: BTreeMap<i64, Timestamp>,
-    /// What each kubelet says.
+    /// The time reported by each kubelet.
     kubelets: Vec<Timestamp>,
 }
 
 impl NewestTimes {
-    /// Notes when something last happened to an object.
+    /// Records when something last happened to an object.
     pub(super) fn note(&mut self, object: &impl NewestTime) {
         let Times { believed, claimed, of_kubelet } = object.newest_times();
         let [first, second] = self.believed;
@@ -64,7 +64,7 @@ impl NewestTimes {
         self.kubelets.sort_unstable_by(|one, other| other.cmp(one));
         let most = |since: Timestamp, seconds: i64| since.as_second().saturating_add(seconds);
         let of_kubelets = self.kubelets.get(wrong).map(|at| most(*at, TOLERANCE));
-        // In a dump, whatever it says may be forged.
+        // In a dump, any of them may be forged.
         let [first, second] = self.believed;
         let others = second.map(|at| most(at, MOST_ALONE)).max(of_kubelets);
         let is_alone = |first: &Timestamp| others.is_some_and(|others| first.as_second() > others);
@@ -87,20 +87,21 @@ fn hour(at: Timestamp) -> i64 {
     at.as_second().div_euclid(3600)
 }
 
-/// When something last happened to an object, by whom it was written.
+/// When something last happened to an object, by writer.
 #[derive(Debug, Default)]
 pub(super) struct Times {
-    /// By the API server or the DaemonSet controller.
+    /// According to the API server or the DaemonSet controller.
     believed: Option<Timestamp>,
-    /// By whoever may write the object.
+    /// According to anyone who may write the object.
     claimed: Option<Timestamp>,
-    /// By the kubelet that has the object as its node.
+    /// According to the kubelet whose node the object is.
     of_kubelet: Option<Timestamp>,
 }
 
 /// An object to which something happened.
 pub(super) trait NewestTime: Object {
-    /// Returns when something last happened to it. Objects that are made once and seldom change say nothing about when a dump was made.
+    /// Returns when something last happened to it. Objects that seldom change after creation do not tell the time of a
+    /// dump.
     fn newest_times(&self) -> Times {
         Times::default()
     }
@@ -161,8 +162,8 @@ impl NewestTime for Lease {
     }
 }
 
-/// Returns the times of an object: when the API server created it or began to delete it, and what others have written. A deletion's
-/// time lies ahead by its grace period.
+/// Returns the times of an object: when the API server created it or started to delete it, and what others have
+/// written. The deletion timestamp is in the future by the grace period.
 fn times(metadata: &ObjectMeta, claimed: Option<Timestamp>) -> Times {
     let believed = metadata.creation_timestamp.get().max(metadata.deleted_at());
     Times { believed, claimed, of_kubelet: None }

@@ -1,4 +1,4 @@
-//! Collects the objects of a dump, each in the form that reports use, and what they say about the dump itself.
+//! Collects the objects of a dump, each in the form that reports use, and what they tell about the dump itself.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,32 +23,32 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::time::Time;
 use crate::model::written::{WrittenNode, WrittenObject};
 
-/// Namespaces that every cluster has and nobody runs pods in: whoever dumped them dumped all namespaces.
+/// Namespaces that every cluster has and nobody runs pods in: a dump that contains them covers all namespaces.
 const IDLE_NAMESPACES: [&str; 2] = ["kube-node-lease", "kube-public"];
 
-/// The most objects that are kept of a dump: more than ten times those of the largest cluster that upstream supports.
+/// The most objects that are kept from a dump: more than ten times those of the largest cluster that upstream supports.
 /// This bounds memory, however small a compressed dump is.
 pub(super) const MAX_OBJECTS: usize = 2_000_000;
 
-/// How many objects count as one that is kept whole, besides one for each of so many bytes of its text.
+/// The objects that an object kept whole counts as additionally, besides one per [`WHOLE_OBJECT_BYTES`] of its text.
 const WHOLE_OBJECT: usize = 20;
 const WHOLE_OBJECT_BYTES: usize = 100;
 
-/// How many other kinds are counted, and the most bytes of their names.
+/// The most other kinds that are counted, and the most bytes of their names.
 const MAX_OTHERS: usize = 1_000;
 const MAX_NAME: usize = 253;
 
-/// The most objects that may be unreadable before the dump is.
+/// The most unreadable objects before the whole dump counts as unreadable.
 const MAX_UNREADABLE: usize = 1_000;
 
-/// Which nodes and pods are kept complete, rather than the fields that reports about many nodes use.
+/// Which nodes and pods are kept complete instead of only the fields that reports about many nodes use.
 #[derive(Debug, Default, PartialEq)]
 pub(super) enum Complete {
     #[default]
     None,
     /// This node and the pods of DaemonSets on it, for a report about it.
     Node(String),
-    /// None, but who has changed a node is kept.
+    /// None, but the managers of a node are kept.
     Written,
     /// Those of DaemonSets, with the ConfigMaps and Secrets that they may use.
     Config,
@@ -66,7 +66,7 @@ impl Complete {
     }
 }
 
-/// An object of which only the name is of interest.
+/// An object of which only the name is used.
 #[derive(Deserialize)]
 pub(super) struct NamedObject {
     metadata: Name,
@@ -79,43 +79,43 @@ struct Name {
     name: String,
 }
 
-/// The most objects of which only the names are kept.
+/// The most objects of which only the name is kept.
 const MAX_NAMES: usize = 200_000;
 
 /// The objects found so far.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) complete: Complete,
-    /// The objects that are kept. Everything else of the snapshot is found out at the end.
+    /// The objects that are kept. The rest of the snapshot is determined at the end.
     pub(super) snapshot: Snapshot,
     /// The bound pods of other controllers.
     pub(super) foreign_pods: PackedPods,
     pub(super) shared: SharedParts,
-    /// As `shared`, of who has written nodes.
+    /// Like `shared`, for the managers of nodes.
     pub(super) shared_keys: SharedKeys,
-    /// The kinds of which there was an object, or a list without one.
+    /// The kinds of which there was an object, or an empty list.
     pub(super) kinds: BTreeSet<Kind>,
-    /// The kinds of the lists that broke off in a file of a directory or archive.
+    /// The kinds of the truncated lists in files of a directory or archive.
     pub(super) truncated: BTreeSet<Kind>,
     /// What dumps say about themselves.
     pub(super) headers: Vec<Header>,
-    /// How many objects of other kinds there were.
+    /// Number of objects of other kinds.
     pub(super) others: BTreeMap<String, usize>,
-    /// How many DaemonSets no cluster has stored.
+    /// Number of DaemonSets that no cluster has stored.
     pub(super) manifests: usize,
     /// Whether there was a DaemonSet of another version than apps/v1.
     pub(super) has_other_daemon_sets: bool,
     /// Whether a list shows that it has the pods of all namespaces.
     pub(super) pods_everywhere: bool,
-    /// Whether a list with pods was made of all namespaces, perhaps with a selector.
+    /// Whether a list with pods was requested for all namespaces, perhaps with a selector.
     pub(super) lists_all_namespaces: bool,
-    /// The namespaces of which pods were listed.
+    /// The namespaces whose pods were listed.
     pub(super) pod_namespaces: BTreeSet<String>,
-    /// The newest times at which anything happened, dropped objects included.
+    /// The newest times at which anything happened, including dropped objects.
     pub(super) newest_times: NewestTimes,
     /// The objects of an unexpected shape.
     pub(super) unreadable: Vec<Unreadable>,
-    /// How many objects are kept. Large ones count as several.
+    /// Number of kept objects. Large ones count as several.
     pub(super) kept: usize,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Unreadable {
     pub(super) kind: Kind,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Where it stands and what is wrong with it, such as `dump.json: line 3: spec.taints: invalid type: …`.
+    /// Its position and the error, such as `dump.json: line 3: spec.taints: invalid type: …`.
     pub(super) problem: String,
     /// The node of a pod.
     pub(super) node: Option<String>,
@@ -149,7 +149,7 @@ impl PackedPods {
         let _ = pod.encode_length_delimited(encoded);
     }
 
-    /// Takes the pods of a node.
+    /// Removes and returns the pods of a node.
     pub(super) fn take(&mut self, node: &str) -> Vec<Pod> {
         let encoded = self.0.remove(node).unwrap_or_default();
         let mut rest = encoded.as_slice();
@@ -162,12 +162,12 @@ impl PackedPods {
     }
 }
 
-/// What one list says about the request that made it.
+/// What one list reveals about the request that returned it.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     namespaces: BTreeSet<String>,
     pod_namespaces: BTreeSet<String>,
-    /// Whether there is a pod of another controller: it was not a list of the pods of some DaemonSet.
+    /// Whether it has a pod of another controller, so that it was not a list of the pods of some DaemonSet.
     has_other_pods: bool,
 }
 
@@ -257,12 +257,12 @@ impl Objects {
         Ok(namespace)
     }
 
-    /// Counts an object of a kind that is kept whole, by the length of its text.
+    /// Counts an object that is kept whole, by the length of its text.
     pub(super) fn count_whole(&mut self, kind: Kind, length: usize) {
         self.kept += weight(kind, length) - 1;
     }
 
-    /// Returns whether no more objects are kept.
+    /// Returns whether the limit of objects is reached.
     pub(super) fn is_full(&self) -> bool {
         self.kept >= MAX_OBJECTS
     }
@@ -289,7 +289,7 @@ impl Objects {
         Ok(namespace)
     }
 
-    /// Notes an object that cannot be decoded. Fails if there are too many, so that the dump as a whole is at fault.
+    /// Records an object that cannot be decoded. Fails if there are too many, in which case the dump itself is considered broken.
     pub(super) fn skip(&mut self, kind: Kind, object: &Value, problem: String) -> Result<(), String> {
         if self.unreadable.len() >= MAX_UNREADABLE {
             return Err(format!("more than {MAX_UNREADABLE} objects cannot be read, the last: {problem}"));
@@ -313,11 +313,10 @@ impl Objects {
         Ok(())
     }
 
-    /// Draws from a whole list what it says about pods.
+    /// Derives from a whole list what it reveals about pods.
     ///
     /// One request reads one namespace or all of them. A list with objects of two namespaces is a list of all
-    /// namespaces. If it has pods, it has all of them, unless they are those of DaemonSets alone, which looks like
-    /// a selector.
+    /// namespaces. If it has pods, it has all of them, unless they all belong to DaemonSets, which suggests a selector.
     pub(super) fn end_list(&mut self, listed: Option<Kind>, reach: &Reach, folder: Option<&str>) {
         self.kinds.extend(listed);
         let lists_all_namespaces = reach.namespaces.len() > 1 && !reach.pod_namespaces.is_empty();
@@ -329,7 +328,7 @@ impl Objects {
         }
     }
 
-    /// Notes an object of which only the name is of interest.
+    /// Records an object of which only the name is used.
     pub(super) fn note_name(&mut self, type_: &TypeMeta, read: impl FnOnce() -> Option<NamedObject>) {
         if type_.api_version == "v1"
             && matches!(&*type_.kind, "ServiceAccount" | "PersistentVolumeClaim")
@@ -345,7 +344,7 @@ impl Objects {
         }
     }
 
-    /// Notes who has changed an object that limits or labels pods, if that is wanted.
+    /// Records the managers of an object that limits or labels pods, if wanted.
     pub(super) fn note_written(&mut self, type_: &TypeMeta, read: impl FnOnce() -> Option<Value>) {
         let is_of = |kind: &Kind| self.complete == Complete::Written && kind.is(&type_.api_version, &type_.kind);
         let kind = Kind::WRITTEN.into_iter().find(is_of);
@@ -378,7 +377,7 @@ impl Objects {
     }
 }
 
-/// Returns whether a DaemonSet lacks all that the API server adds when it stores one.
+/// Returns whether a DaemonSet lacks all fields that the API server adds when it stores one.
 fn is_manifest(daemon_set: &DaemonSet) -> bool {
     let metadata = &daemon_set.metadata;
     metadata.uid.is_empty()
@@ -387,7 +386,7 @@ fn is_manifest(daemon_set: &DaemonSet) -> bool {
         && daemon_set.object.get("status").is_none()
 }
 
-/// Counts an object that is to be kept, and returns its namespace. Fails if it has no name.
+/// Counts an object to be kept, and returns its namespace. Fails if it has no name.
 fn count(kept: &mut usize, object: &impl Object) -> Result<String, &'static str> {
     if object.metadata().name.is_empty() {
         return Err("metadata.name: is missing");
@@ -396,7 +395,7 @@ fn count(kept: &mut usize, object: &impl Object) -> Result<String, &'static str>
     Ok(object.metadata().namespace.clone())
 }
 
-/// Reads an object, which in a typed list does not say its type itself.
+/// Reads an object, which may lack its type in a typed list.
 fn typed<'de, T: Object + Deserialize<'de>, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<T, D::Error> {
     let (api_version, kind, _) = kind.api_names();
     let mut object = T::deserialize(deserializer)?;
@@ -419,7 +418,7 @@ pub(super) fn newest<T: Object>(objects: &mut Vec<T>) {
     objects.dedup_by(|one, other| one.key() == other.key());
 }
 
-/// Returns how many objects one counts as by the length of its text: kinds that are kept whole count as several.
+/// Returns how many objects one counts as, by the length of its text: kinds that are kept whole count as several.
 pub(super) fn weight(kind: Kind, length: usize) -> usize {
     match kind {
         Kind::DaemonSets | Kind::AdvancedDaemonSets | Kind::ControllerRevisions => {

@@ -1,11 +1,11 @@
-//! The pieces that a text of Kubernetes objects is cut into: items of lists, and what is around them.
+//! The pieces into which a text of Kubernetes objects is split: items of lists, and the text around them.
 
 use super::text::TextError;
 
 /// The most bytes of an item. etcd accepts 1.5 MB by default.
 pub(super) const MAX_ITEM: usize = 16 << 20;
 
-/// The most bytes of a document without the items that are cut out of it.
+/// The most bytes of a document without its items.
 pub(super) const MAX_AROUND: usize = 64 << 20;
 
 /// A piece of a document.
@@ -15,13 +15,13 @@ pub(super) enum Piece<'a> {
     Begin(&'a [u8]),
     /// An item of a list.
     Item(&'a [u8]),
-    /// The whole document, with an empty list in place of the items that were cut out.
+    /// The whole document, with an empty list instead of its items.
     End(&'a [u8]),
     /// A piece that is longer than any object of Kubernetes; nothing follows it.
     TooLong,
 }
 
-/// Where a piece begins. Counting lines takes time that only errors need.
+/// Where a piece begins. Lines are only counted for errors, because that takes time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position<'a> {
     lines: usize,
@@ -29,12 +29,12 @@ pub(super) struct Position<'a> {
 }
 
 impl<'a> Position<'a> {
-    /// A place on a line, counted from 1.
+    /// A position on a line, counted from 1.
     pub(super) fn on(line: usize) -> Self {
         Position { lines: line - 1, before: &[] }
     }
 
-    /// A place after some lines and some bytes.
+    /// A position after some lines and some bytes.
     pub(super) fn after(lines: usize, before: &'a [u8]) -> Self {
         Position { lines, before }
     }
@@ -50,5 +50,5 @@ pub(super) fn newlines(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
 }
 
-/// Receives each piece with its position.
+/// A callback that receives each piece with its position.
 pub(super) type Hand<'h> = dyn FnMut(Piece<'_>, Position<'_>) -> Result<(), TextError> + 'h;

@@ -1,6 +1,6 @@
-//! What is kept of nodes and pods, live or from a dump: the fields that reports use.
+//! The fields of nodes and pods that reports use, live or from a dump; all others are dropped.
 //!
-//! A big cluster has 5,000 nodes and several pods on each. Most of them are fine, and most of their fields never used.
+//! A big cluster has 5,000 nodes with several pods each. Most are healthy, and most of their fields are never used.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, PodStatus, Res
 use crate::model::shared::Shared;
 use crate::model::written::WrittenNode;
 
-/// The conditions of a ready pod that add nothing to its readiness.
+/// The conditions of a ready pod that follow from its readiness.
 const STEPS: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"];
 
 /// Drops the conditions of a node that report no problem.
@@ -18,7 +18,7 @@ pub(super) fn keep_node(mut node: Node, whole: bool) -> Node {
     if !whole {
         node.status.conditions.retain(|condition| condition.type_ == "Ready" || condition.status != "False");
     }
-    // Others fail because they do not reach one that is down.
+    // Other conditions fail merely because the node is down.
     if node.condition("Ready").is_none_or(|ready| ready.status == "True") {
         node.status.addresses = Vec::new();
     }
@@ -45,7 +45,7 @@ fn is_fine(pod: &Pod) -> bool {
         && statuses().all(|status| status.restart_count == 0)
 }
 
-/// Drops the fields of a DaemonSet's pod that no report uses if the pod is fine.
+/// Drops the fields of a DaemonSet's pod that no report uses if the pod is healthy.
 fn fine_pod(mut pod: Pod) -> Pod {
     // A bound pod was accepted by its node.
     pod.spec.affinity = None;
@@ -64,10 +64,10 @@ fn fine_pod(mut pod: Pod) -> Pod {
     shrunk(pod)
 }
 
-/// Drops the statuses of containers if the node has allocated to each of them just what it requests, or does not say.
+/// Drops the statuses of containers if the node has allocated exactly what each requests, or does not report it.
 ///
-/// While a resize is pending they all stay: if it is infeasible, what a container requests does not count at all, so that
-/// its status is all there is.
+/// While a resize is pending they all stay: if it is infeasible, the requests of a container are ignored and only its
+/// status counts.
 fn drop_equal_allocations(pod: &mut Pod) {
     if pod.condition("PodResizePending").is_some() {
         return;
@@ -83,7 +83,7 @@ fn drop_equal_allocations(pod: &mut Pod) {
     }
 }
 
-/// Returns whether a node has allocated to a container just what it requests, or does not say.
+/// Returns whether a node has allocated exactly what a container requests, or does not report it.
 fn has_its_requests(status: &ContainerStatus, containers: &[Container]) -> bool {
     let container = containers.iter().find(|container| container.name == status.name);
     let asked = container.map(|container| &container.resources.requests);
@@ -105,7 +105,7 @@ fn shrunk(mut pod: Pod) -> Pod {
     pod
 }
 
-/// What the pods of a controller have alike, by its uid and their revision.
+/// What the pods of a controller have in common, by its uid and their revision.
 #[derive(Debug, Default)]
 pub(super) struct SharedParts(BTreeMap<(String, String), PodParts>);
 
@@ -117,7 +117,7 @@ struct PodParts {
 }
 
 impl SharedParts {
-    /// Lets a pod share what it has in common with an earlier one of the same controller and revision.
+    /// Lets a pod share common values with an earlier one of the same controller and revision.
     pub(super) fn share(&mut self, pod: &mut Pod) {
         let Some(controller) = pod.metadata.controller() else { return };
         let key = (controller.uid.clone(), pod.revision_hash().to_owned());
@@ -137,7 +137,7 @@ impl SharedParts {
 pub(super) struct SharedKeys(BTreeMap<Vec<String>, Shared<Vec<String>>>);
 
 impl SharedKeys {
-    /// Lets what is kept of who has written a node share the keys with an earlier node.
+    /// Lets the record of a node's managers share the keys with an earlier node.
     pub(super) fn share(&mut self, node: &mut WrittenNode) {
         for labels in node.written.iter_mut().flatten().map(|written| &mut written.labels) {
             match self.0.get(&**labels) {
@@ -148,14 +148,14 @@ impl SharedKeys {
     }
 }
 
-/// Tells whether a pod takes room on a node, or will.
+/// Tells whether a pod uses resources of a node, or will.
 pub(super) fn takes_room(pod: &Pod) -> bool {
     let is_bound = !pod.spec.node_name.is_empty() || !pod.status.nominated_node_name.is_empty();
     is_bound && !pod.is_terminal()
 }
 
-/// Drops the fields of a foreign pod that are needed neither to compute the free resources of its node and whom the scheduler
-/// preempts there, nor to tell whether it is ready, or what holds it if it is being deleted.
+/// Drops the fields of a foreign pod, except those needed to compute the free resources of its node and preemption
+/// there, to tell whether it is ready, and to tell what blocks its deletion.
 pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
     drop_equal_allocations(&mut pod);
     let Pod { metadata, spec, mut status } = pod;
@@ -175,7 +175,7 @@ pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
         status.state = Default::default();
         status.last_state = Default::default();
     }
-    // An in-place resize is reported in conditions. A pod is taken for ready unless its condition says otherwise.
+    // An in-place resize is reported in conditions. A pod counts as ready unless its condition says otherwise.
     status.conditions.retain(|one| {
         one.type_.starts_with("PodResize")
             || (one.type_ == "Ready" && one.status != "True")

@@ -1,8 +1,8 @@
-//! Leaves out of a dump what a bug report does not need and its sender may not want to show.
+//! Removes from a dump anything that a bug report does not need and its sender may not want to share.
 //!
-//! Nothing is looked for that should be hidden: what is not known to be harmless is hidden. Names and words of the API stay by
-//! their field, quantities and times by their form, and text by [`super::known_text`]. Every other string gets a number, the same
-//! one wherever it occurs, so that what differs still differs and a history tells the same revisions apart.
+//! It does not search for secrets: anything not known to be harmless is hidden. Names and words of the API are kept by field,
+//! quantities and times by their format, and text by [`super::known_text`]. Every other string is replaced by a number, the same
+//! one wherever it occurs, so that different values stay different and a history can tell revisions apart.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -37,7 +37,7 @@ static NAMES: Words = LazyLock::new(|| {
     )
 });
 
-/// Fields with text of which what is known stays.
+/// Fields with text, of which known parts are kept.
 static TEXTS: Words = LazyLock::new(|| {
     words(
         "address host hostIP ip maxSurge maxUnavailable message minAvailable mountPath nodeSelector nodes partition \
@@ -62,18 +62,18 @@ static RESOURCES: Words = LazyLock::new(|| {
     )
 });
 
-/// Hides in objects of one snapshot what is not known to be harmless.
+/// Hides everything in the objects of one snapshot that is not known to be harmless.
 #[derive(Debug)]
 pub struct Redactor {
     known: Known,
-    /// The numbers of the values that were hidden so far.
+    /// The numbers of the hidden values so far.
     values: HashMap<String, usize>,
-    /// The numbers of the annotations' names that were hidden so far.
+    /// The numbers of the hidden annotation names so far.
     annotations: HashMap<String, usize>,
 }
 
 impl Redactor {
-    /// Finds the names and the registries of a snapshot.
+    /// Collects the names and the registries in a snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
         let mut found = Found::default();
         for object in snapshot.daemon_sets_of_any_flavor().map(|daemon_set| &daemon_set.object) {
@@ -92,12 +92,12 @@ impl Redactor {
         Redactor { known, values: HashMap::new(), annotations: HashMap::new() }
     }
 
-    /// Hides what is not known to be harmless in an object.
+    /// Hides everything in an object that is not known to be harmless.
     pub fn redact(&mut self, object: &mut Value) {
         self.redact_field("", "", object);
     }
 
-    /// Hides it in a field of an object or list that is the value of another field.
+    /// Redacts a field of an object or list that is the value of another field.
     fn redact_field(&mut self, parent: &str, key: &str, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.shown(parent, key, text),
@@ -116,7 +116,7 @@ impl Redactor {
         }
     }
 
-    /// Returns what is shown of a text.
+    /// Returns a text as it is shown.
     fn shown(&mut self, parent: &str, key: &str, text: &str) -> String {
         let is_harmless = match () {
             () if text.is_empty() || is_stand_in(text) => true,
@@ -154,7 +154,7 @@ impl Redactor {
                     self.redact(&mut json);
                     (key, json.to_string())
                 }
-                // It repeats a manifest, which says what the next apply changes.
+                // It repeats a manifest, which determines what the next apply changes.
                 None if key == LAST_APPLIED_ANNOTATION => continue,
                 None => (key, self.hide(text)),
             };
@@ -168,7 +168,7 @@ impl Redactor {
     }
 }
 
-/// Returns what stands for a hidden text.
+/// Returns the replacement for a hidden text.
 fn number(values: &mut HashMap<String, usize>, hidden: &str) -> String {
     let next = values.len() + 1;
     format!("REDACTED-{}", values.entry(hidden.to_owned()).or_insert(next))
@@ -182,7 +182,7 @@ struct Found {
 }
 
 impl Found {
-    /// Collects from objects of which some fields are kept.
+    /// Collects from objects of which only some fields are kept.
     fn collect_all(&mut self, objects: &[impl Serialize]) {
         let objects = objects.iter().filter_map(|object| serde_json::to_value(object).ok());
         objects.for_each(|object| self.collect("", &object));
@@ -223,13 +223,13 @@ impl Found {
     }
 }
 
-/// Returns whether a field has a name, or a label's or a taint's value.
+/// Returns whether a field contains a name, or the value of a label or a taint.
 fn is_name_field(parent: &str, key: &str) -> bool {
     let is_of_taint = key == "value" && ["tolerations", "taints"].contains(&parent);
     NAMES.contains(key) || LABELS.contains(&parent) || is_of_taint
 }
 
-/// Returns whether a text has the form of a name or path of the API: no blanks, and nothing that a URL with a password needs.
+/// Returns whether a text is in the format of an API name or path: no whitespace, and nothing that a URL with a password needs.
 fn is_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:+{}[]()'$".contains(&byte);
     text.len() <= 512 && text.bytes().all(is_allowed)
@@ -239,7 +239,7 @@ fn is_time_field(key: &str) -> bool {
     ["Time", "Timestamp", "At", "timeAdded", "time"].iter().any(|end| key.ends_with(end))
 }
 
-/// Leaves of the fields that somebody owns the upper two levels: deeper ones name annotations and variables.
+/// Keeps only the upper two levels of owned fields: deeper ones name annotations and variables.
 fn hide_owned_names(fields: &mut Value) {
     let Value::Object(fields) = fields else {
         *fields = json!({});

@@ -5,10 +5,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Writes a file, which takes the place of the one at `path` when it is complete.
+/// Writes a file, which replaces the one at `path` once it is complete.
 ///
-/// Only the user may read a new file; one that exists keeps its mode. Fails if `write` fails, the directory cannot be written, or `path` is
-/// a link that another user made.
+/// Only the user may read a new file; an existing one keeps its mode. Fails if `write` fails, the directory is not
+/// writable, or `path` is a link that another user created.
 pub(crate) fn replace_file(path: &Path, write: impl FnOnce(&mut File, &Path) -> io::Result<()>) -> io::Result<()> {
     let link = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_symlink);
     if link.is_some_and(|link| !is_own(&link)) {
@@ -20,7 +20,7 @@ pub(crate) fn replace_file(path: &Path, write: impl FnOnce(&mut File, &Path) -> 
         // A pipe or a device cannot be replaced.
         return write(&mut File::options().write(true).open(path)?, path);
     }
-    // A link leads to the file to replace.
+    // A link points to the file to replace.
     let path = if existing.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut part = Part::new(directory)?;
@@ -32,14 +32,14 @@ pub(crate) fn replace_file(path: &Path, write: impl FnOnce(&mut File, &Path) -> 
     fs::rename(&part.path, &path)
 }
 
-/// A file that is not complete yet. It is removed in the end, unless it has been renamed.
+/// An incomplete file, which is removed unless it has been renamed.
 struct Part {
     path: PathBuf,
     file: File,
 }
 
 impl Part {
-    /// Creates a file under a random name, which nobody can have prepared.
+    /// Creates a file with a random name, so that nobody can have prepared it.
     fn new(directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!(".kubectl-ds-{:016x}.part", RandomState::new().hash_one(())));
         let mut options = File::options();
@@ -56,7 +56,7 @@ impl Drop for Part {
     }
 }
 
-/// Returns whether the user or root owns a file. `/dev/stdout` is a link of root's.
+/// Returns whether the user or root owns a file. `/dev/stdout` is a link owned by root.
 #[cfg(unix)]
 fn is_own(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -128,7 +128,7 @@ mod tests {
         symlink("target", &link).unwrap();
         replace_file(&link, |file, _| file.write_all(b"1")).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"1");
-        // Only root can give a link away.
+        // Only root can change the owner of a link.
         if lchown(&link, Some(65534), Some(65534)).is_ok() {
             let error = replace_file(&link, |file, _| file.write_all(b"2")).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);

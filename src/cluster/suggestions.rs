@@ -1,4 +1,4 @@
-//! Names that do not exist, and those that may have been meant.
+//! Finds names that do not exist, and suggests similar ones.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::UnknownName;
 use crate::report::fix::{Command, Fix};
 
-/// The most names that are offered.
+/// The most suggested names.
 pub(super) const OFFERED: usize = 5;
 
-/// Returns what may have been meant by the name of a DaemonSet that does not exist in a namespace.
+/// Returns suggestions for the name of a DaemonSet that does not exist in a namespace.
 pub fn unknown_name<'a>(
     name: &str,
     namespace: Option<&str>,
@@ -37,8 +37,8 @@ pub fn unknown_daemon_set(namespace: Option<&str>, unknown: UnknownName) -> Clus
     ClusterError::NotFound { resource: "daemonsets.apps", name, namespace, near, elsewhere, instead: None }
 }
 
-/// Returns the error for a DaemonSet of some flavor that does not exist. The one of the other flavor that has its name
-/// is offered first.
+/// Returns the error for a DaemonSet of some flavor that does not exist. One of the other flavor with the same name is
+/// suggested first.
 pub fn unknown_daemon_set_of<'a>(
     flavors: Flavors,
     name: &str,
@@ -64,7 +64,7 @@ pub fn unknown_daemon_set_of<'a>(
     ClusterError::NotFound { resource, name, namespace, near: meant, elsewhere, instead: None }
 }
 
-/// Adds to the error for an Advanced DaemonSet that the cluster has none.
+/// Adds to the error for an Advanced DaemonSet that the cluster does not have OpenKruise.
 pub(super) fn without_openkruise(mut error: ClusterError) -> ClusterError {
     if let ClusterError::NotFound { instead, .. } = &mut error {
         let advice = "OpenKruise is not installed in this cluster; to list every DaemonSet";
@@ -73,7 +73,7 @@ pub(super) fn without_openkruise(mut error: ClusterError) -> ClusterError {
     error
 }
 
-/// Returns whether a pod is on a node or meant for it: the node has existed then.
+/// Returns whether a pod is on a node or targets it: if so, the node has existed.
 pub fn is_for_node(pod: &Pod, node: &str) -> bool {
     pod.nodes().any(|named| named == node)
 }
@@ -84,7 +84,7 @@ pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>)
     ClusterError::NotFound { resource: "nodes", name, namespace: None, near, elsewhere, instead: None }
 }
 
-/// Adds to the error for a DaemonSet that does not exist that a node has its name.
+/// Adds to the error for a DaemonSet that a node has this name.
 pub fn is_a_node(mut error: ClusterError) -> ClusterError {
     if let ClusterError::NotFound { name, instead, .. } = &mut error {
         let coverage = Command::kubectl(&["ds", "coverage"]).flag("--node", name.as_str());
@@ -94,7 +94,7 @@ pub fn is_a_node(mut error: ClusterError) -> ClusterError {
     error
 }
 
-/// Adds to the error for a node that does not exist that a DaemonSet has its name, if one does.
+/// Adds to the error for a node that a DaemonSet has this name, if so.
 pub fn or_a_daemon_set<'a>(
     mut error: ClusterError,
     existing: impl IntoIterator<Item = &'a ObjectMeta>,
@@ -108,7 +108,7 @@ pub fn or_a_daemon_set<'a>(
     error
 }
 
-/// Returns the names of a query that no DaemonSet in its namespace has. Fails if the query has one name, and that is unknown.
+/// Returns the names in a query that no DaemonSet in its namespace has. Fails if the query has a single name, which is unknown.
 pub fn unknown_names<'a>(
     query: &Query,
     existing: impl Iterator<Item = &'a DaemonSet> + Clone,
@@ -130,9 +130,9 @@ pub fn unknown_names<'a>(
     }
 }
 
-/// Returns the names that look like the wanted one, the nearest first, five at most.
+/// Returns the names that are similar to the given one, the nearest first, five at most.
 ///
-/// The wanted name itself is left out. A name is near if at most a third of its letters differ, or if one name is part of the other.
+/// The name itself is excluded. A name is similar if at most a third of its letters differ, or if one name contains the other.
 pub fn near<'a>(wanted: &str, existing: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<(usize, &str)> = existing
         .into_iter()

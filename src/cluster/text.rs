@@ -1,4 +1,4 @@
-//! From bytes to text: unpacks gzip and UTF-16, and says what a file is that holds no text of Kubernetes.
+//! From bytes to text: unpacks gzip and UTF-16, and identifies files that do not contain Kubernetes objects.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,41 +8,41 @@ use std::str::Utf8Error;
 use super::error::ClusterError;
 use super::unpack::{Gunzip, UNPACKED_LIMIT, Utf16, is_utf16};
 
-/// How a path names standard input.
+/// The path that denotes standard input in messages.
 pub const STANDARD_INPUT: &str = "standard input";
 
 /// The most bytes of a manifest.
 const MANIFEST_LIMIT: usize = 64 << 20;
 
-/// How many bytes are read at a time.
+/// Number of bytes read at a time.
 const CHUNK: usize = 1 << 18;
 
-/// How many bytes tell what a text is.
+/// Number of bytes that determine the kind of a text.
 const HEAD: usize = 4096;
 
-/// What some editors put at the beginning of a text.
+/// The mark that some editors write at the beginning of a text.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// How the text of a dump or manifest is written.
+/// The format of a dump or manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// JSON documents, one after the other.
     Json,
-    /// YAML documents, divided by `---`.
+    /// YAML documents, separated by `---`.
     Yaml,
 }
 
-/// A text that is read in chunks, gzipped or not; its first bytes tell.
+/// A text that is read in chunks, gzipped or not, which its first bytes tell.
 pub struct Text<'a> {
     name: String,
     reader: Box<dyn Read + 'a>,
-    /// The beginning, until it is handed out.
+    /// The beginning, until it is returned.
     head: Vec<u8>,
     buffer: Vec<u8>,
     gzipped: bool,
-    /// How many bytes were read, unpacked.
+    /// Number of bytes read, unpacked.
     length: u64,
 }
 
@@ -69,20 +69,20 @@ impl From<TextError> for ClusterError {
     }
 }
 
-/// A file or stream that may be an archive; its first bytes tell.
+/// A file or stream that may be an archive, which its first bytes tell.
 pub(super) enum Input<'a> {
     Text(Text<'a>),
     Tar(Box<dyn Read + 'a>),
 }
 
 impl<'a> Input<'a> {
-    /// Begins to read a file. Fails if the file cannot be read, or is neither text nor an archive.
+    /// Opens a file. Fails if the file cannot be read, or is neither text nor an archive.
     pub(super) fn open(path: &Path) -> Result<Input<'static>, TextError> {
         let (name, file) = open_file(path)?;
         Input::new(&name, file)
     }
 
-    /// Begins to read a stream. Fails if the stream cannot be read, or is neither text nor an archive.
+    /// Opens a stream. Fails if the stream cannot be read, or is neither text nor an archive.
     pub(super) fn new(name: &str, reader: impl Read + 'a) -> Result<Self, TextError> {
         let text = Text::start(name, reader)?;
         if is_tar(&text.head) {
@@ -103,13 +103,13 @@ fn open_file(path: &Path) -> Result<(String, File), TextError> {
 }
 
 impl<'a> Text<'a> {
-    /// Begins to read a file. Fails if the file cannot be read, or is not text.
+    /// Opens a file. Fails if the file cannot be read, or is not text.
     pub fn open(path: &Path) -> Result<Text<'static>, TextError> {
         let (name, file) = open_file(path)?;
         Text::new(&name, file)
     }
 
-    /// Begins to read a stream. Fails if the stream cannot be read, or is not text.
+    /// Opens a stream. Fails if the stream cannot be read, or is not text.
     pub fn new(name: &str, reader: impl Read + 'a) -> Result<Self, TextError> {
         Text::start(name, reader)?.checked()
     }
@@ -155,12 +155,12 @@ impl<'a> Text<'a> {
         Ok(self)
     }
 
-    /// Returns how many bytes were read so far, unpacked.
+    /// Returns the number of bytes read so far, unpacked.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Returns how errors call the text.
+    /// Returns the name of the text in errors.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -170,7 +170,7 @@ impl<'a> Text<'a> {
         ["apiVersion", "kind"].iter().any(|field| memchr::memmem::find(&self.head, field.as_bytes()).is_some())
     }
 
-    /// Returns how the text is written. Fails if it is empty, or neither JSON nor YAML.
+    /// Returns the format of the text. Fails if it is empty, or neither JSON nor YAML.
     pub fn format(&self) -> Result<Format, ClusterError> {
         format(&self.name, &String::from_utf8_lossy(&self.head))
     }
@@ -230,7 +230,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Builds the error for a file that the system does not hand out.
+/// Builds the error for a file that cannot be read.
 pub fn io_error(name: &str, error: &io::Error) -> ClusterError {
     match error.kind() {
         io::ErrorKind::NotFound => ClusterError::file(name, "no such file or directory"),
@@ -239,7 +239,7 @@ pub fn io_error(name: &str, error: &io::Error) -> ClusterError {
     }
 }
 
-/// Builds the error for bytes that are not UTF-8, in a text that begins on a line.
+/// Builds the error for bytes that are not UTF-8, in a text that starts on a line.
 pub fn utf8_error(name: &str, line: usize, bytes: &[u8], error: Utf8Error) -> ClusterError {
     let at = error.valid_up_to();
     let line = line + memchr::memchr_iter(b'\n', &bytes[..at]).count();
@@ -251,7 +251,7 @@ fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(257..262) == Some(b"ustar")
 }
 
-/// Names what bytes are, where they begin like something well known that is no text.
+/// Names the file type of bytes that start like a well-known binary format.
 fn foreign_bytes(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let unpack_first = "unpack it, and pass the directory or the file in it";
     Some(match bytes {

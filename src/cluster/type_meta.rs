@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::model::daemon_set::ADVANCED_GROUP;
 use crate::model::snapshot::Kind;
 
-/// `runtime.TypeMeta` of k8s.io/apimachinery, in both wire forms. A field is empty if the object does not have it.
+/// `runtime.TypeMeta` of k8s.io/apimachinery, in both wire formats. A field is empty if the object does not have it.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TypeMeta {
@@ -21,7 +21,7 @@ pub(super) struct TypeMeta {
 }
 
 impl TypeMeta {
-    /// Finds the type of an object in JSON, and reads no further: its fields usually come first.
+    /// Finds the type of a JSON object, and stops there: its fields usually come first.
     pub(super) fn of(object: &str) -> Self {
         struct Peek<'a>(&'a mut TypeMeta);
         impl<'de> Visitor<'de> for Peek<'_> {
@@ -44,7 +44,7 @@ impl TypeMeta {
             }
         }
         let mut found = TypeMeta::default();
-        // Leaving before the end counts as an error; what is wrong with the object shows when it is decoded.
+        // Stopping before the end counts as an error; errors in the object are found when it is decoded.
         let _ = serde_json::Deserializer::from_str(object).deserialize_map(Peek(&mut found));
         found
     }
@@ -63,7 +63,7 @@ impl TypeMeta {
         }
     }
 
-    /// Returns the kind if a snapshot holds it.
+    /// Returns the kind if a snapshot contains it.
     pub(super) fn known(&self) -> Option<Kind> {
         if self.kind == "DaemonSet" && self.api_version.starts_with(ADVANCED_GROUP) {
             return Some(Kind::AdvancedDaemonSets);

@@ -1,16 +1,16 @@
-//! Readers that unpack: gzip within limits, and UTF-16.
+//! Decompressing readers: gzip within limits, and UTF-16.
 
 use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
 
-/// The most bytes a compressed file may unpack to: more than a dump of any cluster has.
+/// The most bytes to which a compressed file may unpack: more than the dump of any cluster.
 pub(super) const UNPACKED_LIMIT: u64 = 16 << 30;
 
-/// How many times its compressed size a file may unpack to. Gzip makes dumps of real clusters up to 50 times smaller.
+/// The highest ratio to which a file may unpack. Gzip makes dumps of real clusters up to 50 times smaller.
 const RATIO_LIMIT: u64 = 200;
 
-/// How many bytes may be unpacked whatever the ratio is.
+/// Number of bytes that may be unpacked regardless of the ratio.
 const RATIO_FREE: u64 = 64 << 20;
 
 /// Unpacks gzip up to a limit.
@@ -54,19 +54,19 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Returns whether a text begins with the byte order mark of UTF-16, as the `>` of Windows PowerShell writes it.
+/// Returns whether a text starts with the byte order mark of UTF-16, which `>` of Windows PowerShell writes.
 pub(super) fn is_utf16(bytes: &[u8]) -> bool {
     matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
 }
 
-/// Turns UTF-16 with a byte order mark into UTF-8, and keeps the mark.
+/// Converts UTF-16 with a byte order mark to UTF-8, and keeps the mark.
 pub(super) struct Utf16<R> {
     reader: R,
-    /// How two bytes are put together, once the mark has been read.
+    /// How two bytes are combined, once the mark has been read.
     unit: Option<fn([u8; 2]) -> u16>,
-    /// The beginning of a character whose end has not arrived.
+    /// The beginning of a character whose end has not arrived yet.
     bytes: Vec<u8>,
-    /// What has been decoded, and how much of it was handed out.
+    /// The decoded text, and how much of it was returned.
     text: String,
     given: usize,
 }

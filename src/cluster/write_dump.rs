@@ -22,13 +22,13 @@ pub struct WriteOptions {
     pub format: Format,
     /// The namespace whose DaemonSets were read; `None` for all.
     pub namespace: Option<String>,
-    /// Whether to hide what is not known to be harmless.
+    /// Whether to hide everything that is not known to be harmless.
     pub redact: bool,
 }
 
 /// Writes a dump.
 ///
-/// The order of the objects does not depend on the order in which they were read. Fails if `out` does.
+/// The order of the objects does not depend on the order in which they were read. Fails if writing to `out` fails.
 pub fn write_dump(snapshot: &Snapshot, options: &WriteOptions, out: &mut dyn Write) -> io::Result<()> {
     write_unless(&|| false, redactor(snapshot, options), snapshot, options, out)
 }
@@ -52,8 +52,8 @@ fn write_unless(
     dump.end()
 }
 
-/// Writes a dump into a file, gzipped if its name ends in `.gz`. Fails if the directory or the file cannot be written, or the process has
-/// to end: then no part of the file is left.
+/// Writes a dump to a file, gzipped if its name ends in `.gz`. Fails if the directory or the file is not writable, or
+/// the process is asked to stop; then no partial file is left.
 pub fn write_dump_file(
     snapshot: &Snapshot,
     options: &WriteOptions,
@@ -64,7 +64,7 @@ pub fn write_dump_file(
     replace_file(path, |file, name| {
         let mut out = BufWriter::with_capacity(1 << 18, file);
         if name.extension().is_some_and(|extension| extension == "gz") {
-            // Without the time of writing, so that the same objects give the same bytes.
+            // No timestamp, so that the same objects give the same bytes.
             let mut gzip: GzEncoder<_> = GzBuilder::new().write(&mut out, Compression::default());
             write_unless(has_to_end, redactor, snapshot, options, &mut gzip)?;
             gzip.finish()?;
@@ -75,7 +75,7 @@ pub fn write_dump_file(
     })
 }
 
-/// A dump on its way out, an object at a time.
+/// Writes a dump, one object at a time.
 struct DumpWriter<'a> {
     out: &'a mut dyn Write,
     format: Format,
@@ -84,7 +84,7 @@ struct DumpWriter<'a> {
     is_empty: bool,
 }
 
-/// What stands before the items.
+/// The fields before the items.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {
@@ -93,7 +93,7 @@ struct Head {
     snapshot: Header,
 }
 
-/// An object with its type before it.
+/// An object with its type first.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Typed<'a, T> {
@@ -110,7 +110,7 @@ impl DumpWriter<'_> {
             Format::Json => {
                 let mut text = Vec::new();
                 json::compact(&head, &mut text)?;
-                // The items are the last of its fields.
+                // The items are the last field.
                 self.out.write_all(text.strip_suffix(b"}").unwrap_or(&text))?;
                 self.out.write_all(b",\"items\":[")
             }
@@ -150,7 +150,7 @@ impl DumpWriter<'_> {
         self.item(&value)
     }
 
-    /// Writes an item; in JSON on a line of its own: half as long as indented, and fit for grep and diff.
+    /// Writes an item; in JSON on a single line, which is half as long as indented and works with grep and diff.
     fn item(&mut self, item: &impl Serialize) -> io::Result<()> {
         if (self.has_to_end)() {
             return Err(io::Error::other("interrupted"));

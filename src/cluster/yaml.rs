@@ -1,6 +1,6 @@
-//! Reads YAML as kubectl does, however big, but never bigger than it looks.
+//! Reads YAML as kubectl does, whatever its size, but limits the expansion of aliases.
 //!
-//! What aliases stand for is counted, so that a few lines that expand to gigabytes end with an error at once.
+//! Expanded aliases are counted, so that a few lines that expand to gigabytes fail immediately.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, SnippetMode, UserMessageFormatter}
 use crate::encode::documents::Document;
 
 fn read(document: Document<'_>, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, String> {
-    // What is not an alias is bounded by the text that is in memory already; what aliases stand for counts, too.
+    // The values themselves are bounded by the text, which is already in memory; the expansion of aliases counts, too.
     let limit = 4 * document.text.len() + (1 << 20);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -19,7 +19,7 @@ fn read(document: Document<'_>, duplicate_keys: DuplicateKeyPolicy) -> Result<Va
             max_depth: 100,
         },
         emit_comments: false,
-        // `defaultMode: 0644` is 420 to kubectl.
+        // kubectl reads `defaultMode: 0644` as 420.
         legacy_octal_numbers: true,
         duplicate_keys: duplicate_keys,
         with_snippet: false,
@@ -56,12 +56,12 @@ fn is_bomb(error: &Error) -> bool {
     }
 }
 
-/// Reads one document as a value. Fails with a fragment that names the line, where the text is no YAML or unfolds without end.
+/// Reads one document as a value. Fails with a fragment that names the line, if the text is not YAML or its aliases expand too far.
 pub fn value(document: Document<'_>) -> Result<Value, String> {
     read(document, DuplicateKeyPolicy::Error)
 }
 
-/// Reads one document as a value. Of keys that are given twice, the last one counts, as for `kubectl apply`. Fails as [`value`] does.
+/// Reads one document as a value. If a key is duplicated, the last one is used, as in `kubectl apply`. Fails as [`value`] does.
 pub(super) fn value_with_duplicate_keys(document: Document<'_>) -> Result<Value, String> {
     read(document, DuplicateKeyPolicy::LastWins)
 }

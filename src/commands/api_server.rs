@@ -1,4 +1,4 @@
-//! The API server as steps are applied to it.
+//! The API server to which the steps of a plan are applied.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::model::pod::Pod;
 use crate::plan::{PodRef, Step};
 use crate::rollout::apply::{Application, Failed, Server, apply};
 
-/// How long to wait for an object that is read once more.
+/// The timeout of a read after a change.
 pub(super) const REREAD: Duration = Duration::from_secs(5);
 
 /// The API server of a session.
@@ -24,7 +24,7 @@ pub(super) struct ApiServer<'a> {
 }
 
 impl ApiServer<'_> {
-    /// Applies a step. If the command is asked to end meanwhile, the outcome is unknown, except of a dry run.
+    /// Applies a step. If the command is asked to stop in the meantime, the outcome is unknown, except for a dry run.
     pub(super) async fn apply(
         &self,
         step: &Step,
@@ -77,7 +77,7 @@ impl Server for ApiServer<'_> {
     }
 }
 
-/// Reads an object once more. A server that has not answered the change may not answer this either.
+/// Reads an object again. A server that has not responded to the change may not respond to this either.
 async fn read_again<T>(read: impl Future<Output = Result<T, ClusterError>>) -> Result<T, CommandError> {
     let unanswered = |_| CommandError { exit: Exit::TimedOut, ..CommandError::new("the API server does not answer") };
     Ok(timeout(REREAD, read).await.map_err(unanswered)??)

@@ -1,4 +1,4 @@
-//! The subcommands that change a DaemonSet with one patch: from what was read to a change that is carried out.
+//! Subcommands that change a DaemonSet with one patch: from reading the cluster to applying the change.
 
 use std::io::Write;
 use std::time::Duration;
@@ -41,10 +41,9 @@ use crate::rollout::undo::is_rolled_back;
 
 /// A subcommand that changes a DaemonSet with one patch.
 pub(super) trait Verb {
-    /// Returns the name of the DaemonSet and the flags that all of them take.
+    /// Returns the name of the DaemonSet and the common flags.
     fn change(&self) -> &ChangeArgs;
 
-    /// Checks its other flags.
     fn check(&self) -> Result<(), CommandError> {
         Ok(())
     }
@@ -54,28 +53,28 @@ pub(super) trait Verb {
         false
     }
 
-    /// Returns the flags that were given and allow more, without which it would not do the same again.
+    /// Returns the given flags that allow more, which a repeated command needs, too.
     fn switches(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Returns whether it makes the controller create pods of the present template, so that the API server is asked for one first.
+    /// Returns whether it makes the controller create pods of the current template, so that one is tried in a dry run first.
     fn creates_pods(&self) -> bool {
         false
     }
 
-    /// Returns whether it rolls back, so that the API server is asked first whether it would create the pods.
+    /// Returns whether it rolls back, so that the API server is first asked whether it would create the pods.
     fn rolls_back(&self) -> bool {
         false
     }
 
-    /// Returns the gates that were given, under which this program replaces the pods; `None` if the controller does.
+    /// Returns the given gates, with which this program replaces the pods; `None` if the controller does.
     fn gates(&self) -> Option<&GateArgs> {
         None
     }
 
-    /// Returns the stage that it is under gates, without them, and what speaks against it; `None` if there is no pod to replace. Fails if
-    /// there is nothing to change it to, or if the DaemonSet is held for another reason.
+    /// Returns the stage that it becomes with gates, excluding them, and the warnings; `None` if there is no pod to
+    /// replace. Fails if there is no target, or if the DaemonSet is held for another reason.
     fn stage(
         &self,
         _before: &Situation<'_>,
@@ -84,11 +83,11 @@ pub(super) trait Verb {
         Ok(None)
     }
 
-    /// Makes the plan. Fails if there is nothing to change it to, or if that would do harm.
+    /// Makes the plan. Fails if there is no target, or if the change would do harm.
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError>;
 
-    /// Returns the pods that the API server is asked for first: one of the present template, or those of a rollback, before any is
-    /// deleted for them.
+    /// Returns the pods to try in dry runs first: one of the current template, or those of a rollback, before any pod
+    /// is deleted for them.
     fn trials(&self, snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Trial> {
         if self.creates_pods() {
             return trial_of_current(snapshot, daemon_set).into_iter().collect();
@@ -113,8 +112,8 @@ pub(super) trait Verb {
         self.plan(before)
     }
 
-    /// Returns what admission makes of the template of a rollback, and the hash of its revision, if the API server was asked about a
-    /// pod of that revision: pods are created of what admission makes of it. `None` if that is the same, or not known.
+    /// Returns the template of a rollback after admission, and the hash of its revision, if a pod of that revision was
+    /// tried in a dry run: pods are created from the admitted template. `None` if it is the same, or unknown.
     async fn template_of_admission(
         &self,
         snapshot: &Snapshot,
@@ -136,7 +135,7 @@ pub(super) trait Verb {
         let live = session.source.live().ok()?;
         let tried = tried_template(plan.steps.first()?, daemon_set, live, interrupt.requested());
         let stored = show_progress(tried, &session.progress, io).await;
-        // The change itself brings them again.
+        // The change itself repeats them.
         live.observed().forget_warnings();
         let stored = stored?;
         (!stored.same_meaning(template)).then(|| (hash.to_owned(), stored))
@@ -144,7 +143,7 @@ pub(super) trait Verb {
 }
 
 impl<V: Verb> RunCommand for V {
-    /// Reads the DaemonSet, makes the plan, shows it, and carries it out.
+    /// Reads the DaemonSet, makes the plan, shows it, and applies it.
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let settings = self.change();
         let named = &settings.named()?;
@@ -157,9 +156,9 @@ impl<V: Verb> RunCommand for V {
             check_writable(io)?;
         }
         let session = open(&target, named, settings.dry_run == DryRun::Client, io).await?;
-        // A hold replaces no pods, and a dry run of the client sends nothing.
+        // A hold replaces no pods, and a client-side dry run sends nothing.
         let asks = !self.is_hold() && settings.dry_run != DryRun::Client;
-        // Without a limit of its own, a request may take as long as the server keeps it open.
+        // Without its own timeout, a request may take as long as the server keeps it open.
         let patience = settings.given_patience();
         let read = timeout(patience.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(patience))??;
@@ -200,7 +199,7 @@ impl<V: Verb> RunCommand for V {
         let index = Index::new(&snapshot);
         let before = Situation::new(&index, daemon_set);
         let Planned { plan, after, mut report } = self.plan(&before)?;
-        // A retry says it itself.
+        // A retry reports this itself.
         report.incomplete.extend((!is_answered && plan.action != Action::Retry && report.needed).then(not_asked));
         let switches = self.switches();
         let mut change = PendingChange {
@@ -211,7 +210,7 @@ impl<V: Verb> RunCommand for V {
             plan: &plan,
             report,
         };
-        // If the template is there already, only what is left of a rollback is carried out: nobody asked for a rollout.
+        // If the template is already there, only the rest of a rollback is done: nobody asked for a rollout.
         let is_staged = is_staged(daemon_set) && (!plan.steps.is_empty() || is_rolled_back(&before));
         if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged) {
             if settings.dry_run == DryRun::Server {
@@ -293,8 +292,8 @@ impl<V: Verb> RunCommand for V {
     }
 }
 
-/// Opens the source of a command that changes a DaemonSet. Fails if the flags choose DaemonSets in another way, and if a dump is to be
-/// changed.
+/// Opens the source of a command that changes a DaemonSet. Fails if flags select DaemonSets in another way, or if the
+/// source is a dump.
 pub(super) async fn open(
     target: &GlobalArgs,
     named: &Named,
@@ -312,18 +311,18 @@ pub(super) async fn open(
     target.open(named.namespace.clone(), std::slice::from_ref(&named.name), io).await
 }
 
-/// Returns what speaks against the revision to return to.
+/// Returns the doubts about the revision to roll back to.
 pub(super) fn doubts(mut warnings: Vec<Warning>) -> Vec<Warning> {
     warnings.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
     warnings
 }
 
-/// Returns whether this program replaces the pods of a DaemonSet, and not the controller.
+/// Returns whether this program replaces the pods of a DaemonSet, rather than the controller.
 fn is_staged(daemon_set: &DaemonSet) -> bool {
     daemon_set.flavor() == Flavor::Apps && Hold::in_force(daemon_set).is_some()
 }
 
-/// Returns whether the controller replaces the pods of a DaemonSet by itself.
+/// Returns whether the controller replaces the pods of a DaemonSet automatically.
 fn is_rolled_out(daemon_set: &DaemonSet) -> bool {
     match &daemon_set.spec.update_strategy {
         UpdateStrategy::RollingUpdate(rolling) => {
@@ -351,7 +350,7 @@ async fn follow(
     Box::pin(status_watch::run(WatchArgs::until_available(), rollouts, None, session, io, out)).await
 }
 
-/// Returns the one DaemonSet that was found.
+/// Returns the only DaemonSet that was found.
 pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, CommandError> {
     let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {

@@ -9,10 +9,10 @@ use super::parse::{Named, parse_name};
 use crate::connection::parse_duration;
 use crate::error::CommandError;
 
-/// How long the controller may take if no flag says that.
+/// How long to wait for the controller by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longer than anybody waits.
+/// Longer than anyone waits.
 const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The flags of a command that changes a DaemonSet.
@@ -64,7 +64,7 @@ pub(super) enum DryRun {
 }
 
 impl ChangeArgs {
-    /// Checks the flags, and returns which DaemonSet is named.
+    /// Checks the flags, and returns the named DaemonSet.
     pub(super) fn named(&self) -> Result<Named, CommandError> {
         let named = parse_name(&self.name)?;
         if self.watch && self.dry_run != DryRun::Off {
@@ -73,7 +73,7 @@ impl ChangeArgs {
         Ok(named)
     }
 
-    /// Refuses the flags about waiting, for a command after which nothing tells that the controller has acted.
+    /// Rejects the flags about waiting, for a command after which nothing shows that the controller has acted.
     pub(super) fn check_nothing_is_awaited(&self) -> Result<(), CommandError> {
         let flag = match (self.no_wait, self.timeout) {
             (true, _) => "--no-wait",
@@ -84,7 +84,7 @@ impl ChangeArgs {
         Err(CommandError::usage(message).hint("to follow what it does then, add --watch"))
     }
 
-    /// Refuses the flags that do not fit a stage, in which this program replaces the pods.
+    /// Rejects the flags that do not apply to a stage, in which this program replaces the pods.
     pub(super) fn check_stage(&self) -> Result<(), CommandError> {
         let flag = match self.output {
             _ if self.no_wait => "--no-wait",
@@ -100,18 +100,18 @@ impl ChangeArgs {
 
     /// Returns how long to wait for the controller; `None` if not waiting.
     pub(super) fn patience(&self) -> Option<Duration> {
-        // The server's answer has the object already.
+        // The server's response already contains the object.
         let waits = !self.no_wait && self.dry_run == DryRun::Off && self.output != Some(Output::Name);
         let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
         waits.then_some(if timeout.is_zero() { NO_LIMIT } else { timeout })
     }
 
-    /// Returns how long to wait for the controller if the user has said that.
+    /// Returns how long to wait for the controller if the user has specified that.
     pub(super) fn given_patience(&self) -> Option<Duration> {
         self.timeout.and(self.patience())
     }
 
-    /// Returns whether pods that the controller does not replace are replaced after the change.
+    /// Returns whether this program replaces pods after the change.
     pub(super) fn replaces_pods(&self) -> bool {
         !self.no_wait && self.output.is_none()
     }
@@ -125,7 +125,7 @@ mod tests {
 
     use super::ChangeArgs;
 
-    /// A rollback of a held DaemonSet replaces pods for as long as that takes.
+    /// A rollback of a held DaemonSet replaces pods for as long as necessary.
     #[test]
     fn a_rollback_of_a_held_daemon_set_is_limited_only_if_that_was_asked_for() {
         let parse = |flags: &[&str]| {

@@ -1,4 +1,4 @@
-//! `changes`: what has changed lately, and who changed it.
+//! `changes`: what changed recently, and who changed it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl RunCommand for ChangesArgs {
         };
         let query = Query { names, flavors, wanted: Wanted::RecentChanges, ..Query::default() };
         let wide = output == Some(Output::Wide);
-        // A duration that reaches back further than time can be told leaves nothing out.
+        // A duration that reaches back before the earliest timestamp excludes nothing.
         let since = |now: Timestamp| since.and_then(|since| now.checked_sub(since).ok());
         if target.are_several() {
             if watch {
@@ -108,7 +108,7 @@ impl RunCommand for ChangesArgs {
     }
 }
 
-/// Shows what has changed, then what changes, until the command is interrupted.
+/// Shows the recent changes, then new ones, until the command is interrupted.
 async fn follow(
     session: &Session,
     query: Query,
@@ -138,7 +138,7 @@ async fn follow(
             Display::Json => {}
             _ if is_first => out.write_all(view.text(|page| text(&report, page)).as_bytes())?,
             _ => {
-                // The first report has said what could not be read then.
+                // The first report has already listed what could not be read.
                 notices.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
                 let news = view.text(|page| render::recent_changes::lines(&report, page));
                 out.write_all(news.as_bytes())?;

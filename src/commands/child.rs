@@ -1,4 +1,4 @@
-//! Runs another program to its end, or until this process has to end.
+//! Runs another program until it ends, or until this process has to end.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,12 +20,12 @@ use crate::io::Io;
 /// The size in bytes of the largest piece of output that is passed on at once.
 const PIECE_SIZE: usize = 1 << 16;
 
-/// How long what a program has left in its streams may take to be passed on, after it has ended.
+/// How long to wait for the rest of a program's output after it has ended.
 const REST: Duration = Duration::from_millis(200);
 
-/// Runs a program and waits until it ends, whatever those that it has left in the background do. What it prints is passed on to standard
-/// error; Ctrl-C ends it. Fails if the program cannot be started, with the error that `not_started` returns, and if this process has to
-/// end. The program has ended by then, too.
+/// Runs a program and waits until it ends, regardless of its background processes. Its output is forwarded to standard
+/// error; Ctrl-C ends it. Fails if the program cannot be started, with the error that `not_started` returns, or if this
+/// process has to end. The program has ended by then, too.
 pub(super) async fn run(
     mut command: Command,
     io: &mut Io<'_>,
@@ -41,7 +41,7 @@ pub(super) async fn run(
     let (printed, errors) = (child.stdout.take(), child.stderr.take());
     let err = RefCell::new(&mut *io.err);
     let to_err = |piece: &[u8]| {
-        // If standard error is closed, nobody can be told.
+        // If standard error is closed, there is nowhere to report it.
         let _ = err.borrow_mut().write_all(piece);
     };
     let ended = async {
@@ -54,7 +54,7 @@ pub(super) async fn run(
                 status = child.wait() => break status,
             }
         };
-        // A program in the background may hold the streams open.
+        // A background process may hold the streams open.
         if !is_passed_on {
             let _ = timeout(REST, passed_on).await;
         }
@@ -69,7 +69,7 @@ pub(super) async fn run(
         group.has_ended = true;
     }
     let Some(status) = status else {
-        // It fails only if the program has ended. There is nothing to await in here: the interruption drops this.
+        // This fails only if the program has ended. Nothing can be awaited here: the interruption drops this.
         let _ = child.start_kill();
         while matches!(child.try_wait(), Ok(None)) {
             thread::sleep(Duration::from_millis(1));
@@ -79,7 +79,7 @@ pub(super) async fn run(
     Ok(status)
 }
 
-/// Passes a stream on until its end. A stream that cannot be read has ended.
+/// Forwards a stream until its end. A stream that cannot be read has ended.
 async fn pass_on(stream: Option<impl AsyncRead + Unpin>, to: impl Fn(&[u8])) {
     let Some(mut stream) = stream else { return };
     let mut piece = vec![0; PIECE_SIZE];

@@ -1,8 +1,8 @@
-//! What TAB offers: subcommands, flags, and values that the cluster, the dump or the kubeconfig knows.
+//! Completion candidates: subcommands, flags, and values from the cluster, the dump or the kubeconfig.
 //!
 //! kubectl runs `__complete` through `kubectl_complete-ds`; a shell runs the program with [`VARIABLE`] set, as the
-//! script of `completion` tells it to. Both complete twice with clap's engine: once to learn which value is wanted, and
-//! again with the values. Nothing is printed on errors, which would disturb whoever is typing.
+//! script of `completion` tells it to. Both complete twice with clap's engine: once to learn which value is needed, and
+//! again with the values. Errors are not printed, because that would disturb the user who is typing.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -34,13 +34,13 @@ pub const NAME: &str = "__complete";
 /// The environment variable that names the shell for which to complete.
 pub const VARIABLE: &str = "KUBECTL_DS_COMPLETE";
 
-/// How long values may take; whoever types does not wait longer.
+/// The timeout for values: the user who is typing does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Tells kubectl to offer no file names beside the answers: `ShellCompDirectiveNoFileComp` of cobra.
+/// Tells kubectl to suggest no file names in addition: `ShellCompDirectiveNoFileComp` of cobra.
 const NO_FILES: &str = ":4";
 
-/// Tells kubectl to offer file names: `ShellCompDirectiveDefault` of cobra.
+/// Tells kubectl to suggest file names: `ShellCompDirectiveDefault` of cobra.
 const FILES: &str = ":0";
 
 /// Complete a command line
@@ -67,7 +67,7 @@ pub async fn run(arguments: CompleteArgs, io: &Io<'_>, out: &mut dyn Write) -> R
     }
     let wants_flags = line[last].to_string_lossy().starts_with('-');
     let candidates = complete(&mut command, line, last, None).unwrap_or_default();
-    // Like kubectl's own commands, flags are offered once a dash is typed.
+    // As with kubectl's own commands, flags are suggested once a dash is typed.
     let is_flag = |candidate: &CompletionCandidate| candidate.get_value().to_string_lossy().starts_with('-');
     let offered = |candidate: &&CompletionCandidate| !candidate.is_hide_set() && (wants_flags || !is_flag(candidate));
     for candidate in candidates.iter().filter(offered) {
@@ -79,7 +79,7 @@ pub async fn run(arguments: CompleteArgs, io: &Io<'_>, out: &mut dyn Write) -> R
     Ok(Exit::Success)
 }
 
-/// Returns how a shell is completed in, by its name.
+/// Returns the completer for a shell, by its name.
 pub(super) fn shell(name: &str) -> Option<&'static dyn EnvCompleter> {
     let shells: [&dyn EnvCompleter; 4] = [&Bash, &Zsh, &Fish, &Powershell];
     shells.into_iter().find(|shell| shell.is(name))
@@ -94,17 +94,17 @@ pub(super) async fn run_for_shell(
 ) -> Exit {
     let line: Vec<OsString> = arguments.into_iter().skip_while(|word| word != "--").skip(1).collect();
     let Some(last) = line.len().checked_sub(1) else { return Exit::Success };
-    // Shells that complete in the middle of a line say where.
+    // Shells that complete in the middle of a line specify the position.
     let index = io.variable("_CLAP_COMPLETE_INDEX").and_then(|index| index.parse().ok()).unwrap_or(last);
     let (mut command, _) = command_with_values(&line, index.min(last), io).await;
     let mut text = Vec::new();
-    // A shell that gets nothing offers nothing.
+    // A shell without output suggests nothing.
     let _ = shell.write_complete(&mut command, line, None, &mut text);
     let _ = out.write_all(&text).and_then(|()| out.flush());
     Exit::Success
 }
 
-/// A value that the command line itself does not know.
+/// A value that is not part of the command line's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     DaemonSet,
@@ -117,7 +117,7 @@ enum Value {
     /// One revision, or two as `A..B`.
     Diff,
     Container,
-    /// A container, and a `=` for its image.
+    /// A container, followed by `=` for its image.
     Image,
     Context,
     Cluster,
@@ -156,7 +156,7 @@ impl Value {
         })
     }
 
-    /// Returns whether the API accepts such a name. Other names come from a server or a dump that lies, and a shell might
+    /// Returns whether the API accepts such a name. Other names come from a malicious server or dump, and a shell might
     /// interpret them.
     fn is_valid(self, text: &str) -> bool {
         match self {
@@ -170,7 +170,7 @@ impl Value {
     }
 }
 
-/// Returns the command with the values that the word at `index` may have, and which kind they are of.
+/// Returns the command with the possible values of the word at `index`, and their kind.
 async fn command_with_values(line: &[OsString], index: usize, io: &Io<'_>) -> (Command, Option<Value>) {
     let wanted = Arc::new(Mutex::new(None));
     let noted = wanted.clone();
@@ -178,7 +178,7 @@ async fn command_with_values(line: &[OsString], index: usize, io: &Io<'_>) -> (C
         *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         Vec::new()
     });
-    // It fails if no argument is possible at this place.
+    // This fails if no argument is possible here.
     let _ = complete(&mut command, line.to_vec(), index, None);
     let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
     let values = match wanted {
@@ -204,7 +204,7 @@ async fn command_with_values(line: &[OsString], index: usize, io: &Io<'_>) -> (C
     (command, wanted)
 }
 
-/// Returns the command whose values come from a function of their kind and what is typed of them.
+/// Returns the command with values from a function of their kind and the typed part.
 fn with_completer(
     values: impl Fn(Value, &OsStr) -> Vec<CompletionCandidate> + Clone + Send + Sync + 'static,
 ) -> Command {
@@ -219,7 +219,7 @@ fn with_completer(
     super::command().mut_args(add).mut_subcommands(move |subcommand| subcommand.mut_args(for_subcommands.clone()))
 }
 
-/// Reads values, with a description each, for a command line of which `words` are typed, and a part of the value.
+/// Reads values, each with a description, for a command line with the typed `words`, and a part of the value.
 async fn values(
     value: Value,
     words: &[OsString],
@@ -243,7 +243,7 @@ async fn values(
         Value::Context => return Ok(undescribed(kubeconfig_names().unwrap_or_default().contexts)),
         Value::Cluster => return Ok(undescribed(kubeconfig_names().unwrap_or_default().clusters)),
         Value::User => return Ok(undescribed(kubeconfig_names().unwrap_or_default().users)),
-        // What standard input holds is for the command itself.
+        // Standard input is for the command itself.
         _ if flags.reads_input() => return Ok(none),
         _ => {}
     }
@@ -261,16 +261,16 @@ async fn values(
             _ => revisions(&snapshot),
         });
     }
-    // What comes before a name: its namespace, or a type.
+    // The part before a name: its namespace, or a type.
     let before = typed.split_once('/').filter(|_| value == Value::DaemonSet).map(|(before, _)| before);
     let namespace = match before.map(|before| (before, flavor_of_type(before))) {
         Some((namespace, None)) => Some(namespace.to_owned()),
-        // Their names are in no list of Kubernetes' own DaemonSets.
+        // Lists of Kubernetes DaemonSets do not contain their names.
         Some((_, Some(Flavors::Advanced))) => return Ok(none),
         _ => None,
     };
     let mut found = found(value, &flags.open(namespace, &[], &io).await?, typed, &mut io).await?;
-    // Only that of a pod comes with its namespace.
+    // Only pods are suggested with their namespaces.
     found.retain(|name, _| matches!(value, Value::Pod | Value::NodeLabel) || !name.contains('/'));
     Ok(match before {
         Some(before) => found.into_iter().map(|(name, help)| (format!("{before}/{name}"), help)).collect(),
@@ -278,7 +278,7 @@ async fn values(
     })
 }
 
-/// Reads values of a kind that is looked for in the whole cluster or namespace.
+/// Reads values of a kind in the whole cluster or namespace.
 async fn found(
     value: Value,
     session: &Session,
@@ -316,7 +316,7 @@ async fn found(
     }
 }
 
-/// Returns the DaemonSet that was typed before the flag whose value is completed.
+/// Returns the DaemonSet that was typed before the flag being completed.
 fn daemon_set_name(matches: &ArgMatches) -> Option<String> {
     let (_, matches) = matches.subcommand()?;
     let first = |id| matches.try_get_many::<String>(id).ok().flatten()?.next().cloned();
@@ -336,7 +336,7 @@ fn revisions(snapshot: &Snapshot) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Returns what may be compared: revisions, and the template itself, also after an `A..` that is typed.
+/// Returns the sides of a comparison: revisions, and the template itself, also after a typed `A..`.
 fn sides(mut revisions: BTreeMap<String, String>, typed: &str) -> BTreeMap<String, String> {
     revisions.insert("live".to_owned(), "the template of the DaemonSet itself".to_owned());
     let typed = typed.rsplit('=').next().unwrap_or_default();
@@ -344,7 +344,7 @@ fn sides(mut revisions: BTreeMap<String, String>, typed: &str) -> BTreeMap<Strin
     revisions.into_iter().map(|(side, help)| (format!("{before}{side}"), help)).collect()
 }
 
-/// Returns the containers of a DaemonSet, each with what follows it, and its image.
+/// Returns the containers of a DaemonSet, each followed by `after`, and its image.
 fn containers(snapshot: &Snapshot, after: &str) -> BTreeMap<String, String> {
     let Some(daemon_set) = snapshot.daemon_sets_of_any_flavor().next() else { return BTreeMap::new() };
     let template = daemon_set.template();

@@ -1,4 +1,4 @@
-//! `completion`: what a shell or kubectl needs to complete a command line.
+//! `completion`: the code that a shell or kubectl needs to complete a command line.
 
 use std::fs;
 use std::io::Write;
@@ -71,7 +71,7 @@ pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Resu
         return install_shim(install.as_ref().and_then(Option::as_deref), io, out);
     };
     let Some(shell) = complete::shell(name) else {
-        // kubectl is the one that is no shell.
+        // Only kubectl is not a shell.
         out.write_all(completer(io.program).as_bytes())?;
         return Ok(Exit::Success);
     };
@@ -85,7 +85,7 @@ pub fn run(arguments: &CompletionArgs, io: &Io<'_>, out: &mut dyn Write) -> Resu
 fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let search: Vec<&Path> = io.variable("PATH").unwrap_or_default().split(PATH_SEPARATOR).map(Path::new).collect();
     let file = program::file(io.program);
-    // On Windows a program is known by its extension.
+    // On Windows a program is recognized by its extension.
     let extension = |extension| if cfg!(windows) { extension } else { "" };
     let name = format!("{file}{}", extension(".exe"));
     let found = search.iter().copied().find(|directory| directory.join(&name).is_file());

@@ -1,4 +1,4 @@
-//! Before a change is sent: whether this session may change anything, and whether the user wants what may do harm.
+//! Before a change is sent: whether this session may change anything, and whether the user confirms a risky change.
 
 use std::io::{self, Read};
 
@@ -10,13 +10,13 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::report::history::DaemonSetName;
 
-/// The environment variable that allows no change.
+/// The environment variable that forbids changes.
 const READ_ONLY: &str = "KUBECTL_DS_READ_ONLY";
 
-/// The environment variable that names the contexts in which every change is asked about.
+/// The environment variable with the contexts in which every change has to be confirmed.
 const CONFIRM: &str = "KUBECTL_DS_CONFIRM";
 
-/// Refuses a change, before any request, if the environment allows none.
+/// Refuses a change, before any request, if the environment forbids changes.
 pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
     match io.variable(READ_ONLY).map(str::to_ascii_lowercase).as_deref() {
         None | Some("0" | "f" | "false" | "n" | "no" | "off") => Ok(()),
@@ -27,8 +27,8 @@ pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
     }
 }
 
-/// Asks once, on a terminal, whether to make a change that may do `harm`, or that goes to a context that the environment names. Fails if
-/// the user does not want it, or if a pattern of the environment is invalid.
+/// Asks once, on a terminal, whether to make a change that may do `harm`, or that goes to a context named in the
+/// environment. Fails if the user declines, or if a pattern in the environment is invalid.
 pub(super) fn confirm(
     mut harm: Vec<String>,
     name: &DaemonSetName,
@@ -38,7 +38,7 @@ pub(super) fn confirm(
     let Some(connection) = session.connection.as_ref().filter(|_| io.input_is_terminal && io.err_is_terminal) else {
         return Ok(());
     };
-    // Without a kubeconfig, the cluster is that of the pod in which this runs.
+    // Without a kubeconfig, the cluster is that of the pod in which this program runs.
     let context = context_in_use(connection).ok().flatten().unwrap_or_default();
     if let Some(patterns) = io.variable(CONFIRM)
         && is_among(&context, patterns).map_err(|error| ClusterError::from(error.hint(format!("see {CONFIRM}"))))?
@@ -62,7 +62,7 @@ pub(super) fn confirm(
     }
 }
 
-/// Reads what is typed up to the end of the line.
+/// Reads input up to the end of the line.
 fn read_line(input: &mut dyn Read) -> io::Result<String> {
     let (mut line, mut byte) = (Vec::new(), [0]);
     while input.read(&mut byte)? == 1 && byte != *b"\n" {

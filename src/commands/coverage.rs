@@ -88,18 +88,18 @@ pub struct CoverageArgs {
     output: Option<Output>,
 }
 
-/// Which DaemonSets and nodes are looked at, and how they are shown.
+/// Which DaemonSets and nodes to report, and how to display them.
 struct CoverageQuestion {
     names: Vec<String>,
-    /// The one node to explain.
+    /// The only node to explain.
     node: Option<String>,
     by: Option<String>,
-    /// The label that a map groups the nodes by.
+    /// The label by which a map groups the nodes.
     map: Option<String>,
     /// Whether every node has a row.
     nodes: bool,
     node_selector: NodeSelection,
-    /// What of the report is shown.
+    /// The selected part of the report.
     filter: CoverageFilter,
     output: Option<Output>,
     /// Whether the exit code tells if every eligible node has an available pod.
@@ -112,7 +112,7 @@ impl RunCommand for CoverageArgs {
         let (namespace, names) = parse_names(&names)?;
         let node = node.as_deref().map(parse_node).transpose()?;
         let has_counts = node.is_none() && !nodes && choice.state.is_empty();
-        // What `--by` cannot be combined with takes none of the environment either.
+        // If `--by` cannot be used, the environment variable is ignored, too.
         let by = if has_counts && !target.are_several() { grouping_label(by, io)? } else { by };
         let (filter, node_selector) = choice.resolve()?;
         let question = CoverageQuestion {
@@ -138,7 +138,7 @@ impl RunCommand for CoverageArgs {
             let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| render::overview::overview(reports, page);
             return several::run(&target, named, output, io, out, ask, text).await;
         }
-        // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+        // A node without a DaemonSet's name means every DaemonSet of the cluster.
         if node.is_some() && names.is_empty() {
             target.widen();
         }
@@ -152,7 +152,6 @@ impl RunCommand for CoverageArgs {
 }
 
 impl CoverageQuestion {
-    /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<CoverageReport>, Failure> {
         let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, output, exit_code } = self;
         let is_data = output.as_ref().is_some_and(Output::is_data);
@@ -201,7 +200,6 @@ impl CoverageQuestion {
         Ok(Answer { report, exit })
     }
 
-    /// Writes a report as text.
     fn write(&self, report: &CoverageReport, page: &mut Page<'_>) {
         let wide = self.output == Some(Output::Wide);
         match &self.node {
@@ -218,7 +216,7 @@ impl CoverageQuestion {
     }
 }
 
-/// Tells of each failing revision what it changed.
+/// Adds to each failing revision what it changed.
 fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
     for daemon_set in &mut report.daemon_sets {
         let revisions = daemon_set.common_causes.iter_mut().filter_map(|cause| cause.revision.as_mut());
@@ -231,12 +229,12 @@ fn tell_changes(report: &mut CoverageReport, snapshot: &Snapshot) {
     }
 }
 
-/// Checks that a node has the label by which counts or a map are grouped; the default one of a map is shown as missing.
+/// Checks that some node has the label by which counts or a map are grouped; the default label of a map is shown as missing.
 fn check_grouping(snapshot: &Snapshot, by: Option<&str>, map: Option<&str>, io: &Io<'_>) -> Result<(), CommandError> {
     by.or(map.filter(|label| *label != ZONE)).map_or(Ok(()), |label| check_label(snapshot, label, io))
 }
 
-/// Checks that a node has the label by which counts are broken down.
+/// Checks that some node has the label by which counts are broken down.
 pub(super) fn check_label(snapshot: &Snapshot, label: &str, io: &Io<'_>) -> Result<(), CommandError> {
     let keys: BTreeSet<&str> =
         snapshot.nodes.iter().flat_map(|node| node.metadata.labels.keys()).map(String::as_str).collect();

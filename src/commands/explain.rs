@@ -13,10 +13,10 @@ use crate::render::text::wrap;
 use crate::render::view::View;
 use crate::report::reason::ReasonCode;
 
-/// What is known about every code, in a section each.
+/// The documentation of every code, one section each.
 const CODES: &str = include_str!("../../docs/reason-codes.md");
 
-/// What is known about every status, and every state of a node, in a section each.
+/// The documentation of every status, and every state of a node, one section each.
 const STATUSES: &str = concat!(include_str!("../../docs/statuses.md"), include_str!("../../docs/node-states.md"));
 
 /// Explain a reason code or a status, and what to do
@@ -37,7 +37,7 @@ pub struct ExplainArgs {
     code: Option<&'static str>,
 }
 
-/// Returns the statuses that are explained.
+/// Returns the documented statuses.
 pub(super) fn statuses() -> impl Iterator<Item = &'static str> {
     STATUSES.split("\n## ").skip(1).filter_map(|section| section.lines().next())
 }
@@ -54,7 +54,7 @@ pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<
     match (section(CODES, code), section(STATUSES, code)) {
         (None, None) => return Err(CommandError::new(format!("{code} is not documented")).into()),
         (Some(section), None) | (None, Some(section)) => explain(code, section, &view, out)?,
-        // Only a state of a node has the name of a reason code, too.
+        // Only the name of a node's state can also be a reason code.
         (Some(reason), Some(state)) => {
             explain(&format!("{code} (reason code)"), reason, &view, out)?;
             writeln!(out)?;
@@ -67,7 +67,7 @@ pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<
 /// Writes a section below its heading.
 fn explain(heading: &str, section: &str, view: &View, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "{heading}")?;
-    // The document has line breaks of its own.
+    // The document has its own line breaks.
     let paragraphs = section.trim().split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
     for (index, paragraph) in paragraphs.enumerate() {
         let lead = if index == 0 { "" } else { "\n" };
@@ -76,12 +76,12 @@ fn explain(heading: &str, section: &str, view: &View, out: &mut dyn Write) -> st
     Ok(())
 }
 
-/// Returns what stands below the heading of a code or a status in a document.
+/// Returns the section about a code or a status in a document.
 fn section(document: &'static str, name: &str) -> Option<&'static str> {
     document.split_once(&format!("\n## {name}\n"))?.1.split("\n#").next()
 }
 
-/// Writes a row for each name, with the first paragraph about it.
+/// Writes a row for each name, with the first paragraph of its section.
 fn list(
     heading: &'static str,
     names: impl Iterator<Item = &'static str>,

@@ -1,12 +1,12 @@
-//! `--exit-code`: whether an answer is yes, no, or not known.
+//! `--exit-code`: whether an answer is yes, no, or unknown.
 
 use super::session::Session;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::report::coverage::{Counts, Incomplete};
 
-/// Returns the exit code that tells whether every eligible node has an available pod. Fails if there is no DaemonSet, and if nodes or pods
-/// could not be counted, so that the gate cannot pass.
+/// Returns the exit code that tells whether every eligible node has an available pod. Fails if there is no DaemonSet,
+/// or if nodes or pods could not be counted, so that the gate cannot pass.
 pub(super) fn all_available<'a>(
     counts: impl IntoIterator<Item = &'a Counts>,
     incomplete: &[Incomplete],
@@ -23,7 +23,7 @@ pub(super) fn all_available<'a>(
     if answers.contains(&None) || !gaps.is_empty() { Err(partial(gaps)) } else { Ok(Exit::Success) }
 }
 
-/// Returns the exit code that tells whether a preview passes. Fails if it seems to, and something that matters could not be read.
+/// Returns the exit code that tells whether a preview passes. Fails if it seems to, but something relevant could not be read.
 pub(super) fn preview(passes: bool, incomplete: &[Incomplete]) -> Result<Exit, CommandError> {
     match (passes, incomplete) {
         (false, _) => Ok(Exit::No),
@@ -36,7 +36,7 @@ fn partial<'a>(gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
     unknown("cannot evaluate --exit-code: something that matters is not known", gaps)
 }
 
-/// Builds the error of an answer that what could not be read keeps open.
+/// Builds the error for an answer that is unknown because something could not be read.
 pub(super) fn unknown<'a>(message: &str, gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
     let error = CommandError::new(message);
     let hints = gaps.into_iter().map(|gap| sanitize(&gap.message));

@@ -1,4 +1,4 @@
-//! The flags of a stage that `partition`, `restart` and `undo` share: what has to hold while pods are replaced.
+//! The gate flags of `partition`, `restart` and `undo`: conditions that must hold while pods are replaced.
 
 use std::time::Duration;
 
@@ -67,12 +67,11 @@ pub(super) enum OnFailure {
 }
 
 impl GateArgs {
-    /// Returns the flags if there are any.
+    /// Returns the flags if any are given.
     pub(super) fn given(&self) -> Option<&Self> {
         Some(self).filter(|gates| **gates != GateArgs::default())
     }
 
-    /// Checks the flags.
     pub(super) fn check(&self) -> Result<(), CommandError> {
         if let Some(amount) = self.max_unavailable
             && (amount.value() < 1 || matches!(amount, IntOrPercent::Percent(percent) if percent > 100))
@@ -89,7 +88,7 @@ impl GateArgs {
         Ok(())
     }
 
-    /// Puts the flags that were given into a request.
+    /// Copies the given flags into a request.
     pub(super) fn put_into(&self, request: StageRequest) -> StageRequest {
         let signed = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
         let before = request.gates;
@@ -111,7 +110,7 @@ impl GateArgs {
     }
 }
 
-/// Returns what names this client in the annotations of a hold.
+/// Returns the name of this client in the annotations of a hold.
 pub(super) fn name_of_run(io: &Io<'_>) -> String {
     format!("{} {}", (io.clock)(), std::process::id())
 }

@@ -1,4 +1,4 @@
-//! Help: `-h` fits a screen, and `--help` has everything under headings.
+//! Help: `-h` fits on a screen, and `--help` shows everything under headings.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, Command};
 use super::program;
 use crate::report::fix::PROGRAM;
 
-/// The commands by what they are for; the first of each has the example that `-h` shows.
+/// The commands by purpose; the first of each has the example that `-h` shows.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("See", &["list", "status", "compare", "changes", "overhead"]),
     ("Explain", &["coverage", "history", "logs", "explain"]),
@@ -23,17 +23,17 @@ const TEMPLATE: &str = "{about-with-newline}\nUsage: {usage}\n\n{before-help}{al
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 error; 2 usage; 3 the answer to what was asked is no; 4 timed out; 5 partial answer; \
                           6 the controller was not seen to act on a change; 7 not known whether a change was applied; 130 interrupted.";
 
-/// Returns the whole command line, with help for the root and for one subcommand, for a program that is called so.
+/// Returns the whole command line, with help for the root and for one subcommand, using the name by which the program was called.
 pub(super) fn command(program: &str, subcommand: Option<&str>) -> Command {
     let help = Arg::new("help").short('h').long("help").global(true).hide(true).action(ArgAction::Help);
-    // The flags of `list` are in its own `-h`, and those of every command in `--help`.
+    // The flags of `list` are in its own `-h`, and the global ones in `--help`.
     let root = super::command().bin_name(program).disable_help_flag(true).arg(help);
     let root = root.mut_args(|flag| flag_help(flag, program).hide_short_help(true));
     let flags: Vec<Arg> = root.get_arguments().filter(|flag| flag.is_global_set()).cloned().collect();
     let root = describe_root(root, program);
     match subcommand {
         Some(name) => root.mut_subcommand(name, |command| {
-            // A subcommand keeps its own form of a flag of every command.
+            // A subcommand keeps its own version of a global flag.
             let hidden = without_effect(&command);
             let hidden = flags.iter().filter(|flag| hidden.contains(&flag.get_id().as_str()));
             let hidden: Vec<Arg> = hidden.map(|flag| flag.clone().hide(true)).collect();
@@ -43,7 +43,7 @@ pub(super) fn command(program: &str, subcommand: Option<&str>) -> Command {
     }
 }
 
-/// Returns the flags of every command that have no effect on this one, or that it refuses.
+/// Returns the global flags that have no effect on this command, or that it rejects.
 fn without_effect(command: &Command) -> &'static [&'static str] {
     let has = |flag: &str| command.get_arguments().any(|one| one.get_id() == flag);
     match command.get_name() {
@@ -55,7 +55,7 @@ fn without_effect(command: &Command) -> &'static [&'static str] {
     }
 }
 
-/// Returns a text that calls the program as it was called.
+/// Returns a text with the name by which the program was called.
 fn renamed(text: &str, called: &str) -> String {
     let file = program::file(called);
     let text = text.replace(PROGRAM, called).replace("kubectl_complete-ds", &program::completer(called));
@@ -66,7 +66,7 @@ fn text(help: Option<&StyledStr>) -> String {
     help.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Lists the values of a flag in `--help` alone, unless its help names them.
+/// Lists the values of a flag only in `--help`, unless its help names them.
 fn flag_help(flag: Arg, program: &str) -> Arg {
     let short = text(flag.get_help());
     let mut long = text(flag.get_long_help().or(flag.get_help())).replace("\n\n", " ");

@@ -49,7 +49,7 @@ pub struct HistoryArgs {
     ///
     /// A with the current one, A with B, or the previous with the current one; a range that begins with a minus is given as
     /// --diff=-2..-1.
-    // Not allow_hyphen_values: it takes `-ojson` for a range.
+    // Do not use allow_hyphen_values: it would accept `-ojson` as a range.
     #[arg(long, value_name = "A[..B]", num_args = 0..=1, default_missing_value = "", allow_negative_numbers = true)]
     #[arg(conflicts_with = "revision")]
     diff: Option<String>,
@@ -71,31 +71,31 @@ pub struct HistoryArgs {
     output: Option<Output>,
 }
 
-/// How many equal lines are shown around those that differ.
+/// Number of lines of context in a diff.
 const CONTEXT: usize = 3;
 
-/// What is asked.
+/// The request.
 enum Question {
     /// The revisions.
     Revisions,
     /// One revision's template.
     Template(Address),
-    /// How two templates differ; as a unified diff, if requested.
+    /// The differences between two templates; as a unified diff, if requested.
     Diff { sides: Sides, unified: bool },
 }
 
 /// The templates to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Sides {
-    /// The current one with the one before it.
+    /// The current one and the previous one.
     Newest,
-    /// Those of two addresses.
+    /// Those at two addresses.
     Two(Address, Address),
-    /// That of an address with that of a manifest.
+    /// That at an address and that in a manifest.
     Manifest(Address, String),
 }
 
-/// Reads what stands after `--diff`.
+/// Parses the value of `--diff`.
 fn sides(text: &str) -> Result<Sides, CommandError> {
     let of = |text: &str| address(text).ok_or_else(|| unknown_address(text));
     match text.split_once("..") {
@@ -103,7 +103,7 @@ fn sides(text: &str) -> Result<Sides, CommandError> {
         None => Ok(Sides::Two(of(text).map_err(|error| error.hint("the name goes before --diff"))?, Address::Live)),
         Some((_, "")) => Err(CommandError::usage(format!("nothing to compare with after {text:?}"))
             .hint("write A..B, such as 2..4, 2..live or 2..agent.yaml; A alone is compared with the current one")),
-        // As in git, three dots mean the same.
+        // As in git, three dots are accepted.
         Some((from, to)) => Ok(match address(to).or_else(|| address(to.strip_prefix('.')?)) {
             Some(to) => Sides::Two(of(from)?, to),
             None => Sides::Manifest(of(from)?, to.to_owned()),
@@ -129,7 +129,7 @@ impl RunCommand for HistoryArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let as_diff = self.exit_code;
         match answer(self, target, io, out).await {
-            // 1 says that there is a difference; what went wrong is 2 then.
+            // 1 means that there is a difference, so errors use 2.
             Err(Failure::Error(error)) if as_diff && error.exit == Exit::Error => {
                 Err(CommandError { exit: Exit::Usage, ..error }.into())
             }
@@ -199,7 +199,7 @@ async fn answer(
     };
     let (from, to) = choose(&revisions, &sides, manifest.as_ref())
         .map_err(|error| revisions_unknown(&revisions, &snapshot).unwrap_or(error))?;
-    // A manifest leaves to the API what it does not say: only the full forms can be compared line by line.
+    // A manifest relies on the API's defaults: only the complete forms can be compared line by line.
     let lines = |template: &Template| match &manifest {
         Some(_) => template.normal(),
         None => template.value().clone(),
@@ -231,7 +231,7 @@ impl Sides {
     }
 }
 
-/// Returns the revisions of the one DaemonSet that was found.
+/// Returns the revisions of the only DaemonSet that was found.
 pub(super) fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, CommandError> {
     let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {
@@ -256,7 +256,7 @@ fn choose<'a>(
     manifest: Option<&'a Template>,
 ) -> Result<(Side<'a>, Side<'a>), CommandError> {
     let find = |address| side(revisions, address).map_err(|unknown| not_there(revisions, address, unknown));
-    // The current revision is named by its number; if it has none, or lacks what is live, it is the live template.
+    // The current revision is named by its number; without one, or if it differs from the live template, that is used.
     let is_live = |revision: &&Revision<'_>| {
         revision.template.as_ref().is_ok_and(|template| template.same_meaning(&revisions.live))
     };
@@ -267,7 +267,7 @@ fn choose<'a>(
     Ok(match (sides, manifest) {
         (Sides::Newest, _) => (find(Address::Back(1))?, current()?),
         (Sides::Two(from, Address::Live), _) if *from != Address::Live => (find(*from)?, current()?),
-        // What is live is compared with what is newest: they differ while the controller has not acted.
+        // The live template is compared with the newest revision: they differ while the controller has not acted.
         (Sides::Two(Address::Live, Address::Live), _) => match revisions.all.first() {
             Some(newest) => (find(Address::Number(newest.number()))?, find(Address::Live)?),
             None => (find(Address::Live)?, find(Address::Live)?),
@@ -281,7 +281,7 @@ fn choose<'a>(
     })
 }
 
-/// Builds the error about an address that has no template.
+/// Builds the error for an address without a template.
 fn not_there(revisions: &Revisions<'_>, address: Address, unknown: NoTemplate) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match (unknown, address) {
@@ -302,7 +302,7 @@ fn not_there(revisions: &Revisions<'_>, address: Address, unknown: NoTemplate) -
     }
 }
 
-/// Returns the error for revisions that could not be read: one that is not found may exist.
+/// Returns the error for revisions that could not be read: one that was not found may exist.
 pub(super) fn revisions_unknown(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Option<CommandError> {
     let namespace = &revisions.daemon_set.metadata.namespace;
     snapshot.gap(Kind::ControllerRevisions, namespace)?;
@@ -311,7 +311,7 @@ pub(super) fn revisions_unknown(revisions: &Revisions<'_>, snapshot: &Snapshot) 
     Some(incomplete_for_history(snapshot, namespace).into_iter().fold(error, |error, gap| error.hint(gap.message)))
 }
 
-/// Lists the revisions that there are.
+/// Lists the existing revisions.
 pub(super) fn existing(revisions: &Revisions<'_>) -> String {
     let one = |revision: &Revision<'_>| {
         let note = match &revision.template {

@@ -1,5 +1,5 @@
-//! A hold is tried out before it is applied, and before anything is shown: something may keep the update strategy, or change the
-//! template that is sent. So is its end, after which nothing knows what the strategy was.
+//! Tries out a hold before anything is shown or applied: admission may keep the update strategy, or change the template
+//! that is sent. Also tries out its end, after which the original strategy is no longer recorded.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -22,15 +22,15 @@ use crate::report::history::Subcommand;
 use crate::rollout::apply::{Application, Kept, StepRefusal, apply, template};
 use crate::rollout::concurrent_edit::written_at;
 
-/// How often a hold is tried out if that fails.
+/// Number of attempts to try out a hold.
 const TRIES: u32 = 2;
 
-/// By how much the time of a hold may be off.
+/// The largest allowed error of the time of a hold.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
 
-/// Tries out the patch of a plan that was made for a time and suspends the update strategy. Returns when the hold begins, and with which
-/// template: the plan is made again for that, so that what is shown is what is sent, and what becomes of it. Fails if the patch is refused,
-/// or the strategy would not be suspended.
+/// Tries out the patch of a plan that was made for a time and suspends the update strategy. Returns when the hold
+/// starts, and with which template: the plan is made again for these, so that the displayed change is the one that is
+/// sent and applied. Fails if the patch is refused, or the strategy would not be suspended.
 pub(super) async fn held_at(
     plan: &Plan,
     before: &DaemonSet,
@@ -56,8 +56,8 @@ pub(super) async fn held_at(
     Ok((begins_at(planned, &tried), template(&tried)))
 }
 
-/// Tries out a patch that ends a hold. Returns the template that the DaemonSet would have; `None` if that is not known. Fails if something
-/// keeps the update strategy suspended. Whatever else goes wrong says nothing about that.
+/// Tries out a patch that ends a hold. Returns the resulting template of the DaemonSet; `None` if unknown. Fails if
+/// something keeps the update strategy suspended. Any other error proves nothing about that.
 pub(super) async fn check_end_of_hold(
     step: &Step,
     before: &DaemonSet,
@@ -81,7 +81,7 @@ pub(super) async fn check_end_of_hold(
     }
 }
 
-/// Tries out a patch, and returns the template that the DaemonSet would have; `None` if that is not known.
+/// Tries out a patch, and returns the resulting template of the DaemonSet; `None` if unknown.
 pub(super) async fn tried_template(
     step: &Step,
     before: &DaemonSet,
@@ -94,7 +94,7 @@ pub(super) async fn tried_template(
     }
 }
 
-/// Tries out a patch; `None` if the command is interrupted, and does not send what follows.
+/// Tries out a patch; `None` if the command is interrupted, in which case nothing else is sent.
 async fn tried(
     step: &Step,
     before: &DaemonSet,
@@ -116,7 +116,7 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
     loop {
         attempts += 1;
         return match apply(&server, step, before, true).await {
-            // Nothing is changed by another attempt.
+            // Another attempt changes nothing.
             Application::Refused(StepRefusal::ByServer(_)) if attempts < TRIES => {
                 sleep(PAUSE).await;
                 continue;
@@ -135,18 +135,18 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
                 );
                 Err(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
             }
-            // What it means is up to the plan.
+            // The plan decides what this means.
             Application::Kept(Kept::Template, tried) => Ok(tried),
             application => applied_or_not(application, &title, repeat).map_err(|not_applied| not_applied.error),
         };
     }
 }
 
-/// Returns when a hold begins that was tried out: a proxy may have written the `Date` of the answers by which it was planned,
-/// but not the time that the API server notes in an object.
+/// Returns when a hold starts, according to a dry run: a proxy may have written the `Date` of the responses that the
+/// plan was based on, but not the time that the API server records in an object.
 fn begins_at(planned: Timestamp, tried: &Value) -> Timestamp {
     let at = written_at(tried).filter(|at| planned.duration_since(*at).abs() > TOLERANCE);
-    // The fraction tells two clients apart that begin in the same second.
+    // The fraction distinguishes two clients that start in the same second.
     let fraction = SignedDuration::from_nanos(planned.subsec_nanosecond().into());
     at.and_then(|at| at.checked_add(fraction).ok()).unwrap_or(planned)
 }

@@ -152,7 +152,7 @@ impl RunCommand for ListNamedArgs {
     }
 }
 
-/// Which rows are shown, and how.
+/// Which rows to show, and how.
 struct Choice {
     query: Query,
     filter: CoverageFilter,
@@ -173,7 +173,6 @@ impl SortBy {
 }
 
 impl Choice {
-    /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<ListReport>, Failure> {
         let CoverageFilter { reasons, problems, .. } = &self.filter;
         let needs_all_pods_on = |snapshot: &Snapshot| match self.output {
@@ -198,7 +197,7 @@ impl Choice {
         Ok(Answer { report, exit })
     }
 
-    /// Makes the report with the rows that are chosen, in the order that is.
+    /// Makes the report with the selected rows, in the selected order.
     fn report(&self, snapshot: &Snapshot) -> ListReport {
         let mut report = fleet::fleet(snapshot);
         self.apply(&mut report);
@@ -252,7 +251,7 @@ async fn follow(
                 out.flush()?;
             }
             Display::Json => {
-                // Ages change all the time: only what happened counts.
+                // Ages change all the time: only other changes count.
                 if lines.note(&of_list(&report)) {
                     output::print_json_line(&mut report, view, out)?;
                 }

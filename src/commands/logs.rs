@@ -1,4 +1,4 @@
-//! `logs`: what have the pods of DaemonSets logged, on the nodes that matter?
+//! `logs`: what have the pods of DaemonSets logged on the relevant nodes?
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -43,22 +43,22 @@ use crate::report::fix::{Command, Fix};
 use crate::report::logs::{LogBlock, LogsReport, PodLog};
 use crate::report::node_coverage::PodSummary;
 
-/// How many logs are read at a time.
+/// Number of logs read concurrently.
 const AT_ONCE: usize = 8;
 
-/// How long no log may be read before the rest is given up: each may wait for a kubelet that does not answer.
+/// How long to wait without reading any log before giving up the rest: each may wait for a kubelet that does not respond.
 const MOST_WAIT: Duration = Duration::from_secs(60);
 
-/// How many logs are read.
+/// The most logs to read.
 const MOST: usize = 200;
 
-/// How many logs are followed.
+/// The most logs to follow.
 const FOLLOWED: usize = 50;
 
-/// How many lines of each log are read if there are several.
+/// Number of lines of each log if there are several.
 const LINES: usize = 20;
 
-/// The most bytes of all logs, and the most lines: with what is noted of each, they take less than 30 MB.
+/// The most bytes of all logs, and the most lines: including overhead, they take less than 30 MB.
 const MAX_BYTES: usize = 8 << 20;
 const MAX_LINES: usize = 60_000;
 
@@ -118,7 +118,7 @@ pub struct LogsArgs {
     output: Option<Output>,
 }
 
-/// A log that is read.
+/// A log to read.
 struct Chosen {
     daemon_set: String,
     node: String,
@@ -138,7 +138,7 @@ impl RunCommand for LogsArgs {
             let message = "--node and --beside choose one node, and cannot be combined with flags that choose several";
             return Err(CommandError::usage(message).into());
         }
-        // Without a name, a node is asked about on behalf of every DaemonSet of the cluster.
+        // A node without a DaemonSet's name means every DaemonSet of the cluster.
         if place.is_some() && names.is_empty() {
             target.widen();
         }
@@ -169,7 +169,7 @@ impl RunCommand for LogsArgs {
         let which = Which { filter, node_selector, node, hash, unavailable: chooses_none, container };
         let (chosen, left_out) = which.choose(&snapshot, follow)?;
         if chosen.is_empty() {
-            // That a DaemonSet has no pod on a node is an error with the reason.
+            // If a DaemonSet has no pod on a node, that is an error with the reason.
             if let Some(node) = which.node.filter(|_| is_one) {
                 pod_on(&snapshot, &node, &session)?;
             }
@@ -229,7 +229,7 @@ impl RunCommand for LogsArgs {
     }
 }
 
-/// Returns the hash of a revision of the one DaemonSet.
+/// Returns the hash of a revision of the only DaemonSet.
 fn hash_of(snapshot: &Snapshot, revision: Option<i64>) -> Result<Option<String>, CommandError> {
     let Some(number) = revision else { return Ok(None) };
     let revisions = only_one(snapshot, "--revision")?;
@@ -246,21 +246,21 @@ fn lacks_pods(snapshot: &Snapshot) -> bool {
     index.daemon_sets().into_iter().any(|daemon_set| counts(daemon_set).all_available() == Some(false))
 }
 
-/// Which logs are read.
+/// Selects the logs.
 struct Which {
     filter: CoverageFilter,
     node_selector: LabelSelector,
     node: Option<String>,
-    /// Of pods of this revision only.
+    /// Only pods of this revision.
     hash: Option<String>,
-    /// Of pods that are not available only: of a node with an available pod, there may be another one that fails.
+    /// Only unavailable pods: on a node with an available pod, there may be another one that fails.
     unavailable: bool,
     container: Option<String>,
 }
 
 impl Which {
-    /// Chooses pods, and the container of each whose log tells most. If they are too many, some of each group of nodes are chosen;
-    /// the number of the others is returned, too.
+    /// Selects pods, and the container of each with the most informative log. If there are too many, some are selected
+    /// for each group of nodes; the number of the others is returned, too.
     fn choose(&self, snapshot: &Snapshot, follow: bool) -> Result<(Vec<Chosen>, usize), CommandError> {
         let (index, node_selector) = (Index::new(snapshot), self.node_selector.clone());
         let options = Options { detail: Detail::Nodes, node: self.node.clone(), node_selector, ..Options::default() };
@@ -311,8 +311,8 @@ impl Which {
     }
 }
 
-/// Reads logs, and folds them if there are several; `is_bound` tells whether more lines were wanted. That of a single pod is
-/// returned as it is, too.
+/// Reads logs, and folds them if there are several; `is_bound` tells whether more lines were wanted. The log of a
+/// single pod is also returned as it is.
 async fn read_all(
     session: &Session,
     chosen: Vec<Chosen>,
@@ -361,7 +361,7 @@ async fn read_all(
     let of: Vec<LogOf> = chosen.iter().map(|one| one.of.clone()).collect();
     show_progress(read_each(session, &of, limits, add), &session.progress, io).await;
     session.print_warnings(io)?;
-    // One that was read tells more than why others were not.
+    // A log that was read is more useful than why others were not.
     if let Some(error) = first_error.filter(|_| !is_any_read) {
         return Err(error.into());
     }
@@ -369,7 +369,7 @@ async fn read_all(
     Ok((LogsReport { logs, left_out: 0, blocks }, alone))
 }
 
-/// Reads logs, and hands over each, or why it could not be read, with its index, in any order.
+/// Reads logs, and passes on each one, or its error, with its index, in any order.
 async fn read_each(
     session: &Session,
     of: &[LogOf],
@@ -403,7 +403,7 @@ async fn read_each(
     }
 }
 
-/// Follows logs until they end, each line after its node, and its DaemonSet unless it is the only one.
+/// Follows logs until they end; each line is prefixed with its node, and its DaemonSet unless there is only one.
 async fn follow_all(
     live: &Live,
     chosen: &[Chosen],

@@ -1,7 +1,6 @@
-//! One file a subcommand: its arguments, the settings they resolve to, and its run.
+//! One file per subcommand: its arguments, the settings they resolve to, and its run.
 //!
-//! [`run`] parses the command line, hands the subcommand what every one has in common
-//! ([`session`]), and prints what goes wrong.
+//! [`run`] parses the command line, passes the subcommand the common [`session`], and prints errors.
 
 mod api_server;
 mod change;
@@ -96,13 +95,13 @@ kubectl ds coverage node-exporter -n monitoring
 # Try any command on a recorded cluster
 kubectl ds --from demo")]
 struct Cli {
-    // Before the others: they end under a heading of their own.
+    // Precedes the others, which are flattened under a heading of their own.
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
     target: GlobalArgs,
     /// Print the version of kubectl-ds
-    // Hidden: `version` says more, and is listed.
+    // Hidden: `version` shows more, and is listed.
     #[arg(long, hide = true, action = ArgAction::Version)]
     version: (),
     #[command(subcommand)]
@@ -138,15 +137,15 @@ enum Subcommands {
 
 /// A subcommand that reads a cluster or a dump.
 trait RunCommand {
-    /// Runs the subcommand with its arguments, and returns the exit code. Fails if the arguments are invalid, the source cannot be read,
-    /// what is asked about does not exist, a change is not applied or its outcome is not known, or the output cannot be written.
+    /// Runs the subcommand with its arguments, and returns the exit code. Fails if the arguments are invalid, the source cannot be
+    /// read, an object is not found, a change is not applied or its outcome is unknown, or the output cannot be written.
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure>;
 }
 
 /// Why a command ended without its answer.
 #[derive(Debug)]
 pub enum Failure {
-    /// It failed, and this says why.
+    /// It failed for this reason.
     Error(CommandError),
     /// Its output could not be written.
     Output(io::Error),
@@ -164,19 +163,20 @@ impl From<ClusterError> for Failure {
     }
 }
 
-/// Commands do nothing with files by themselves: what cannot be written is their output.
+/// Commands do not use files directly: an I/O error is about their output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Failure::Output(error)
     }
 }
 
-/// Returns the whole command line as clap knows it, for completion and the reference.
+/// Returns clap's definition of the whole command line, for completion and the reference.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Parses a command line. A word that is no command, and may be the name of a DaemonSet, comes with what was meant otherwise.
+/// Parses a command line. For a word that is not a command, and may be the name of a DaemonSet, also returns what may have been
+/// meant.
 fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<UnknownCommand>), clap::Error> {
     let attempt = |arguments: &[OsString]| {
         let command = help::command(program, words::subcommand(arguments).as_deref());
@@ -198,7 +198,7 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<Unk
         let has = |arguments: &[OsString]| {
             arguments.iter().any(|argument| argument.to_string_lossy().split('=').next() == Some(flag))
         };
-        // clap would forget those before the subcommand.
+        // clap would ignore those before the subcommand.
         if has(before) && has(after) {
             let message = format!("put every {flag} after the subcommand\n");
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
@@ -213,7 +213,7 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<Unk
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
             let unknown = words::unknown(&arguments, program);
             let is_name = words::places(&arguments).len() == 1 || unknown.is_none();
-            // What is no subcommand names a DaemonSet.
+            // A word that is not a subcommand names a DaemonSet.
             arguments.insert(1, "coverage".into());
             words::join_type_and_names(&mut arguments);
             match (attempt(&arguments), unknown) {
@@ -239,21 +239,21 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
         Ok(parsed) => parsed,
         Err(error) => return print_clap_error(&error, as_json, io, out),
     };
-    // Where the hints of an error have to lead.
+    // The source that an error's hints have to use.
     let view = cli.target.view(io);
     if as_json {
-        // A command that is blocked cannot report it itself.
+        // A blocked command cannot report it itself.
         io.interrupt.report_with(document(&interrupted(), &view));
     }
     match until_interrupted(cli, io, out).await.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
         Ok(exit) => exit,
-        // Whoever reads has seen enough, as `head` does; that is no failure of ours.
+        // The reader has seen enough, as with `head`; this is not an error.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
         Err(Failure::Output(error)) => {
             print_error(&CommandError::new("cannot write the output").because(error), as_json, &view, io)
         }
         Err(Failure::Error(error)) => {
-            // What was printed before it went wrong comes first.
+            // Output from before the failure comes first.
             let _ = out.flush();
             let error = match unknown {
                 Some(unknown) if is_not_found(&error) => {
@@ -267,12 +267,12 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     }
 }
 
-/// Returns whether `-o json` is given, also on a command line that makes no sense otherwise.
+/// Returns whether `-o json` is given, even on an otherwise invalid command line.
 fn wants_json(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy()).take_while(|word| word != "--");
     while let Some(word) = words.next() {
         let long = word.strip_prefix("--output");
-        // Switches may stand before it in one word, as in `-Aojson`.
+        // Switches may precede it in one word, as in `-Aojson`.
         let value = long.or_else(|| word.strip_prefix('-')?.trim_start_matches(['A', 'w', 'y']).strip_prefix('o'));
         let is_json = match value {
             Some("") => words.next().is_some_and(|next| next == "json"),
@@ -286,7 +286,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
     false
 }
 
-/// Returns whether a command has failed because there is nothing of a name.
+/// Returns whether a command has failed because a name was not found.
 fn is_not_found(error: &CommandError) -> bool {
     let mut source = error.source();
     while let Some(error) = source {
@@ -315,12 +315,12 @@ async fn until_interrupted(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Re
     }
 }
 
-/// Makes the error of a command that a signal has ended.
+/// Builds the error for a command that a signal has ended.
 fn interrupted() -> CommandError {
     CommandError { exit: Exit::Interrupted, ..CommandError::new("interrupted") }
 }
 
-/// The commands' futures are boxed: together they would fill the stack of a thread.
+/// The commands' futures are boxed: together they would overflow the stack of a thread.
 async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let Cli { target, list, version: (), command } = cli;
     if command.is_some() && list != ListArgs::default() {
@@ -360,7 +360,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
         Some(Subcommands::Completion(arguments)) => completion::run(&arguments, io, out),
         Some(Subcommands::Complete(arguments)) => Box::pin(complete::run(arguments, io, out)).await,
     }?;
-    // As in kubectl, only a command that has succeeded fails so.
+    // As in kubectl, only an otherwise successful command fails because of warnings.
     match io.server_warnings {
         warnings if warnings == 0 || !warnings_as_errors || exit != Exit::Success => Ok(exit),
         1 => Err(CommandError::new("1 warning received").into()),
@@ -378,12 +378,12 @@ fn document(error: &CommandError, view: &View) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Prints an error as kubectl does, with what to do next beneath it, or as JSON.
+/// Prints an error as kubectl does, with what to do next below it, or as JSON.
 fn print_error(error: &CommandError, as_json: bool, view: &View, io: &mut Io<'_>) -> Exit {
     if error.exit == Exit::Interrupted && !io.interrupt.claim_report() {
         return error.exit;
     }
-    // Where even standard error is closed there is nobody left to tell.
+    // If standard error is closed, too, there is nowhere to report it.
     let text = match as_json {
         true => document(error, view),
         false => view.text(|page| render::error::write(&error.lines(CommandError::printed), &error.hints, page)),
@@ -392,12 +392,12 @@ fn print_error(error: &CommandError, as_json: bool, view: &View, io: &mut Io<'_>
     error.exit
 }
 
-/// Prints what clap says: help and the version are answers, all else is about the arguments.
+/// Prints clap's output: help and the version are answers, everything else is about the arguments.
 fn print_clap_error(error: &clap::Error, as_json: bool, io: &mut Io<'_>, out: &mut dyn Write) -> Exit {
     let text = error.render();
     if error.use_stderr() && as_json {
         let text = text.to_string();
-        // Below the message are tips and the usage.
+        // Tips and the usage follow the message.
         let mut parts = text.strip_prefix("error: ").unwrap_or(&text).split("\n\n").map(str::trim);
         let error = CommandError::usage(parts.next().unwrap_or_default());
         print_error(&parts.fold(error, CommandError::hint), as_json, &View::new(None, !io.unicode), io)

@@ -1,4 +1,4 @@
-//! Flags that choose nodes by what coverage says of them.
+//! Flags that select nodes by their coverage.
 
 use clap::Args;
 
@@ -29,7 +29,7 @@ pub(super) struct NodeChoiceArgs {
     pub(super) node_selector: Option<String>,
 }
 
-/// A selector of nodes, and how it was written.
+/// A node selector, and its original text.
 #[derive(Clone)]
 pub(super) struct NodeSelection {
     pub(super) selector: LabelSelector,
@@ -45,7 +45,7 @@ impl NodeSelection {
 }
 
 impl NodeChoiceArgs {
-    /// Returns what of a report about the nodes that the selector matches is about the chosen ones. Fails if the selector is invalid.
+    /// Returns the filter for a report, and the nodes that the selector matches. Fails if the selector is invalid.
     pub(super) fn resolve(self) -> Result<(CoverageFilter, NodeSelection), CommandError> {
         let NodeChoiceArgs { reason, state, node_selector } = self;
         let filter = CoverageFilter { reasons: reason, states: state, ..CoverageFilter::default() };
@@ -53,7 +53,7 @@ impl NodeChoiceArgs {
     }
 }
 
-/// Checks that a node selector matches nodes, so that no answer is about no node at all.
+/// Checks that a node selector matches nodes, so that an answer is not about no node at all.
 pub(super) fn check_selected(snapshot: &Snapshot, node_selector: &NodeSelection) -> Result<(), CommandError> {
     if node_selector.selector.is_empty() || !snapshot.nodes.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Flags that change a node on trial.
+//! Flags that describe a hypothetical change to a node.
 
 use clap::Args;
 
@@ -65,7 +65,7 @@ pub(super) fn parse_taint(text: &str) -> Result<Taint, CommandError> {
 
 pub(super) fn parse_taint_key(text: &str) -> Result<TaintKey, CommandError> {
     let (pair, effect) = text.split_once(':').map_or((text, None), |(pair, effect)| (pair, Some(effect)));
-    // kubectl takes a value, too, and ignores it.
+    // kubectl accepts a value, too, and ignores it.
     let key = pair.split_once('=').map_or(pair, |(key, _)| key);
     if !is_label_key(key) || effect.is_some_and(|effect| !EFFECTS.contains(&effect)) {
         let error = CommandError::usage(format!("invalid taint to remove {text:?}"));

@@ -14,13 +14,13 @@ use crate::report::fix::{Command, Fix};
 use crate::report::plan::ChangeStage;
 use crate::rollout::apply::{Application, Kept, StepRefusal};
 
-/// Returns how to find what changes objects as they are written.
+/// Returns how to find what modifies objects as they are written.
 pub(super) fn who_keeps() -> Fix {
     let resources = "mutatingwebhookconfigurations,mutatingadmissionpolicies";
     Fix::new("to find what does that", Command::kubectl(&["get", resources]))
 }
 
-/// Makes the error of a plan that could not be shown: it must not be carried out unseen.
+/// Builds the error for a plan that could not be shown: it must not be applied unseen.
 pub(super) fn not_shown(failure: Failure) -> Failure {
     match failure {
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -30,7 +30,7 @@ pub(super) fn not_shown(failure: Failure) -> Failure {
     }
 }
 
-/// Makes the error of a server that does not answer before anything was sent.
+/// Builds the error for a server that did not respond before anything was sent.
 pub(super) fn not_read(patience: Option<Duration>) -> CommandError {
     let message = format!("the API server has not answered{}; nothing was changed", within(patience));
     CommandError { exit: Exit::TimedOut, ..CommandError::new(message) }
@@ -40,12 +40,12 @@ fn within(patience: Option<Duration>) -> String {
     patience.map_or_else(String::new, |patience| format!(" within {}s", patience.as_secs()))
 }
 
-/// Makes the error of a server that does not answer a change in time.
+/// Builds the error for a server that did not respond to a change in time.
 pub(super) fn not_answered(patience: Duration) -> CommandError {
     CommandError::new(format!("the API server has not answered the change{}", within(Some(patience))))
 }
 
-/// Makes the error of a controller that does not act in time.
+/// Builds the error for a controller that did not act in time.
 pub(super) fn not_observed(controller: Controller, patience: Option<Duration>) -> CommandError {
     let within = within(patience);
     let message = format!("the change was applied, but the controller has not acted on it{within}");
@@ -57,14 +57,14 @@ pub(super) fn not_observed(controller: Controller, patience: Option<Duration>) -
 pub(super) struct NotApplied {
     /// Whether it was refused, or its outcome is unknown.
     pub(super) stage: ChangeStage,
-    /// What others have changed.
+    /// Changes by others.
     pub(super) changes: Vec<Change>,
-    /// What something has kept as it was, and the DaemonSet with that.
+    /// The part of the change that was dropped, and the resulting DaemonSet.
     pub(super) kept: Option<(Kept, DaemonSet)>,
     pub(super) error: CommandError,
 }
 
-/// Returns the changed object, or the error of a change that was not applied or whose outcome is unknown.
+/// Returns the changed object, or the error for a change that was not applied or whose outcome is unknown.
 pub(super) fn applied_or_not(
     application: Application<CommandError>,
     title: &str,

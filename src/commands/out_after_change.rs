@@ -1,14 +1,14 @@
-//! Standard output once nothing may hide that a change was applied.
+//! Standard output after a change, when nothing may hide that the change was applied.
 
 use std::io::{self, Write};
 
 use super::Failure;
 use crate::error::{CommandError, Exit};
 
-/// Standard output after a change was applied: that it cannot be written does not end the command.
+/// Standard output after a change was applied: a failure to write does not end the command.
 pub(super) struct OutAfterChange<'a> {
     pub(super) out: &'a mut dyn Write,
-    /// Why it could not be written first.
+    /// The first write error.
     pub(super) failure: Option<io::Error>,
 }
 
@@ -17,7 +17,7 @@ impl<'a> OutAfterChange<'a> {
         OutAfterChange { out, failure: None }
     }
 
-    /// Returns how the command ends: what was done must not look as if it had failed, nor as if it had been told.
+    /// Returns how the command ends: the change must look neither as if it had failed, nor as if it had been reported.
     pub(super) fn end(self, ended: Result<Exit, Failure>, done: &str) -> Result<Exit, Failure> {
         match (ended?, self.failure) {
             (exit, Some(error)) if error.kind() != io::ErrorKind::BrokenPipe => {

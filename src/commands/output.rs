@@ -33,13 +33,13 @@ impl Output {
     }
 }
 
-/// Parses the value of `-o`, which is one of these.
+/// Parses the value of `-o`, limited to the given formats.
 pub(super) fn formats(offered: &[Output]) -> impl TypedValueParser<Value = Output> + use<> {
     PossibleValuesParser::new(offered.iter().filter_map(Output::to_possible_value))
         .try_map(|name| Output::from_str(&name, false))
 }
 
-/// Prints a report as data or names if that is requested, and else as the text that is written on a page.
+/// Prints a report as data or names if requested, or else as the text that is written on a page.
 pub(super) fn print<R: Report>(
     output: Option<&Output>,
     report: &mut R,
@@ -68,7 +68,7 @@ pub fn print_data(
     }
 }
 
-/// Prints a value that is no report as data, if requested, and returns whether it did.
+/// Prints a value that is not a report as data, if requested, and returns whether it did.
 pub fn print_value(output: Option<&Output>, value: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
     match output {
         Some(Output::Json) => json::indented(value, out)?,
@@ -90,7 +90,7 @@ pub(super) fn print_json_line(report: &mut impl Report, view: &View, out: &mut d
     out.flush()
 }
 
-/// Returns a report with its version and kind, and with suggestions that lead back to where it comes from.
+/// Returns a report with its version and kind, and with suggestions that use the same source.
 fn complete<'a, R: Report>(report: &'a mut R, view: &View) -> Envelope<&'a R> {
     report.suggestions(&mut |fix| view.complete(fix));
     Envelope::of(report)

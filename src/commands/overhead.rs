@@ -1,4 +1,4 @@
-//! `overhead`: what do DaemonSets cost on each node, and what would a node run that does not exist yet?
+//! `overhead`: what do DaemonSets cost on each node, and what would run on a node that does not exist yet?
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -75,7 +75,7 @@ pub struct OverheadArgs {
 impl RunCommand for OverheadArgs {
     async fn run(self, mut target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let OverheadArgs { by, node_selector, node, like, filename, edit, pod, exit_code, output } = self;
-        // Of single nodes, there is nothing to group.
+        // A single node cannot be grouped.
         let by = if node.is_none() && like.is_none() && filename.is_none() { grouping_label(by, io)? } else { None };
         let node_selector = NodeSelection::parse(node_selector)?;
         let [node, like] = [node, like].map(|name| name.as_deref().map(parse_node).transpose());
@@ -150,7 +150,7 @@ impl RunCommand for OverheadArgs {
     }
 }
 
-/// Returns whether every DaemonSet fits on the nodes that it is meant for, and the pod that was asked about on each node.
+/// Returns whether every DaemonSet fits on its eligible nodes, and the requested pod on each node.
 fn passes(report: &OverheadReport) -> bool {
     let mut shapes = report.groups.iter().flat_map(|group| &group.shapes);
     shapes.all(|shape| {

@@ -1,4 +1,4 @@
-//! Values of arguments that several subcommands take.
+//! Argument values that several subcommands share.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use crate::report::fix::{Command as Suggested, Fix};
 use crate::report::node_coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
-/// Other kinds that people name before a slash, which are no namespaces.
+/// Other kinds that users may type before a slash, which are not namespaces.
 const OTHER_KINDS: [&[&str]; 8] = [
     &["po", "pod", "pods"],
     &["deploy", "deployment", "deployments"],
@@ -31,7 +31,7 @@ const OTHER_KINDS: [&[&str]; 8] = [
     &["svc", "service"],
 ];
 
-/// A DaemonSet as it is named on the command line.
+/// A DaemonSet as named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) flavors: Flavors,
@@ -45,8 +45,7 @@ pub(super) fn parse_revision_number(text: &str) -> Result<i64, String> {
         .map_err(|_| "expected the number of a revision, such as 3; `kubectl ds history NAME` lists them".to_owned())
 }
 
-/// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as reports show it. Fails if something other than a
-/// DaemonSet is named.
+/// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as in reports. Fails for any other kind.
 pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
     let Some((before, name)) = text.split_once('/') else {
         return Ok(Named { flavors: Flavors::Any, namespace: None, name: text.to_owned() });
@@ -62,7 +61,7 @@ pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
     Ok(Named { flavors, namespace, name: name.to_owned() })
 }
 
-/// Returns which DaemonSets a resource type stands for. As in kubectl, its case does not matter.
+/// Returns the DaemonSet flavors that a resource type denotes. As in kubectl, case does not matter.
 pub(super) fn flavor_of_type(text: &str) -> Option<Flavors> {
     match &*text.to_ascii_lowercase() {
         "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" | "daemonset.v1.apps"
@@ -79,14 +78,14 @@ pub(super) fn reason_codes() -> impl TypedValueParser<Value = ReasonCode> {
     Brief(one_of(ReasonCode::ALL, |code| code.name()))
 }
 
-/// Parses what is explained: a reason code or a status.
+/// Parses an argument of `explain`: a reason code or a status.
 pub(super) fn explained() -> impl TypedValueParser<Value = &'static str> {
     let names = ReasonCode::ALL.iter().map(|code| code.name()).chain(statuses()).collect::<Vec<_>>();
     Brief(one_of(names.leak(), |name| *name))
 }
 
-/// A parser of many values, which takes kubectl's words for reason codes, too, and whose error about an unknown one lists similar ones
-/// alone, or says what lists all of them.
+/// A parser for many possible values, which also accepts kubectl's terms for reason codes; its error for an unknown
+/// value only lists similar ones, or how to list all.
 #[derive(Clone)]
 struct Brief<P>(P);
 
@@ -120,7 +119,7 @@ pub(super) fn strategy_types() -> impl TypedValueParser<Value = StrategyType> {
     one_of(&[StrategyType::RollingUpdate, StrategyType::OnDelete], |strategy_type| strategy_type.name())
 }
 
-/// Parses one of some values by its name.
+/// Parses one of several values by its name.
 fn one_of<T: Copy + Send + Sync + 'static>(
     values: &'static [T],
     name: fn(&T) -> &'static str,
@@ -131,8 +130,8 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     PossibleValuesParser::new(values.iter().map(name)).try_map(find)
 }
 
-/// Returns the names, and the namespace that they were given with. Fails if they are in several namespaces, or one is not a DaemonSet of
-/// Kubernetes itself.
+/// Returns the names, and the namespace given with them. Fails if they are in several namespaces, or one is not a
+/// Kubernetes DaemonSet.
 pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<String>), CommandError> {
     for name in names {
         let named = parse_name(name)?;
@@ -144,7 +143,7 @@ pub(super) fn parse_names(names: &[String]) -> Result<(Option<String>, Vec<Strin
     parse_names_of_any_flavor(names).map(|(_, namespace, names)| (namespace, names))
 }
 
-/// Returns the names, whose DaemonSets they are, and the namespace that they were given with. Fails if they are in several namespaces, or
+/// Returns the names, their flavors, and the namespace given with them. Fails if they are in several namespaces, or
 /// only some are Advanced DaemonSets.
 pub(super) fn parse_names_of_any_flavor(
     names: &[String],
@@ -169,7 +168,7 @@ fn is_namespace(text: &str) -> bool {
     is_dns_label(text) && !is_other_kind(text)
 }
 
-/// Returns whether a word names a kind of object that no command takes.
+/// Returns whether a word names a kind that no command accepts.
 pub(super) fn is_other_kind(text: &str) -> bool {
     OTHER_KINDS.iter().any(|kind| kind.contains(&text))
 }
@@ -185,7 +184,7 @@ fn invalid_name(text: &str) -> CommandError {
     }
 }
 
-/// Returns what the environment has in the place of a flag that is not given. Names the variable if that is no value of the flag.
+/// Returns the environment's value for a flag that is not given. An invalid value is an error that names the variable.
 pub(super) fn from_environment<T, E: Display>(
     variable: &str,
     io: &Io<'_>,
@@ -195,7 +194,7 @@ pub(super) fn from_environment<T, E: Display>(
     io.variable(variable).map(parse).transpose()
 }
 
-/// Returns the value of `--by`; if it is not given, that of the environment. Fails if it is not the key of a label.
+/// Returns the value of `--by` or else of the environment variable. Fails if it is not a label key.
 pub(super) fn grouping_label(by: Option<String>, io: &Io<'_>) -> Result<Option<String>, CommandError> {
     let key = |label: &str| match is_label_key(label) {
         true => Ok(label.to_owned()),
@@ -207,7 +206,7 @@ pub(super) fn grouping_label(by: Option<String>, io: &Io<'_>) -> Result<Option<S
     }
 }
 
-/// Parses the name of a node: `NAME` or `node/NAME`. Fails if something other than a node is named.
+/// Parses the name of a node: `NAME` or `node/NAME`. Fails for any other kind.
 pub(super) fn parse_node(text: &str) -> Result<String, CommandError> {
     match text.split_once('/') {
         None => Ok(text.to_owned()),
@@ -216,7 +215,7 @@ pub(super) fn parse_node(text: &str) -> Result<String, CommandError> {
     }
 }
 
-/// Parses a selector. Fails if it is invalid, and names the flag.
+/// Parses a selector. Fails with an error that names the flag if it is invalid.
 pub(super) fn parse_selector(flag: &str, text: Option<&str>) -> Result<LabelSelector, CommandError> {
     let selector = text.unwrap_or_default().parse::<LabelSelector>();
     selector.map_err(|error| {

@@ -55,7 +55,7 @@ impl Verb for PauseArgs {
     }
 }
 
-/// Builds the error of a pause that is refused.
+/// Builds the error for a refused pause.
 fn refused(before: &Situation<'_>, refusal: PauseRefusal) -> CommandError {
     let name = name_of(before.daemon_set);
     match refusal {

@@ -1,4 +1,4 @@
-//! One change on its way: shown, applied, observed and reported.
+//! A change in progress: shows, applies, observes and reports it.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -38,10 +38,10 @@ use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::set;
 
-/// How soon a controller puts back what it does not want.
+/// How soon a controller reverts an unwanted change.
 const REACTION: Duration = Duration::from_secs(1);
 
-/// One change on its way.
+/// A change in progress.
 pub(super) struct PendingChange<'a> {
     pub(super) settings: &'a ChangeArgs,
     pub(super) switches: Vec<&'static str>,
@@ -52,7 +52,7 @@ pub(super) struct PendingChange<'a> {
 }
 
 impl PendingChange<'_> {
-    /// Shows what is about to happen: the changes, and the warnings.
+    /// Shows the changes and the warnings.
     pub(super) fn show(&self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
         let view = self.session.view;
         if self.settings.output.is_none() {
@@ -66,7 +66,7 @@ impl PendingChange<'_> {
         )?)
     }
 
-    /// Tries out the end of a hold, and warns if admission changes the template with that.
+    /// Tries out the end of a hold, and warns if admission would change the template along with it.
     pub(super) async fn check_end_of_hold(
         &mut self,
         step: &Step,
@@ -94,17 +94,17 @@ impl PendingChange<'_> {
         Ok(())
     }
 
-    /// Notes what became of a change that was not applied, and prints that as data if it is asked for.
+    /// Records the outcome of a change that was not applied, and prints it as data if requested.
     fn not_applied(&mut self, stage: ChangeStage, error: CommandError, out: &mut dyn Write) -> Failure {
         self.report.outcome.stage = stage;
         if self.settings.output.as_ref().is_some_and(Output::is_data) {
-            // The error is more important than that nobody reads the plan.
+            // The error is more important than a failure to print the plan.
             let _ = self.print("", None, out).is_ok_and(|()| out.flush().is_ok());
         }
         error.into()
     }
 
-    /// Applies the step, and returns the object as it became.
+    /// Applies the step, and returns the resulting object.
     pub(super) async fn apply(&mut self, step: &Step, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Value, Failure> {
         let is_dry_run = self.settings.dry_run == DryRun::Server;
         let interrupt = io.interrupt.clone();
@@ -151,7 +151,7 @@ impl PendingChange<'_> {
         Err(self.not_applied(stage, error, out))
     }
 
-    /// Returns how to remove what was noted about a pace that was not set.
+    /// Returns how to remove the record of a pace that was not set.
     fn noted_pace(&self, object: &Value) -> Option<Fix> {
         let noted = |object: &Value| object.pointer("/metadata/annotations")?.get(RAISED_PACE_ANNOTATION).cloned();
         noted(object).filter(|now| noted(&self.before.daemon_set.object).as_ref() != Some(now))?;
@@ -161,7 +161,7 @@ impl PendingChange<'_> {
         Some(Fix::new(advice, command.name(format!("{RAISED_PACE_ANNOTATION}-"))))
     }
 
-    /// Returns how to find out about the change, or to repeat it without doing more than was asked for.
+    /// Returns how to find the outcome of the change, or to repeat it without doing more than requested.
     fn repeat(&self) -> Fix {
         let daemon_set = &self.report.daemon_set;
         let on =
@@ -169,7 +169,7 @@ impl PendingChange<'_> {
         let command = match self.plan.action {
             Action::Undo { to_revision } => match self.settings.replaces_pods() {
                 true => daemon_set.undo(to_revision),
-                // Of a DaemonSet that is held, the updated nodes are rolled back otherwise.
+                // For a held DaemonSet, the updated nodes are rolled back otherwise.
                 false => daemon_set.undo(to_revision).switch("--no-wait"),
             },
             Action::Set(fields) => set::command(daemon_set, fields),
@@ -189,8 +189,7 @@ impl PendingChange<'_> {
         Fix::new("to repeat it", switches.fold(command, |command, switch| command.switch(switch)))
     }
 
-    /// Notes that a step was applied, and how the server's result differs from the planned one, because of webhooks and
-    /// defaults.
+    /// Records that a step was applied, and how the server's result differs from the planned one, because of webhooks and defaults.
     pub(super) fn note_applied(&mut self, stage: ChangeStage, object: &Value) {
         self.report.outcome.stage = stage;
         let Ok(planned) = self.plan.applied_to(&self.before.daemon_set.object) else { return };
@@ -235,7 +234,7 @@ impl PendingChange<'_> {
     pub(super) fn print(&self, text: &str, object: Option<&Value>, out: &mut dyn Write) -> Result<(), Failure> {
         let mut object = object.cloned();
         if let Some(metadata) = object.iter_mut().find_map(|object| object.get_mut("metadata")?.as_object_mut()) {
-            // As kubectl does.
+            // Like kubectl.
             metadata.remove("managedFields");
         }
         let mut report = ChangePlan { object, ..self.report.clone() };
@@ -255,10 +254,10 @@ impl PendingChange<'_> {
         io: &Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Exit, Failure> {
-        // Without the permission to list revisions a new one cannot be seen, and what is being deleted is not reconciled.
+        // Without permission to list revisions a new one cannot be seen, and a DaemonSet being deleted is not reconciled.
         let sees_revisions = snapshot.gap(Kind::ControllerRevisions, &self.report.daemon_set.namespace).is_none();
         let sees_outcome = sees_revisions || !self.report.kind.changes_template();
-        // That the controller looks at the object leaves no trace in it.
+        // The controller's sync leaves no trace in the object.
         let sees_outcome = sees_outcome && self.plan.action != Action::Retry;
         let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
         let Some(patience) = self.settings.patience().filter(|_| is_observed) else {
@@ -319,7 +318,7 @@ impl PendingChange<'_> {
         }
     }
 
-    /// Makes the error of a change that did not last.
+    /// Builds the error for a change that was reverted.
     fn put_back(&self, by: &[String]) -> CommandError {
         let by = by.iter().map(|manager| format!("{manager:?}"));
         let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
@@ -355,7 +354,7 @@ impl PendingChange<'_> {
         }
     }
 
-    /// Returns the error of a change that the API server has confirmed, and that is not there.
+    /// Returns the error for a change that the API server has confirmed but that is missing.
     fn not_there(&self) -> CommandError {
         let message = "the API server confirmed the change, but the DaemonSet does not have it";
         let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
@@ -366,15 +365,15 @@ impl PendingChange<'_> {
     async fn is_missing(&self, object: &Value) -> bool {
         let applied = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
-        // An annotation of the DaemonSet itself is no new generation.
+        // An annotation on the DaemonSet itself does not change the generation.
         let is_older = |now: &str| now.parse::<u64>().ok() < version.parse().ok();
         let Ok(live) = self.session.source.live() else { return false };
         let read = timeout(REREAD, live.read_daemon_set(self.before.daemon_set)).await;
         matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied || is_older(&now.metadata.resource_version))
     }
 
-    /// Waits until the controller has observed the change; returns `None` if it has not in time. If a pause was put back, the field
-    /// managers that did it are returned, too. Fails if the DaemonSet is another one by now.
+    /// Waits until the controller has observed the change; returns `None` on timeout. If a pause was reverted, the
+    /// field managers that did it are returned, too. Fails if it is now a different DaemonSet.
     async fn wait(
         &self,
         object: &Value,
@@ -395,7 +394,7 @@ impl PendingChange<'_> {
             if self.is_put_back(daemon_set, outcome.changed_again) {
                 return Some((outcome, Some(managers(object, &daemon_set.object))));
             }
-            // Only a pause that lasts is one.
+            // A pause only counts if it lasts.
             let is_settled = self.plan.action != Action::Pause || Instant::now() >= settled;
             is_settled.then_some((outcome, None))
         };

@@ -1,4 +1,4 @@
-//! The node that a command is about, by its name or by a pod on it, and the pod that a DaemonSet has there.
+//! Resolves the node of a command, by its name or by a pod on it, and the pod of a DaemonSet there.
 
 use std::collections::BTreeSet;
 
@@ -32,11 +32,11 @@ pub(super) struct PlaceArgs {
     beside: Option<String>,
 }
 
-/// A node that is chosen by a user.
+/// A node selected by the user.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     Node(String),
-    /// That of a pod, which may be in another namespace.
+    /// The node of a pod, which may be in another namespace.
     Beside {
         namespace: Option<String>,
         pod: String,
@@ -44,7 +44,7 @@ pub(super) enum Place {
 }
 
 impl PlaceArgs {
-    /// Resolves the flags; `None` if none is given. Fails if something other than a node or a pod is named.
+    /// Resolves the flags; `None` if none is given. Fails for any kind other than a node or a pod.
     pub(super) fn resolve(self) -> Result<Option<Place>, CommandError> {
         let PlaceArgs { node, beside } = self;
         if let Some(node) = node {
@@ -65,8 +65,8 @@ impl PlaceArgs {
 }
 
 impl Place {
-    /// Reads a DaemonSet and its pods on the node, whose name is returned, too. Fails if the DaemonSet, the node or the pod that it is
-    /// chosen by cannot be read.
+    /// Reads a DaemonSet and its pods on the node, whose name is returned, too. Fails if the DaemonSet, the node or the
+    /// given pod cannot be read.
     pub(super) async fn read(
         self,
         session: &Session,
@@ -82,7 +82,7 @@ impl Place {
                 node_of(&namespace, &pod, found.map(|found| found.spec.node_name))?
             }
             (Place::Beside { namespace, pod }, Source::File(_)) => {
-                // One reading has all, since standard input can be read only once.
+                // Everything is read at once, since standard input can be read only once.
                 let query = Query { names, wanted: Wanted::Everything, ..Query::default() };
                 let snapshot = session.read(query, io).await?;
                 let namespace = namespace.or_else(|| session.namespace.clone());
@@ -103,7 +103,7 @@ impl Place {
     }
 }
 
-/// Returns the node of a pod, as far as it exists and has one.
+/// Returns the node of a pod. Fails if the pod does not exist or has no node.
 fn node_of(namespace: &str, pod: &str, node: Option<String>) -> Result<String, CommandError> {
     let problem = match node {
         Some(node) if !node.is_empty() => return Ok(node),
@@ -115,8 +115,8 @@ fn node_of(namespace: &str, pod: &str, node: Option<String>) -> Result<String, C
         .hint(Fix::new("to list the pods and their nodes", list)))
 }
 
-/// Returns the pod that the one DaemonSet of a snapshot has on a node, of two the one that works, and all about the node. Fails if there is
-/// no pod, with the reason, and if the snapshot has no or several DaemonSets.
+/// Returns the pod of the only DaemonSet in a snapshot on a node, the working one of two, and the coverage of the node.
+/// Fails if there is no pod, with the reason, or if the snapshot has no or several DaemonSets.
 pub(super) fn pod_on(
     snapshot: &Snapshot,
     node: &str,

@@ -41,7 +41,7 @@ impl RunCommand for PodArgs {
         let (namespace, names) = parse_names(&[name])?;
         let place = place.resolve()?;
         let session = target.open(namespace, &names, io).await?;
-        // clap has made sure that there is one.
+        // clap ensures that there is one.
         let place = place.ok_or_else(|| CommandError::usage("give --node or --beside"))?;
         let (snapshot, node) = Place::read(place, &session, names, io).await?;
         let (mut report, _) = pod_on(&snapshot, &node, &session)?;

@@ -139,7 +139,7 @@ impl RunCommand for PreviewArgs {
         let chooses_nodes = node.is_some() || !node_selector.selector.is_empty();
         check(&changes, (&names, &filename), chooses_nodes)?;
         let (session, read) = if filename.is_empty() {
-            // Without a name, nodes are asked about on behalf of every DaemonSet of the cluster.
+            // Nodes without a DaemonSet's name mean every DaemonSet of the cluster.
             if names.is_empty() {
                 target.widen();
             }
@@ -214,7 +214,7 @@ impl RunCommand for PreviewArgs {
         let options = PreviewOptions { nodes: changes.nodes, changes: texts, by, all_nodes: !chooses_nodes, rows };
         let mut report = preview(&snapshot, &all, &options);
         if report.daemon_sets.iter().any(|one| !one.fits_by_preemption.is_empty()) {
-            // Whom the scheduler preempts depends on them.
+            // They determine which pods the scheduler preempts.
             session.read_budgets(&mut snapshot, io).await?;
             report = preview(&snapshot, &all, &options);
         }
@@ -237,14 +237,14 @@ impl RunCommand for PreviewArgs {
         if !exit_code {
             return Ok(Exit::Success);
         }
-        // Whom the scheduler preempts does not decide whether a pod fits.
+        // Which pods the scheduler preempts does not affect whether a pod fits.
         let matters = |gap: &Incomplete| gap.resource != Kind::PodDisruptionBudgets.resource();
         let passes = report.passes();
         Ok(gate::preview(passes, &report.incomplete.into_iter().filter(matters).collect::<Vec<_>>())?)
     }
 }
 
-/// Checks that there is a change, and that it is known what is changed.
+/// Checks that there is a change, and that its target is known.
 fn check(changes: &Changes, of: (&[String], &[String]), chooses_nodes: bool) -> Result<(), CommandError> {
     let (edits, (names, manifests)) = (!changes.daemon_set.is_empty(), of);
     if manifests.is_empty() && !edits && changes.nodes.is_empty() {
@@ -272,7 +272,7 @@ fn check(changes: &Changes, of: (&[String], &[String]), chooses_nodes: bool) -> 
     Ok(())
 }
 
-/// Returns the DaemonSet that was named, as it would be edited.
+/// Returns the named DaemonSet after the edits.
 fn edited(daemon_sets: &[DaemonSet], edits: &[DaemonSetEdit], texts: &[String]) -> Result<Manifests, CommandError> {
     let [live] = daemon_sets else {
         let namespaces: Vec<&str> = daemon_sets.iter().map(|one| &*one.metadata.namespace).collect();
@@ -288,12 +288,12 @@ fn edited(daemon_sets: &[DaemonSet], edits: &[DaemonSetEdit], texts: &[String]) 
     Ok(Manifests::of_edited(object, texts.join(", ")))
 }
 
-/// Warns of what keeps a change from having an effect, and of what it does to the pods of the DaemonSet that exists.
+/// Warns about reasons that make a change ineffective, and about its effect on the pods of the existing DaemonSet.
 fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool, snapshot: &Snapshot) -> Vec<Warning> {
     let index = Index::new(snapshot);
     let Some(live) = live else { return nobody_acts(&Facts::new(&index, after)).collect() };
     if is_same_template && after.spec.update_strategy == live.spec.update_strategy {
-        // Nothing is rolled out that is not already.
+        // There is no new rollout.
         return Vec::new();
     }
     let before = Situation::new(&index, live);

@@ -1,4 +1,4 @@
-//! `preview --if`: changes of nodes and of a DaemonSet, as they are written on a command line.
+//! `preview --if`: changes to nodes and to a DaemonSet, as written on a command line.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::model::names::{is_label_key, is_label_value};
 use crate::model::node_edit::NodeEdit;
 use crate::model::quantity::Quantity;
 
-/// Changes of nodes, and of a DaemonSet.
+/// Changes to nodes, and to a DaemonSet.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) nodes: NodeEdit,
@@ -19,7 +19,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Parses changes: `taint` and `label` as kubectl takes them, and those of a DaemonSet in its own words. Fails if one is none of these.
+    /// Parses changes: `taint` and `label` in kubectl's syntax, and those to a DaemonSet. Fails for anything else.
     pub(super) fn parse(texts: &[String]) -> Result<Self, CommandError> {
         let mut changes = Changes::default();
         for text in texts {
@@ -58,7 +58,7 @@ impl Changes {
 
 type Parse = fn(&str) -> Option<DaemonSetEdit>;
 
-/// Returns how a kind of change of a DaemonSet is parsed, and what it looks like.
+/// Returns the parser for a kind of change to a DaemonSet, and its syntax.
 fn of_daemon_set(kind: &str) -> Option<(Parse, &'static str)> {
     Some(match kind {
         "toleration" => {

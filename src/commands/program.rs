@@ -1,17 +1,17 @@
-//! The name under which the program was called, which help and suggested commands repeat: krew installs a plugin under the name
-//! that it has in krew's index, and anybody may give the file another one.
+//! The name by which the program was called, for help and suggested commands: krew installs a plugin under its name in
+//! krew's index, and users may rename the file.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::report::fix::PROGRAM;
 
-/// Returns how to call the program again, such as `kubectl ds`, from the first word of a command line. kubectl reads
+/// Returns the command that runs the program, such as `kubectl ds`, from the first word of a command line. kubectl runs
 /// `kubectl-a_b-c` for `kubectl a-b c`.
 pub(super) fn called(arguments: &[OsString]) -> &'static str {
     let file = arguments.first().and_then(|path| Path::new(path).file_name()?.to_str()).unwrap_or_default();
     let name = file.strip_suffix(".exe").unwrap_or(file).strip_prefix("kubectl-").unwrap_or_default();
-    // Anything else is no plugin of kubectl, or would have to be quoted.
+    // Any other name is not a kubectl plugin, or would have to be quoted.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if name == "ds" || !begins || !name.chars().all(is_plain) {
@@ -20,12 +20,12 @@ pub(super) fn called(arguments: &[OsString]) -> &'static str {
     format!("kubectl {}", name.replace('-', " ").replace('_', "-")).leak()
 }
 
-/// Returns the file name of the program that kubectl runs for these words.
+/// Returns the file name of the program that kubectl runs for this command.
 pub(super) fn file(program: &str) -> String {
     program.replace('-', "_").replace(' ', "-")
 }
 
-/// Returns the file name of the program that kubectl runs to complete them.
+/// Returns the file name of the program that kubectl runs to complete this command.
 pub(super) fn completer(program: &str) -> String {
     file(program).replacen('-', "_complete-", 1)
 }

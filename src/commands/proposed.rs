@@ -1,4 +1,4 @@
-//! DaemonSets as manifests would make them.
+//! DaemonSets as they would be after manifests were applied.
 
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 
-/// Opens the source of a command, and reads manifests. The namespace of the session becomes that of all of their DaemonSets, or none. Fails
-/// if a manifest cannot be read, or has no DaemonSet.
+/// Opens the source of a command, and reads manifests. Sets the session's namespace to that of their DaemonSets if it is
+/// the same for all, else to none. Fails if a manifest cannot be read, or has no DaemonSet.
 pub(super) async fn open(
     paths: &[String],
     target: &GlobalArgs,
@@ -42,7 +42,7 @@ pub(super) async fn open(
     Ok((session, read))
 }
 
-/// Returns what a DaemonSet becomes if a manifest is applied, with the API server's defaults. Fails if the API server would reject it.
+/// Returns the DaemonSet after a manifest is applied, with the API server's defaults. Fails if the API server would reject it.
 pub(super) async fn proposed(
     read: &Manifests,
     manifest: &Manifest,
@@ -66,8 +66,7 @@ pub(super) fn live<'a>(snapshot: &'a Snapshot, manifest: &Manifest) -> Option<&'
     snapshot.daemon_set(manifest.namespace(), manifest.name())
 }
 
-/// Returns the DaemonSet as the server would store it; `None`, with a warning, if the server could not be asked, and for
-/// a dump.
+/// Returns the DaemonSet as the server would store it; `None` for a dump, and, with a warning, if the server could not be asked.
 async fn dry_run(
     manifests: &Manifests,
     manifest: &Manifest,
@@ -110,7 +109,8 @@ fn cannot_dry_run(error: &ClusterError, namespace: &str) -> bool {
     }
 }
 
-/// Tells whether an API server would admit the pods, and whether what they mount exists. What the manifests create counts.
+/// Checks whether an API server would admit the pods, and whether the objects that they mount exist, including those in the
+/// manifests.
 pub(super) async fn admission(
     proposed: &DaemonSet,
     manifests: &Manifests,
@@ -144,7 +144,7 @@ async fn ask_admission(
     let template = &proposed.object["spec"]["template"];
     let account = service_account(proposed);
     if creates("Namespace", namespace) && matches!(live.namespace_exists(namespace).await?, Asked::No(_)) {
-        // A new namespace has this account alone.
+        // A new namespace has only this service account.
         found.refusal =
             (account != "default" && !creates("ServiceAccount", account)).then(|| account_is_missing(proposed));
         let level = manifests
@@ -185,7 +185,7 @@ async fn ask_admission(
     Ok(found)
 }
 
-/// Returns a pod of the DaemonSet, without what it names and the manifests create, which the server does not know yet.
+/// Returns a pod of the DaemonSet, without references to objects that the manifests create, which the server does not have yet.
 fn pod(proposed: &DaemonSet, template: &Value, creates: &impl Fn(&str, &str) -> bool) -> Value {
     let metadata = &template["metadata"];
     let mut spec = template["spec"].clone();

@@ -1,4 +1,4 @@
-//! Errors of commands that suspend or restore the update strategy, if that is refused or somebody else interferes.
+//! Errors of commands that suspend or restore the update strategy, if that is refused or another client interferes.
 
 use super::history::existing;
 use super::not_applied::who_keeps;
@@ -25,18 +25,18 @@ const LINE: usize = 60;
 
 const SUSPENDED: &str = "no pod was deleted, and the update strategy is suspended";
 
-/// Builds the error of a DaemonSet whose update strategy somebody else decides about.
+/// Builds the error for a DaemonSet whose update strategy another manager decides about.
 pub(super) fn held_by(daemon_set: &DaemonSetName, holder: &str, instead: &str) -> CommandError {
     CommandError::new(format!("the update strategy of {} is managed by {holder}", daemon_set.title())).hint(instead)
 }
 
-/// Builds the error of a flag of `partition`, for a DaemonSet whose pods this program does not replace.
+/// Builds the error for a flag of `partition`, for a DaemonSet whose pods this program does not replace.
 pub(super) fn advanced(flag: &str) -> CommandError {
     CommandError::usage(format!("{flag} does not work with Advanced DaemonSets of OpenKruise"))
         .hint("their controller chooses the nodes and replaces the pods")
 }
 
-/// Builds the error of a restart under gates, of a DaemonSet that is held for another reason.
+/// Builds the error for a restart with gates, for a DaemonSet that is held for another reason.
 pub(super) fn held_otherwise(name: &DaemonSetName) -> CommandError {
     let message = format!(
         "{} is paused or partitioned: a restart would update all its nodes, and restore the update strategy",
@@ -46,7 +46,7 @@ pub(super) fn held_otherwise(name: &DaemonSetName) -> CommandError {
     CommandError::new(message).hint(Fix::new("end that first; to see how far it is, and how to continue", status))
 }
 
-/// Builds the error of a change that ends surge on nodes with two pods.
+/// Builds the error for a change that ends surge on nodes with two pods.
 pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: impl Into<Fix>) -> CommandError {
     let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
     let more = if pods.len() > shown.len() { ", ..." } else { "" };
@@ -61,14 +61,14 @@ pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: im
     }))
 }
 
-/// Builds the error of a change after which more pods would become unavailable, and stay so.
+/// Builds the error for a change after which more pods would become unavailable, and stay so.
 pub(super) fn worse(warnings: Vec<Warning>) -> CommandError {
     let messages: Vec<String> = warnings.iter().map(|warning| warning.message.clone()).collect();
     let error = CommandError::new(format!("that would make things worse: {}", messages.join("; ")));
     warnings.into_iter().filter_map(|warning| warning.fix).fold(error, CommandError::hint)
 }
 
-/// Builds the error of a stage that cannot be as requested.
+/// Builds the error for a stage that is not possible as requested.
 pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refusal: StageRefusal) -> CommandError {
     let name = name_of(revisions.daemon_set);
     let title = name.title();
@@ -155,36 +155,36 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
     }
 }
 
-/// Adds to the error of a hold that is not in force what the controller does, and how to stop it; `back_to` is the revision
-/// that the nodes had before.
+/// Adds to the error for a hold that is not in force what the controller does, and how to stop it; `back_to` is the
+/// revision that the nodes had before.
 pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Option<i64>) -> CommandError {
     error
         .hint("the controller is replacing all pods of older revisions now, within maxUnavailable")
         .hint(Fix::new("to stop it, roll back", undo(name, back_to)))
 }
 
-/// Adds to the error of a hold that is not in force, and whose template was not changed either, how to remove the rest of it.
+/// Adds to the error for a hold that is not in force, with an unchanged template, how to remove the rest of it.
 pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> CommandError {
     error
         .hint("the template stays as it was, too, so that no pod is replaced because of this run")
         .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
 }
 
-/// Returns whether, by its status, no pod of a DaemonSet is of an older revision.
+/// Returns whether, according to its status, no pod of a DaemonSet has an older revision.
 pub(super) fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
     let status = &daemon_set.status;
     daemon_set.is_observed() && status.updated_number_scheduled >= status.desired_number_scheduled
 }
 
-/// Adds to the error of a hold that is not in force that there was nothing to hold, and how to remove the rest of it.
+/// Adds to the error for a hold that is not in force that there was nothing to hold, and how to remove the rest of it.
 pub(super) fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
     error
         .hint("no pod is of an older revision, so none is replaced")
         .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
 }
 
-/// Adds to the error of a hold that lacks an annotation how to restore the update strategy: to repeat the command would take the suspended
-/// one for the original.
+/// Adds to the error for a hold that lacks an annotation how to restore the update strategy: a repeated command would
+/// mistake the suspended one for the original.
 pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now: &DaemonSet) -> CommandError {
     let name = name_of(before);
     let restore = match key {
@@ -196,7 +196,7 @@ pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now:
         .hint(Fix::new("to restore it", restore))
 }
 
-/// Adds to the error of a hold whose template was dropped how to go on.
+/// Adds to the error for a hold whose template was dropped how to continue.
 pub(super) fn template_dropped(error: CommandError, before: &DaemonSet, continued: Fix) -> CommandError {
     let name = name_of(before);
     let status = name.command(Subcommand::Status);
@@ -204,18 +204,18 @@ pub(super) fn template_dropped(error: CommandError, before: &DaemonSet, continue
     let error = error.hint(continued.after(SUSPENDED));
     let is_on_delete = before.spec.update_strategy == UpdateStrategy::OnDelete;
     match Hold::in_force(before) {
-        // It would let the controller roll out what was held before this run, such as what an undo was to leave.
+        // It would let the controller roll out the template from before this run, such as the one that an undo was to replace.
         Some(_) => error,
         None if is_on_delete || nothing_is_outdated(before) => {
             error.hint(Fix::new("to restore it", name.command(Subcommand::Resume)))
         }
-        // The same, of what the controller was rolling out.
+        // The same, for the template that the controller was rolling out.
         None if is_told => error,
         None => error.hint(Fix::new("to see how far the rollout is, and how to continue", status)),
     }
 }
 
-/// Adds to the error of an Advanced DaemonSet whose partition was set, and whose template was dropped, what its controller does.
+/// Adds to the error for an Advanced DaemonSet whose partition was set, but whose template was dropped, what its controller does.
 pub(super) fn only_partitioned(error: CommandError, before: &DaemonSet, now: &DaemonSet) -> CommandError {
     let name = name_of(before);
     let partition = |daemon_set: &DaemonSet| match &daemon_set.spec.update_strategy {
@@ -233,23 +233,23 @@ pub(super) fn only_partitioned(error: CommandError, before: &DaemonSet, now: &Da
     error.hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
 }
 
-/// Adds to the error of a hold that was to end, and whose annotations are gone, how to restore the update strategy.
+/// Adds to the error for a hold that was to end, but only lost its annotations, how to restore the update strategy.
 pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, kept: &DaemonSet) -> CommandError {
     let Step::PatchDaemonSet(patch) = step else { return error };
     let resumed = patch.applied_to(&held.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
     let Some(resumed) = resumed else { return error };
     let fields = SpecFields::of(&resumed).different_from(SpecFields::of(kept));
-    // The hold has ended, and the strategy is not restored.
+    // The hold has ended, but the strategy is not restored.
     CommandError { exit: Exit::OutcomeUnknown, ..error }
         .hint("the annotations that kept the original strategy were removed")
         .hint(Fix::new("to restore it once that is allowed", set::command(&name_of(held), fields)))
 }
 
-/// Builds the error of a stage whose template admission does not let through, as a dry run has shown.
+/// Builds the error for a stage whose template admission drops, according to a dry run.
 pub(super) fn template_kept(revisions: &Revisions<'_>, request: &StageRequest) -> CommandError {
     let (name, hold) = (name_of(revisions.daemon_set), Hold::in_force(revisions.daemon_set));
     let current = revisions.current().map(|current| current.object.hash());
-    // The template may be the one that an undo was to leave.
+    // The template may be the one that an undo was to replace.
     let (is_held, lacks_template) = (hold.is_some(), hold.is_some_and(|hold| hold.lacks_template(current)));
     let title = name.title();
     let undo = request.undone_revision();
@@ -275,8 +275,8 @@ pub(super) fn template_kept(revisions: &Revisions<'_>, request: &StageRequest) -
     error.hint(who_keeps())
 }
 
-/// Builds the error of a template that differs from the one that was shown; `continued` is `None` if that would be so again, and
-/// `why` is why the stage cannot go on with it.
+/// Builds the error for a template that differs from the displayed one; `continued` is `None` if that would happen
+/// again, and `why` is why the stage cannot continue with it.
 pub(super) fn template_altered(
     name: &DaemonSetName,
     continued: Option<Fix>,
@@ -302,7 +302,7 @@ pub(super) fn template_altered(
     error.hint(who_keeps())
 }
 
-/// Builds the error of a hold that does not end, because admission would change the template with that.
+/// Builds the error for a hold that is not ended, because admission would change the template along with it.
 pub(super) fn template_would_change(name: &DaemonSetName, hold: &Hold) -> CommandError {
     let rolled_out = match hold.original_strategy() {
         UpdateStrategy::OnDelete => "",
@@ -318,7 +318,7 @@ pub(super) fn template_would_change(name: &DaemonSetName, hold: &Hold) -> Comman
         .hint(who_keeps())
 }
 
-/// Builds the error of a hold that has ended, and with which admission has changed the template.
+/// Builds the error for a hold that has ended, but admission has changed the template along with it.
 pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold) -> CommandError {
     let error = match hold.original_strategy() {
         // The controller replaces no pods.
@@ -332,8 +332,8 @@ pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold) -> Command
     error.hint(who_keeps())
 }
 
-/// Builds the error of a DaemonSet that this client no longer holds; `again` continues its stage, and `back_to` is the revision
-/// that the nodes had before.
+/// Builds the error for a DaemonSet that this client no longer holds; `again` continues its stage, and `back_to` is the
+/// revision that the nodes had before.
 pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, back_to: Option<i64>) -> CommandError {
     let title = name.title();
     let is_advanced = name.api_version != "apps/v1";
@@ -373,7 +373,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
             let Some(again) = again else {
-                // It may be what a rollback was to leave.
+                // It may be the template that a rollback was to replace.
                 let status = Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status));
                 return error.hint(status.after("the update strategy stays suspended"));
             };
@@ -385,7 +385,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
     }
 }
 
-/// Adds how to stop the controller after the strategy was put back, and how to continue then.
+/// Adds how to stop the controller after the strategy was restored, and how to continue then.
 fn suspend_again(error: CommandError, name: &DaemonSetName, again: Option<Command>) -> CommandError {
     let error = error.hint(Fix::new("to stop it", name.command(Subcommand::Pause)));
     again.into_iter().fold(error, |error, again| error.hint(Fix::new("then, to continue", again)))

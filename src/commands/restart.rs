@@ -71,7 +71,7 @@ impl Verb for RestartArgs {
                 return Err(CommandError::new(message));
             }
             None => NewTemplate::Restart(before.now()),
-            // It was begun before, and has not finished.
+            // It was started before, and has not finished.
             Some(hold) if hold.is_restart(before.daemon_set) => NewTemplate::Live,
             Some(_) => return Err(held_otherwise(&name_of(before.daemon_set))),
         };

@@ -1,4 +1,4 @@
-//! `retry`: makes the controller try now to create the pods that were refused.
+//! `retry`: makes the controller create refused pods now.
 
 use clap::Args;
 

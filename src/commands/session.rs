@@ -1,4 +1,4 @@
-//! What every subcommand has in common: which cluster or dump, which DaemonSets, and how to print.
+//! Shared by all subcommands: which cluster or dump, which DaemonSets, and how to print.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -40,10 +40,10 @@ use crate::report::age::format_age;
 use crate::report::fix::{Command, Fix, Origin};
 use crate::rollout::new_pods::{Trial, trials};
 
-/// By how much clocks may differ before it is said.
+/// The difference between clocks above which it is reported.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
-/// How long what is only asked to say more may take, such as what the API server would do with pods.
+/// The timeout for optional requests, such as dry runs of pods.
 pub(super) const TRIAL: Duration = Duration::from_secs(3);
 
 /// When output is colored.
@@ -105,49 +105,49 @@ pub struct GlobalArgs {
     verbosity: i32,
 }
 
-/// A source that is open, and the namespace to look in.
+/// An open source, and the namespace to search.
 pub struct Session {
     pub(super) source: Source,
     pub(super) progress: ReadProgress,
     verbosity: i32,
-    /// Labels that the DaemonSets must have.
+    /// Labels that the DaemonSets must match.
     pub(super) selector: LabelSelector,
     /// The flags about the connection; `None` for a dump.
     pub(super) connection: Option<ConnectOptions>,
-    /// What standard output shows, and when output is colored.
+    /// The format of standard output, and when output is colored.
     pub(super) view: View,
     pub(super) color: Color,
-    /// Whether it was said that the clocks differ.
+    /// Whether the difference between the clocks was already reported.
     said_clock: Cell<bool>,
-    /// The namespace that is asked about, or nothing for every one.
+    /// The requested namespace, or `None` for all.
     pub namespace: Option<String>,
-    /// The namespace that was given.
+    /// The given namespace.
     pub requested_namespace: Option<String>,
-    /// The namespace of objects that name none.
+    /// The default namespace of objects.
     pub default_namespace: String,
 }
 
 impl GlobalArgs {
     /// Returns the view of standard error.
     pub(super) fn view(&self, io: &Io<'_>) -> View {
-        // What is suggested for one of several clusters has its flags already.
+        // Suggestions for one of several clusters already have its flags.
         let origin = Some(self.origin()).filter(|_| !self.are_several());
         View { origin, program: io.program, ..View::new(width_of_errors(io), self.ascii || !io.unicode) }
     }
 
-    /// Returns whether several clusters or dumps are asked about.
+    /// Returns whether several clusters or dumps are requested.
     pub(super) fn are_several(&self) -> bool {
         !self.contexts.is_empty() || self.from.len() > 1
     }
 
-    /// Adds to a command the flags that choose the DaemonSets.
+    /// Adds to a command the flags that select the DaemonSets.
     pub(super) fn add_scope(&self, command: Command) -> Command {
         let command = if self.all_namespaces { command.switch("-A") } else { command };
         let command = self.namespace.iter().fold(command, |command, namespace| command.namespace(namespace));
         self.selector.iter().fold(command, |command, selector| command.flag("-l", selector))
     }
 
-    /// Returns whether all namespaces are asked about.
+    /// Returns whether all namespaces are requested.
     pub(super) fn has_all_namespaces(&self) -> bool {
         self.all_namespaces
     }
@@ -157,8 +157,8 @@ impl GlobalArgs {
         self.namespace.as_ref().is_some_and(|namespace| !namespace.is_empty())
     }
 
-    /// Returns the flags for each of several clusters, by its context, or of several dumps, by what was given. Fails if the kubeconfig
-    /// cannot be read, or a pattern matches no context.
+    /// Returns the flags for each of several clusters, by its context, or of several dumps, by the given path. Fails if
+    /// the kubeconfig cannot be read, or a pattern matches no context.
     pub(super) fn each(&self, io: &Io<'_>) -> Result<Vec<(String, GlobalArgs)>, CommandError> {
         if self.contexts.is_empty() {
             if self.from.iter().any(|path| path == "-") {
@@ -180,7 +180,7 @@ impl GlobalArgs {
         Ok(contexts.into_iter().map(one).collect())
     }
 
-    /// Returns where suggested commands have to lead, for as long as the process lives.
+    /// Returns the source that suggested commands have to use, for the lifetime of the process.
     pub(super) fn origin(&self) -> &'static Origin {
         let at = |flags: Command| self.now.iter().fold(flags, |flags, now| flags.flag("--now", now.to_string()));
         let origin = match self.from.first().map(String::as_str) {
@@ -199,17 +199,17 @@ impl GlobalArgs {
         if output == Some(&Output::Wide) { view.unlimited() } else { view }
     }
 
-    /// Looks in every namespace, unless one was asked for.
+    /// Searches every namespace, unless one was given.
     pub(super) fn widen(&mut self) {
         self.all_namespaces |= !self.has_namespace();
     }
 
-    /// Returns the flags for a dump instead of what they lead to.
+    /// Returns the flags for a dump instead of the source that they specify.
     pub(super) fn with_dump(&self, path: &str) -> GlobalArgs {
         GlobalArgs { from: vec![path.to_owned()], ..self.clone() }
     }
 
-    /// Returns whether all DaemonSets of a cluster are asked about.
+    /// Returns whether all DaemonSets of a cluster are requested.
     pub(super) fn has_whole_fleet(&self) -> bool {
         self.all_namespaces && self.selector.is_none()
     }
@@ -232,15 +232,14 @@ impl GlobalArgs {
         Ok(())
     }
 
-    /// Returns the flags about the connection, and what of the surroundings decides about it.
+    /// Returns the flags about the connection, and the parts of the environment that affect it.
     pub(super) fn connect_options(&self, io: &Io<'_>) -> ConnectOptions {
         let (environment, input_is_terminal) = (io.environment.clone(), io.input_is_terminal);
         ConnectOptions { environment, input_is_terminal, ..self.connection.clone() }
     }
 
-    /// Opens the source to look for named DaemonSets, in the namespace that they were given with, as in `NAMESPACE/NAME`; of a live
-    /// cluster nothing is read yet. Fails if a selector or another namespace was given, too, and if the dump or the kubeconfig cannot be
-    /// read.
+    /// Opens the source to look for named DaemonSets, in the namespace given with them, as in `NAMESPACE/NAME`; a live cluster is
+    /// not read yet. Fails if a selector or another namespace was given, too, or if the dump or the kubeconfig cannot be read.
     pub(super) async fn open(
         &self,
         namespace: Option<String>,
@@ -250,7 +249,7 @@ impl GlobalArgs {
         self.open_counted(namespace, names, ReadProgress::default(), io).await
     }
 
-    /// Opens the source, and adds what is read to a progress.
+    /// Opens the source, and adds whatever is read to a progress.
     pub(super) async fn open_counted(
         &self,
         namespace: Option<String>,
@@ -281,7 +280,7 @@ impl GlobalArgs {
             }
             (None, path) => (Source::File(Dump::new(path.map_or("-", String::as_str), self.now)), None),
         };
-        // A dump is looked at as a whole unless a namespace is named.
+        // All namespaces of a dump are used unless one is named.
         let all = self.all_namespaces || requested_namespace.is_some();
         let namespace = requested_namespace.clone().or_else(|| default_namespace.clone().filter(|_| !all));
         Ok(Session {
@@ -323,13 +322,13 @@ impl Session {
         }
     }
 
-    /// Reads what a query asks for, with the selector, and the namespace unless the query has one.
+    /// Reads the objects of a query, with the selector, and the namespace unless the query has one.
     pub(super) async fn read(&self, query: Query, io: &mut Io<'_>) -> Result<Snapshot, Failure> {
         self.read_with_pods(query, io, |_| BTreeSet::new()).await
     }
 
-    /// Reads what a query asks for, and then the pods that the answer turns out to need: `needs_all_pods_on` names the nodes whose free
-    /// room must be known although not all of their pods were read.
+    /// Reads the objects of a query, and then the pods that the answer turns out to need: `needs_all_pods_on` names the
+    /// nodes whose free resources must be known although not all of their pods were read.
     pub(super) async fn read_with_pods(
         &self,
         query: Query,
@@ -392,7 +391,7 @@ impl Session {
 
     /// Checks that the namespace exists if nothing was found in it: a mistyped one must not look like one without problems.
     async fn check_namespace(&self, query: &Query, snapshot: &Snapshot) -> Result<(), CommandError> {
-        // A manifest that is previewed may create it.
+        // A previewed manifest may create it.
         let is_preview = matches!(&query.wanted, Wanted::Coverage(scope) if scope.admission);
         let is_empty = !is_preview && query.names.is_empty() && snapshot.daemon_sets_of_any_flavor().next().is_none();
         let (Source::Live(live), Some(namespace), true) = (&self.source, &query.namespace, is_empty) else {
@@ -401,7 +400,7 @@ impl Session {
         no_namespace(live, namespace).await.map_or(Ok(()), Err)
     }
 
-    /// Notes in a snapshot what the API server says now about pods that it has refused.
+    /// Adds to a snapshot the API server's current answers about pods that it has refused.
     pub(super) async fn note_admissions(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
         if matches!(self.source, Source::Live(_)) {
             let asked = self.try_pods(trials(snapshot), None);
@@ -409,8 +408,8 @@ impl Session {
         }
     }
 
-    /// Adds to a snapshot of one DaemonSet who has written what limits the pods of its namespace, if the API server has refused some.
-    /// What is not read within a few seconds says nothing.
+    /// Adds to a snapshot of one DaemonSet who has written the limits of its namespace, if the API server has refused
+    /// some pods. Anything that is not read within a few seconds is omitted.
     pub(super) async fn note_written_limits(&self, snapshot: &mut Snapshot) {
         let Source::Live(live) = &self.source else { return };
         let Some(Trial { namespace, .. }) = trials(snapshot).into_iter().next() else { return };
@@ -418,8 +417,8 @@ impl Session {
         snapshot.written_objects = read.unwrap_or_default();
     }
 
-    /// Asks the API server for pods in dry runs. What it does not answer within a few seconds, or until `deadline`, stays
-    /// unknown: a webhook that hangs holds up nothing else.
+    /// Tries pods in dry runs. If the API server does not answer within a few seconds, or by `deadline`, the result is
+    /// unknown: a webhook that hangs must not delay anything else.
     pub(super) async fn try_pods(
         &self,
         pods: impl IntoIterator<Item = Trial>,
@@ -435,7 +434,7 @@ impl Session {
                 Ok(Ok(Asked::Unknown(_)) | Err(_)) | Err(_) => return None,
             };
             let mut lacks = Vec::new();
-            // Whether a Secret exists is not asked: the answer would be the Secret.
+            // The existence of a Secret is not checked: the response would contain the Secret.
             for need in needs(&pod).into_iter().filter(|need| refusal.is_none() && need.kind != "Secret") {
                 if let Ok(Ok(Asked::No(_))) = timeout_at(end, live.exists(need.kind, &namespace, need.name)).await {
                     lacks.push((need.kind, need.name.to_owned()));
@@ -449,7 +448,7 @@ impl Session {
         admissions.into_iter().flatten().collect()
     }
 
-    /// Adds to a snapshot of a live cluster all pods on the nodes.
+    /// Adds to a snapshot of a live cluster all pods on these nodes.
     pub(super) async fn read_pods_on(
         &self,
         snapshot: &mut Snapshot,
@@ -461,7 +460,7 @@ impl Session {
         }
     }
 
-    /// Adds to a snapshot of a live cluster the device classes, if what a proposed DaemonSet requests may come from them.
+    /// Adds to a snapshot of a live cluster the device classes, if they may provide resources that a proposed DaemonSet requests.
     pub(super) async fn read_device_classes(&self, snapshot: &mut Snapshot, proposed: &DaemonSet) {
         if let Source::Live(live) = &self.source
             && needs_device_classes(snapshot, iter::once(proposed))
@@ -477,7 +476,7 @@ impl Session {
         }
     }
 
-    /// Adds to a snapshot the PodDisruptionBudgets by which the scheduler chooses whom it preempts.
+    /// Adds to a snapshot the PodDisruptionBudgets, on which the scheduler's choice of pods to preempt depends.
     pub(super) async fn read_budgets(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) -> Result<(), Failure> {
         match &self.source {
             Source::Live(live) => {
@@ -495,7 +494,7 @@ impl Session {
         }
     }
 
-    /// Returns the time by the clock of the server.
+    /// Returns the time by the server's clock.
     pub(super) fn now(&self, io: &Io<'_>) -> Timestamp {
         match &self.source {
             Source::Live(live) => live.now(),
@@ -503,7 +502,7 @@ impl Session {
         }
     }
 
-    /// Follows what a query means, as [`Session::read`] reads it. Fails if the server cannot be read, or a dump is to be followed.
+    /// Follows the objects that [`Session::read`] reads. Fails if the server cannot be read, or the source is a dump.
     pub(super) async fn watch(&self, query: Query) -> Result<Watch<'_>, Failure> {
         let namespace = query.namespace.or_else(|| self.namespace.clone());
         let query = Query { namespace, selector: self.selector.clone(), ..query };
@@ -517,7 +516,7 @@ impl Session {
         }
     }
 
-    /// Reads a DaemonSet, and what decides about changing it; `asks` tells whether refused pods are asked for again.
+    /// Reads a DaemonSet, and everything needed to decide about changing it; `asks` tells whether refused pods are tried again.
     pub(super) async fn read_for_change(
         &self,
         named: &Named,
@@ -533,8 +532,8 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// Reads what a query asks for again and again until it is found; returns `None` if it is not in time. Transient failures do not end
-    /// the wait. Fails if the server refuses, and if it answers none of the requests in time.
+    /// Reads the objects of a query repeatedly until they are found; returns `None` on timeout. Transient failures do
+    /// not end the wait. Fails if the server refuses, or if it answers none of the requests in time.
     pub(super) async fn poll_until<T>(
         &self,
         query: &Query,
@@ -570,7 +569,7 @@ impl Session {
         matches!(&self.source, Source::Live(live) if live.has_warnings() || has_other_clock(live))
     }
 
-    /// Says once if the server's clock and this machine's differ by more than a minute.
+    /// Reports once if the server's clock and this machine's differ by more than a minute.
     fn compare_clocks(&self, difference: SignedDuration, io: &mut Io<'_>) -> Result<(), Failure> {
         if difference.abs() <= CLOCK_TOLERANCE || self.said_clock.replace(true) {
             return Ok(());
@@ -583,7 +582,6 @@ impl Session {
         warn(vec![message], io)
     }
 
-    /// Prints the warnings of the server.
     pub(super) fn print_warnings(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         match &self.source {
             Source::Live(live) => {
@@ -596,7 +594,7 @@ impl Session {
         }
     }
 
-    /// Checks that each DaemonSet that was asked for by name exists. Errors of several names are one error.
+    /// Checks that each DaemonSet that was requested by name exists. Errors about several names are combined.
     pub(super) fn check_unknown_names(&self, snapshot: &Snapshot) -> Result<(), CommandError> {
         let errors = snapshot.unknown_names.iter().map(|unknown| {
             let is_node = snapshot.nodes.iter().any(|node| node.metadata.name == unknown.name);
@@ -617,7 +615,7 @@ impl Session {
         Ok(writeln!(io.err, "No DaemonSets found{}{elsewhere}.", self.place())?)
     }
 
-    /// Prints that no DaemonSet matches the flags that choose from a report.
+    /// Prints that no DaemonSet matches the flags that filter a report.
     pub(super) fn say_none_match(&self, filter: &CoverageFilter, io: &mut Io<'_>) -> Result<(), Failure> {
         Ok(writeln!(io.err, "No DaemonSets match {}{}.", filter.flags(), self.place())?)
     }
@@ -628,7 +626,6 @@ impl Session {
     }
 }
 
-/// Writes warnings.
 pub(super) fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
     let view = View::new(width_of_errors(io), !io.unicode);
     for warning in warnings {
@@ -639,16 +636,16 @@ pub(super) fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure
     Ok(())
 }
 
-/// Returns the columns of the terminal that standard error is; `None` if it is none.
+/// Returns the columns of the terminal of standard error; `None` if it is not a terminal.
 fn width_of_errors(io: &Io<'_>) -> Option<usize> {
     let terminal = || (io.terminal_size)().map_or(COLUMNS_OF_A_TERMINAL, |(columns, _)| columns);
     io.err_is_terminal.then(|| io.columns().unwrap_or_else(terminal))
 }
 
-/// The columns of a terminal that does not tell its size.
+/// The columns of a terminal of unknown size.
 const COLUMNS_OF_A_TERMINAL: usize = 80;
 
-/// Waits for what the API server does, and shows on a terminal how far it has come; elsewhere, only a long wait is told.
+/// Waits for the API server, and shows the progress on a terminal; elsewhere, only a long wait is reported.
 pub(super) async fn show_progress<T>(work: impl Future<Output = T>, progress: &ReadProgress, io: &mut Io<'_>) -> T {
     if !io.tells_waits {
         return work.await;
@@ -673,20 +670,20 @@ pub(super) async fn show_progress<T>(work: impl Future<Output = T>, progress: &R
     }
 }
 
-/// Waits for what the API server does, and writes a line if that takes long, and then each time it has taken twice as long.
+/// Waits for the API server, and writes a line if that takes long, and then each time it has taken twice as long.
 pub(super) async fn tell_long_wait<T>(work: impl Future<Output = T>, progress: &ReadProgress, io: &mut Io<'_>) -> T {
     let (mut work, began, mut wait) = (pin!(work), Instant::now(), LONG_WAIT);
     loop {
         if let Ok(done) = timeout_at(began + wait, &mut work).await {
             return done;
         }
-        // That it cannot be told is no reason to stop.
+        // A failure to report it is ignored.
         let _ = writeln!(io.err, "{}", progress.line(wait));
         wait *= 2;
     }
 }
 
-/// Tells whether output is colored, which may go to a terminal.
+/// Tells whether to color output that may go to a terminal.
 pub fn is_colored(color: Color, is_terminal: bool, io: &Io<'_>) -> bool {
     match color {
         Color::Always => true,

@@ -125,7 +125,7 @@ impl Verb for SetArgs {
     }
 }
 
-/// Builds the error of a request that is refused.
+/// Builds the error for a refused request.
 fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
     let status = name_of(before.daemon_set).command(Subcommand::Status);
     let name = name_of(before.daemon_set).title();
@@ -145,7 +145,7 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
         }
         SetRefusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
-                // To resume it lets the controller roll out a revision that may fail.
+                // Resuming it would let the controller roll out a revision that may fail.
                 .hint(Fix::new("to see how to continue, or to restore its update strategy", status))
                 .hint("to change the budget of a single stage, use --max-unavailable of `partition`")
         }

@@ -1,4 +1,4 @@
-//! Several clusters, or dumps, at once: each is asked as if it were alone, and their reports are shown as one.
+//! Several clusters, or dumps, at once: each is queried separately, and their reports are shown together.
 
 use std::io;
 
@@ -18,23 +18,23 @@ use crate::report::Report;
 use crate::report::clusters::{ClusterReport, ClusterReports};
 use crate::report::fix::Origin;
 
-/// How many clusters are read at a time.
+/// Number of clusters read concurrently.
 const AT_ONCE: usize = 16;
 
-/// What a cluster answers: a report, and the exit code, or what keeps the answer open.
+/// A cluster's answer: a report, and the exit code, or why the answer is unknown.
 pub(super) struct Answer<R> {
     pub(super) report: R,
     pub(super) exit: Result<Exit, CommandError>,
 }
 
-/// Refuses what makes no sense for several clusters.
+/// Rejects options that make no sense for several clusters.
 pub(super) fn refuse(what: &str) -> Failure {
     CommandError::usage(format!("{what} is for one cluster, and cannot be combined with --contexts or several --from"))
         .into()
 }
 
-/// Asks each cluster with its own connection, prints all reports, and returns the worst exit code. Fails if no context matches, a cluster
-/// could not be read or leaves the answer open, or the output cannot be written.
+/// Queries each cluster with its own connection, prints all reports, and returns the worst exit code. Fails if no
+/// context matches, a cluster could not be read or its answer is unknown, or the output cannot be written.
 pub(super) async fn run<R: Report>(
     target: &GlobalArgs,
     (namespace, names): (Option<&str>, &[String]),
@@ -72,7 +72,7 @@ pub(super) async fn run<R: Report>(
     let (mut items, mut errors, mut worst) = (Vec::new(), Vec::new(), Exit::Success);
     for (context, origin, answer, warnings, err) in answers {
         let shown = sanitize(&context);
-        // What is said about a dump mostly begins with its name.
+        // Messages about a dump usually start with its name.
         let of_cluster = |line: &str| match origin {
             Origin::Dump(_) if line.contains(&shown) => line.to_owned(),
             _ => format!("{shown}: {line}"),
@@ -83,7 +83,7 @@ pub(super) async fn run<R: Report>(
         io.server_warnings += warnings;
         let (report, exit) = match answer {
             Ok(Answer { report, exit }) => (Some(report), exit),
-            // About the command line, whatever the cluster.
+            // This is about the command line, regardless of the cluster.
             Err(Failure::Error(error)) if error.exit == Exit::Usage => return Err(error.into()),
             Err(Failure::Error(error)) => (None, Err(error)),
             Err(failure @ Failure::Output(_)) => return Err(failure),
@@ -106,7 +106,7 @@ pub(super) async fn run<R: Report>(
     output::print(output, &mut reports, &view, out, text)?;
     let Some(mut error) = errors.into_iter().reduce(CommandError::and) else { return Ok(worst) };
     error.exit = worst;
-    // Many clusters may have the same trouble.
+    // Many clusters may have the same problem.
     let mut hints = Vec::new();
     error.hints.retain(|hint| {
         !hints.contains(hint) && {
@@ -117,13 +117,13 @@ pub(super) async fn run<R: Report>(
     Err(error.into())
 }
 
-/// Returns whether a cluster or dump could not be read, so that nothing is known of it.
+/// Returns whether a cluster or dump could not be read, so that nothing is known about it.
 fn is_unread(error: &CommandError) -> bool {
     error.source.as_ref().and_then(|source| source.downcast_ref()).is_some_and(ClusterError::is_unread)
 }
 
-/// Returns how bad an exit code is among those of several clusters: what was asked for and does not exist comes before a check that
-/// has failed, as of several DaemonSets of one cluster, and that before what is unknown.
+/// Returns the severity of an exit code among those of several clusters: objects that were not found come before a
+/// failed check, as with several DaemonSets of one cluster, and that before unknown answers.
 fn rank(exit: Exit) -> usize {
     [Exit::Success, Exit::Partial, Exit::No].into_iter().position(|other| other == exit).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! `snapshot`: what the other commands read, written into a dump.
+//! `snapshot`: writes everything that the other commands read to a dump.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ impl RunCommand for SnapshotArgs {
     }
 }
 
-/// Writes the dump into a file. If the process has to end meanwhile, it waits until what was written is removed.
+/// Writes the dump to a file. If the process is asked to stop in the meantime, it waits until the partial file is removed.
 fn write_file(snapshot: &Snapshot, options: &WriteOptions, file: &Path, io: &Io<'_>) -> Result<(), CommandError> {
     let interrupt = &io.interrupt;
     interrupt.expect_changes();
@@ -110,7 +110,7 @@ fn write_file(snapshot: &Snapshot, options: &WriteOptions, file: &Path, io: &Io<
 }
 
 fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<()> {
-    // Few may read ConfigMaps, and one command alone looks at them.
+    // Few users may read ConfigMaps, and only one command uses them.
     let is_expected = |gap: &&Gap| gap.kind == Kind::ConfigMaps && matches!(gap.cause, GapCause::Forbidden(_));
     for gap in snapshot.gaps.iter().filter(|gap| !is_expected(gap)) {
         if let GapCause::Unreadable { object, problem } = &gap.cause {
@@ -136,7 +136,7 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
     Ok(())
 }
 
-/// Returns what may hold secrets: what people write into templates, and what programs say.
+/// Returns where secrets may be: in what users write into templates, and in messages of programs.
 fn private(snapshot: &Snapshot) -> Option<String> {
     let has_value = |variable: &Value| variable["value"].as_str().is_some_and(|value| !value.is_empty());
     let lists = |template: &Value| ["containers", "initContainers"].map(|list| template["spec"][list].clone());

@@ -87,7 +87,7 @@ pub(super) struct AcceptArgs {
 }
 
 impl AcceptArgs {
-    /// Returns what is accepted, by default what the environment says.
+    /// Returns what is accepted, by default from the environment.
     pub(super) fn resolve(self, io: &Io<'_>) -> Result<Vec<Acceptance>, CommandError> {
         let accept = match self.accept.is_empty() {
             true => from_environment("KUBECTL_DS_ACCEPT", io, |text| text.split(',').map(str::parse).collect())?,
@@ -154,24 +154,23 @@ impl RunCommand for StatusArgs {
     }
 }
 
-/// Which rollouts are asked about, and what is accepted of them.
+/// The requested rollouts, and what is accepted in them.
 pub(super) struct Rollouts {
     pub(super) query: Query,
     pub(super) to_revision: Option<i64>,
     pub(super) map: Map,
     pub(super) accept: Vec<Acceptance>,
-    /// The templates of manifests.
+    /// The templates in manifests.
     pub(super) templates: Option<Templates>,
 }
 
 impl Rollouts {
-    /// Returns what is read: of a DaemonSet that is named alone also what it uses.
+    /// Returns the query: for a single named DaemonSet also the ConfigMaps and Secrets that it uses.
     fn query(names: Vec<String>, flavors: Flavors) -> Query {
         let wanted = Wanted::Coverage(CoverageScope { config: names.len() == 1, ..CoverageScope::default() });
         Query { names, flavors, wanted, ..Query::default() }
     }
 
-    /// Reads a cluster or dump.
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<RolloutStatusReport>, Failure> {
         let Rollouts { query, to_revision, map, accept, templates } = self;
         let mut snapshot = session.read_with_pods(query.clone(), io, nodes_needing_all_pods).await?;
@@ -196,7 +195,7 @@ impl Rollouts {
     }
 }
 
-/// Reads the DaemonSets of manifests, and returns their names, and the templates that the cluster has if it has those.
+/// Reads the DaemonSets in manifests, and returns their names, and the templates that the cluster should have.
 async fn read_templates(
     paths: &[String],
     target: &GlobalArgs,
@@ -214,7 +213,7 @@ async fn read_templates(
             return Err(session.source.unknown_daemon_set(Some(&namespace), unknown(&name)).into());
         };
         let how = match Apply::last_used_on(live) {
-            // What another manager has overwritten is not what the manifest has.
+            // Fields that another manager has overwritten differ from the manifest.
             Apply::ServerSide { .. } => Apply::ServerSide { force_conflicts: true },
             how => how,
         };
@@ -224,7 +223,7 @@ async fn read_templates(
     Ok((session, names, templates))
 }
 
-/// Checks that the DaemonSets of the manifests still exist: those of the same names in other namespaces tell nothing.
+/// Checks that the DaemonSets in the manifests still exist: those with the same names in other namespaces do not count.
 fn check_templates(
     templates: Option<&Templates>,
     report: &RolloutStatusReport,
@@ -248,7 +247,7 @@ pub(super) fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), Com
     let mut daemon_sets = snapshot.daemon_sets_of_any_flavor();
     let (Some(daemon_set), None) = (daemon_sets.next(), daemon_sets.next()) else { return Ok(()) };
     let revisions = Revisions::of(daemon_set, snapshot);
-    // A revision that could not be read may exist.
+    // An unread revision may exist.
     let is_known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();
     if !is_known || revisions.number(number).is_some() {
         return Ok(());
@@ -281,7 +280,7 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     Ok(Exit::Success)
 }
 
-/// Builds the error of an answer that what could not be read keeps open.
+/// Builds the error for an answer that is unknown because something could not be read.
 pub(super) fn partial(report: &RolloutStatusReport) -> CommandError {
     let gaps = report.incomplete.iter().filter(|gap| gap.affects_counts);
     gate::unknown("the answer is partial: whether every rollout is complete is not known", gaps)

@@ -39,23 +39,23 @@ use crate::rollout::recent_changes::add_to_blocked;
 use crate::rollout::standstill::Standstills;
 use crate::rollout::status::{self as rollout_status, Question, Templates};
 
-/// How long the counters of a status may contradict what is known before all is read again: a watch may have fallen silent.
+/// How long the counters of a status may contradict the data before everything is read again: a watch may have stalled.
 const CONTRADICTION: Duration = Duration::from_secs(10);
 
-/// How long that may take.
+/// The timeout of that read.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long that may take after a timeout.
+/// The timeout of that read after the deadline.
 pub(super) const LAST_READ: Duration = Duration::from_secs(10);
 
-/// How long a rollout may be blocked by default: with --fail-fast, and with --accept alone, which says what it may lack.
+/// How long a rollout may be blocked by default: with --fail-fast, and with --accept alone, which says what may be missing.
 const BLOCKED_FOR: Duration = Duration::from_secs(60);
 const BLOCKED_FOR_WITH_ACCEPT: Duration = Duration::from_secs(30);
 
 /// How often the API server is asked whether it still refuses pods.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
-/// What the end of a watch does not change.
+/// Ending a watch does not change this.
 const CONTINUE: &str = "the rollouts continue";
 
 /// The flags of `--watch`.
@@ -89,7 +89,7 @@ pub(super) struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Checks that what the flags limit is asked for.
+    /// Checks that the flags are used together with the ones that they limit.
     pub(super) fn check(&self, accept: &[Acceptance]) -> Result<(), CommandError> {
         match self.blocked_for {
             Some(_) if !self.fail_fast && accept.iter().all(|one| one.what == Accept::Nothing) => {
@@ -105,8 +105,8 @@ impl WatchArgs {
     }
 }
 
-/// The pods of others on nodes where a pod fails: if those fail, too, the node is at fault. No watch shows them, so they are read
-/// when a rollout seems to stand still, and from then on again and again.
+/// The pods of other controllers on nodes where a pod fails: if those fail, too, the node is at fault. They are not
+/// watched, but read when a rollout seems to be at a standstill, and repeatedly from then on.
 #[derive(Default)]
 pub(super) struct ForeignPods {
     read_at: Option<Instant>,
@@ -125,7 +125,7 @@ impl ForeignPods {
         let daemon_sets = snapshot.daemon_sets.clone();
         let mut found = Snapshot { daemon_sets, ..Snapshot::empty(snapshot.now) };
         session.read_pods_on(&mut found, nodes).await?;
-        // Those of the DaemonSets are watched.
+        // The pods of the DaemonSets are watched.
         let uids: BTreeSet<&str> = snapshot.daemon_sets_of_any_flavor().map(|one| one.metadata.uid.as_str()).collect();
         let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| uids.contains(owner.uid.as_str()));
         found.pods.retain(|pod| !is_own(pod));
@@ -149,12 +149,12 @@ impl ForeignPods {
 pub(super) struct Map {
     /// Whether it is part of reports, besides the screen.
     pub(super) is_shown: bool,
-    /// The label that nodes are grouped by.
+    /// The label by which nodes are grouped.
     pub(super) label: String,
 }
 
 impl Map {
-    /// Checks that nodes have the label; the default one is shown as missing.
+    /// Checks that some node has the label; the default one is shown as missing.
     pub(super) fn check(&self, snapshot: &Snapshot, io: &Io<'_>) -> Result<(), CommandError> {
         if self.label == ZONE { Ok(()) } else { check_label(snapshot, &self.label, io) }
     }
@@ -165,7 +165,7 @@ enum End {
     Done,
     Blocked,
     TimedOut,
-    /// Out of time, and what is complete could not be read again.
+    /// Timed out, and a completed rollout could not be confirmed by reading again.
     Unconfirmed,
     Interrupted,
 }
@@ -182,7 +182,7 @@ pub(super) async fn run(
     let Rollouts { query, to_revision, map, accept, templates } = rollouts;
     let view = session.view_for(output.as_ref());
     let mut display = settings.progress.display(output.as_ref(), session, io)?;
-    // 0 is no limit, as in kubectl.
+    // 0 means no limit, as in kubectl.
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let names = query.names.clone();
@@ -201,7 +201,7 @@ pub(super) async fn run(
     let mut warned = Vec::new();
     let (mut contradicted, mut patience) = (None, CONTRADICTION);
     let mut is_confirmed = false;
-    // Whether nothing has been waited for since everything was read, and why it could not be read again, and when to try once more.
+    // Whether nothing was awaited since everything was read; why it could not be read again, and when to retry.
     let (mut is_fresh, mut unconfirmed) = (true, None);
     let mut is_last = false;
     let mut foreign_pods = ForeignPods::default();
@@ -209,7 +209,7 @@ pub(super) async fn run(
     let (mut report, end) = loop {
         let looked = Instant::now();
         in_time(deadline, watch.snapshot()).await?;
-        // What is out of date neither completes nor blocks a rollout. Watches that fail do not make old what was just read.
+        // Stale data neither completes nor blocks a rollout. Failing watches do not make data stale that was just read.
         let is_current = is_fresh || watch.is_current();
         rejection.check(&watch)?;
         display.print_warnings(session, io)?;
@@ -231,7 +231,7 @@ pub(super) async fn run(
             let limit = deadline.map_or(looked + TRIAL, |deadline| deadline.min(looked + TRIAL));
             let nodes = nodes_needing_all_pods(snapshot);
             let read = timeout_at(limit, ForeignPods::read(snapshot, &nodes, session)).await;
-            // What is not known excuses nothing.
+            // Unknown pods are no excuse.
             foreign_pods = read.ok().and_then(Result::ok).unwrap_or_default();
         }
         let with_foreign_pods = foreign_pods.add_to(snapshot);
@@ -246,11 +246,11 @@ pub(super) async fn run(
             continue;
         }
         events.update(&report);
-        // If nothing has come of what the controller could do, nothing will.
+        // If nothing came of what the controller could do, nothing will.
         let ends = |rollout| is_done(rollout, standstills.nothing_changes(rollout, looked.into_std()));
         let is_complete = report.daemon_sets.iter().all(ends);
         let seems_over = is_current && is_complete;
-        // A watch that has fallen silent must not make a rollout complete.
+        // A stalled watch must not make a rollout complete.
         if !seems_over {
             unconfirmed = None;
         } else if !is_fresh && unconfirmed.as_ref().is_none_or(|(_, again)| looked >= *again) {
@@ -269,7 +269,7 @@ pub(super) async fn run(
         let mut notices = notices(&watch);
         notices.extend(unconfirmed.iter().map(|(error, _)| sanitize(&format!("not confirmed to be done: {error}"))));
         match &mut display {
-            // The final report takes its place.
+            // The final report replaces it.
             Display::Screen(_) if is_over => {}
             Display::Screen(screen) => {
                 let of_one = report.daemon_sets.first().filter(|_| report.daemon_sets.len() == 1);
@@ -280,14 +280,14 @@ pub(super) async fn run(
             Display::Lines | Display::Json | Display::None => warn_once(&notices, &mut warned, io)?,
         }
         match display {
-            // Whoever reads the stream believes it.
+            // The reader of the stream trusts it.
             _ if is_complete && !is_over => {}
             Display::Lines => {
                 write!(out, "{}", view.text(|page| lines.update(&report, page)))?;
                 out.flush()?;
             }
             Display::Json => {
-                // Ages change all the time: only what happened counts.
+                // Ages change all the time: only other changes count.
                 let state = |one: &RolloutStatus| {
                     (
                         one.status,
@@ -313,7 +313,7 @@ pub(super) async fn run(
         if is_over {
             break (report, End::Done);
         }
-        // The template of the manifest is not the one that is rolled out, and will not become it.
+        // The template of the manifest is not the one being rolled out, and will not become it.
         if is_current && report.daemon_sets.iter().any(|rollout| rollout.matches_manifest == Some(false)) {
             break (report, End::Blocked);
         }
@@ -322,7 +322,7 @@ pub(super) async fn run(
         }
         if is_current {
             let is_unknown = report.daemon_sets.iter().any(|rollout| rollout.verdict == Verdict::Unknown);
-            // Nor does it become known then which revision is current.
+            // It will not become known which revision is current, either.
             if report.daemon_sets.iter().any(|rollout| rollout.requested.is_some_and(|it| it.current.is_none())) {
                 return Err(partial(&report).into());
             }
@@ -357,7 +357,7 @@ pub(super) async fn run(
                     continue;
                 }
                 Err(_) if io.interrupt.is_requested() => break (report, End::Interrupted),
-                // Whether it is blocked is not known.
+                // It is unknown whether it is blocked.
                 Err(_) => standstills.clear(),
             }
         }
@@ -372,7 +372,7 @@ pub(super) async fn run(
             biased;
             () = io.interrupt.requested() => break (report, End::Interrupted),
             () = timed_out => {
-                // A watch may have fallen silent.
+                // A watch may have stalled.
                 deadline = Some(Instant::now() + LAST_READ);
                 match read_again(session, &query, deadline, io.interrupt.requested()).await {
                     Ok(read) => {
@@ -396,7 +396,7 @@ pub(super) async fn run(
             match (&end, report.daemon_sets.as_slice()) {
                 // The last lines were the answer.
                 (End::Done, _) if matches!(display, Display::Lines) => {}
-                // Its status may not be up to date yet, which does not matter.
+                // Its status may still be stale, which does not matter.
                 (End::Done, [rollout]) => follow_summary::done(rollout, report.now, page),
                 _ => render::status::status(&report, names.len() == 1, page),
             }
@@ -426,7 +426,7 @@ pub(super) async fn run(
     }
 }
 
-/// Reads everything again. Fails if that takes too long, and if the command is interrupted.
+/// Reads everything again. Fails if that takes too long, or if the command is interrupted.
 async fn read_again<'s>(
     session: &'s Session,
     query: &Query,
@@ -448,7 +448,7 @@ async fn read_again<'s>(
     }
 }
 
-/// Waits for what is read, but not past the deadline.
+/// Waits for a read, but not past the deadline.
 pub(super) async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<Output = T>) -> Result<T, CommandError> {
     match deadline {
         None => Ok(reading.await),
@@ -463,7 +463,7 @@ pub(super) fn timed_out(why: &str) -> CommandError {
     CommandError { exit: Exit::TimedOut, ..CommandError::new(format!("timed out: {why}")) }
 }
 
-/// Returns what becomes of the rollouts once nobody watches them: those that are paused or blocked do not go on.
+/// Returns what happens to the rollouts after the watch ends: paused or blocked ones do not continue.
 fn afterwards(report: &RolloutStatusReport) -> Fix {
     let stays =
         |rollout: &&RolloutStatus| matches!(rollout.verdict, Verdict::Paused | Verdict::Blocked | Verdict::Degraded);
@@ -482,7 +482,7 @@ fn afterwards(report: &RolloutStatusReport) -> Fix {
     }
 }
 
-/// Checks that the requested revision exists, unless the controller has yet to create it.
+/// Checks that the requested revision exists, unless the controller has not created it yet.
 fn check_revision_is_not_awaited_in_vain(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
     match snapshot.daemon_sets_of_any_flavor().all(DaemonSet::is_observed) {
         true => check_revision(snapshot, number),
@@ -500,7 +500,7 @@ fn check_identities(
     if names.is_empty() {
         return Ok(());
     }
-    // Those of other namespaces may have the names of a manifest's.
+    // A DaemonSet in another namespace may have the same name as one in a manifest.
     let is_meant = |one: &&ObjectMeta| {
         templates.is_none_or(|templates| templates.contains_key(&(one.namespace.clone(), one.name.clone())))
     };
@@ -531,15 +531,15 @@ fn check_identities(
     Ok(())
 }
 
-/// Returns whether --accept ends the watch of a rollout that lacks other nodes, too. What a DaemonSet says itself ends none, and
-/// pods that are slow to start are waited for.
+/// Returns whether --accept also ends the watch of a rollout that lacks other nodes. A DaemonSet's annotation never
+/// does, and pods that are slow to start are waited for.
 fn may_end_by_accept(rollout: &RolloutStatus, accept: &[Acceptance]) -> bool {
     let says_what = accept.iter().any(|one| one.what != Accept::Nothing);
     says_what && !rollout.accepted.as_ref().is_some_and(|accepted| accepted.may_still_start)
 }
 
-/// Returns whether another revision is current than the requested one, and will be: what is rolled back gets the highest number
-/// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
+/// Returns whether a different revision than the requested one is current, and will stay so: a revision that is rolled
+/// back to gets the highest number (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
 fn cannot_become_current(rollout: &RolloutStatus) -> bool {
     let is_past = |number: i64| rollout.revision.as_ref().is_some_and(|current| number < current.number);
     rollout.requested.is_some_and(|requested| requested.current == Some(false) && is_past(requested.number))
@@ -548,7 +548,7 @@ fn cannot_become_current(rollout: &RolloutStatus) -> bool {
 
 fn is_done(rollout: &RolloutStatus, nothing_changes: bool) -> bool {
     let is_requested = rollout.requested.is_none_or(|requested| requested.current == Some(true));
-    // While the controller can do more, what is accepted may still mend itself.
+    // While the controller can do more, accepted faults may still go away.
     let goes_on = rollout.verdict == Verdict::Progressing
         || matches!(rollout.blocked_by, Some(BlockedBy::CreationBackoff | BlockedBy::MissedSurgePods));
     is_requested
@@ -567,7 +567,7 @@ mod tests {
     use crate::report::rollout_status::Accepted;
     use crate::rollout::status::rollout_status;
 
-    /// Only the command says that the watch may end, and not because of pods that are slow to start.
+    /// Only the flag, not an annotation, may end the watch, and not because of pods that are slow to start.
     #[test]
     fn a_rollout_that_lacks_more_than_the_command_accepts_may_end_the_watch() {
         let mut rollout = rollout_status(&world().daemon_set(json!({})).finish(), None).daemon_sets.remove(0);
@@ -575,7 +575,7 @@ mod tests {
             ("node", Some(false), true),
             ("node", Some(true), false),
             ("node", None, true),
-            // Whoever says what may be missing wants an answer.
+            // A user who says what may be missing wants an answer.
             ("fewer-nodes", None, true),
             ("none", None, false),
         ] {
@@ -593,7 +593,7 @@ mod tests {
         }
     }
 
-    /// Two manifests have the same name; the query also finds one that neither means.
+    /// Two manifests have the same name; the query also finds a DaemonSet that matches neither.
     #[test]
     fn every_daemon_set_of_a_manifest_has_to_be_there_and_no_other() {
         let in_namespaces = |namespaces: &[&str]| {

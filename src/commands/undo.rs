@@ -68,7 +68,7 @@ impl UndoArgs {
         plan: impl Fn(&Situation<'_>, Option<i64>) -> Result<Planned, NoTarget>,
     ) -> Result<Planned, CommandError> {
         let number = Some(self.to_revision).filter(|number| *number > 0);
-        // Whatever else there is to return to, the rollback that was begun comes first.
+        // The rollback that was started takes precedence over other targets.
         if let Some(current) = unfinished_rollback(before).filter(|_| number.is_none() && is_return(before)) {
             return Err(unfinished(before, current));
         }
@@ -83,7 +83,7 @@ impl UndoArgs {
     }
 }
 
-/// Says of a rollback that is repeated that it is done, and how to go back further.
+/// Explains that a repeated rollback is already done, and how to go back further.
 fn rolled_back_already(before: &Situation<'_>, mut planned: Planned, done: Option<i64>) -> Planned {
     let Some(number) = done else { return planned };
     planned.report.why = Some(format!("it was rolled back to revision {number}"));
@@ -95,7 +95,7 @@ fn rolled_back_already(before: &Situation<'_>, mut planned: Planned, done: Optio
     planned
 }
 
-/// Builds the error of an undo that is repeated under a hold before all nodes have followed: the template is that of its target already.
+/// Builds the error for an undo that is repeated during a hold before all nodes have followed: it already has the target's template.
 fn unfinished(before: &Situation<'_>, current: i64) -> CommandError {
     let name = name_of(before.daemon_set);
     let problem = format!("the rollback of {} to revision {current} is not finished", name.title());
@@ -136,13 +136,13 @@ impl Verb for UndoArgs {
     }
 
     fn stage(&self, before: &Situation<'_>, run: String) -> Result<Option<(StageRequest, Vec<Warning>)>, CommandError> {
-        // A revision that was named may have another number now.
+        // The named revision may have another number now.
         let begun = begun_rollback(before).filter(|_| self.to_revision == 0);
         let (number, doubts) = match begun {
             Some(current) => (Some(current), Vec::new()),
             None => {
                 let Planned { plan, report, .. } = self.plan_rollback(before)?;
-                // Nobody asked for a rollout of the template that is there.
+                // Nobody asked for a rollout of the existing template.
                 let is_needed = !plan.steps.is_empty() || is_rolled_back(before);
                 (report.to_revision.filter(|_| is_needed), doubts(report.warnings))
             }
@@ -164,7 +164,7 @@ impl Verb for UndoArgs {
     }
 }
 
-/// Builds the error of an undo that has no target.
+/// Builds the error for an undo without a target.
 fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match none {

@@ -1,4 +1,4 @@
-//! `version`: which kubectl-ds this is.
+//! `version`: the version of kubectl-ds.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use crate::io::Io;
 /// The Kubernetes release whose rules are ported.
 const KUBERNETES: &str = "v1.37.2";
 
-/// The commit that a release was built from, which `.ci/release` sets.
+/// The commit from which a release was built, set by `.ci/release`.
 const COMMIT: Option<&str> = option_env!("KUBECTL_DS_COMMIT");
 
 /// Print client, rules and server versions
@@ -34,7 +34,7 @@ pub struct VersionArgs {
     output: Option<Output>,
 }
 
-/// Which kubectl-ds this is, and which server it talks to.
+/// The version of kubectl-ds, and of the server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {
@@ -47,7 +47,7 @@ struct Version {
 }
 
 impl RunCommand for VersionArgs {
-    /// What the client knows is printed even if the server cannot be reached.
+    /// The client's version is printed even if the server cannot be reached.
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let VersionArgs { client, output } = self;
         let server_version = match client {

@@ -1,4 +1,4 @@
-//! What following has in common: how to show what changes, and when to look again.
+//! Shared by commands that follow a cluster: how to show changes, and when to look again.
 
 use std::io;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::render::region::{Line, Region, Size};
 use crate::render::view::View;
 
-/// The longest time between two looks at the cluster: time alone can make a pod available, and ages grow.
+/// The longest time between two looks at the cluster: pods become available merely by the passage of time, and ages grow.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The shortest time between two looks if lines are written, and if a terminal is redrawn.
+/// The shortest time between two looks when writing lines, and when redrawing a terminal.
 const PAUSE_OF_LINES: Duration = Duration::from_secs(1);
 const PAUSE_OF_REGION: Duration = Duration::from_millis(100);
 
-/// At most this share of the time is spent on looks: one in so many parts.
+/// The inverse of the largest share of time that is spent on looks.
 const LOAD: u32 = 4;
 
-/// How long the server may reject credentials before what is followed ends: requests are repeated three times until then.
+/// How long the server may reject credentials before following ends: requests are retried three times until then.
 const REJECTION: Duration = Duration::from_secs(5);
 
 /// How often the size of the terminal is checked; it must be the same twice.
 const RESIZE_PAUSE: Duration = Duration::from_millis(100);
 
-/// The smallest terminal that a region is drawn on unless requested.
+/// The smallest terminal on which a region is drawn unless requested.
 const LEAST_SIZE: Size = Size { columns: 20, rows: 6 };
 
 /// How to show what happens.
@@ -52,7 +52,7 @@ pub(super) enum ProgressStyle {
     None,
 }
 
-/// How what happens is shown.
+/// How changes are displayed.
 pub(super) enum Display {
     Screen(Screen),
     Lines,
@@ -62,7 +62,7 @@ pub(super) enum Display {
 }
 
 impl ProgressStyle {
-    /// Chooses the display. Fails if a screen is requested that cannot be drawn.
+    /// Chooses the display. Fails if a requested screen cannot be drawn.
     pub(super) fn display(
         self,
         output: Option<&Output>,
@@ -106,7 +106,7 @@ fn size_of(terminal_size: fn() -> Option<(usize, usize)>) -> Option<Size> {
 /// A screen at the end of the terminal's text.
 pub(super) struct Screen {
     region: Region,
-    /// The size that was last seen.
+    /// The last known size.
     size: Size,
     terminal_size: fn() -> Option<(usize, usize)>,
     colored: bool,
@@ -114,15 +114,15 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Draws lines, which are made for a view and a number of rows.
+    /// Draws lines, which are laid out for a view and a number of rows.
     pub(super) fn draw(&mut self, io: &mut Io<'_>, lines: impl FnOnce(&View, usize) -> Vec<Line>) -> io::Result<()> {
         let size = size_of(self.terminal_size).unwrap_or(self.size);
         if size != self.size {
-            // The terminal may still be changing: the next look draws.
+            // The terminal may still be resizing: the next look draws.
             self.size = size;
             return Ok(());
         }
-        // The region leaves out the last column and the last row.
+        // The region does not use the last column and the last row.
         let view = View { width: size.columns.saturating_sub(1), colored: self.colored, ..self.view };
         let view = View { limit: Some(view.width), wraps: true, ..view };
         let mut lines = lines(&view, size.rows.saturating_sub(1));
@@ -132,12 +132,12 @@ impl Screen {
         self.region.draw(&lines, size, io.err)
     }
 
-    /// Removes the screen, so that a report can take its place.
+    /// Removes the screen, so that a report can replace it.
     pub(super) fn clear(&mut self, io: &mut Io<'_>) -> io::Result<()> {
         self.region.clear(size_of(self.terminal_size).unwrap_or(self.size), io.err)
     }
 
-    /// Waits until the terminal has another size than what was drawn.
+    /// Waits until the size of the terminal differs from the drawn one.
     async fn resized(&self) {
         loop {
             sleep(RESIZE_PAUSE).await;
@@ -158,7 +158,7 @@ impl Display {
         session.print_warnings(io)
     }
 
-    /// Waits until it is time to look again: something has changed, time has passed, or the terminal has another size.
+    /// Waits until it is time to look again: something has changed, time has passed, or the terminal was resized.
     pub(super) async fn next_look(&self, watch: &mut Watch<'_>, looked: Instant) {
         let cost = looked.elapsed();
         let resized = async {
@@ -183,8 +183,8 @@ impl Display {
 pub(super) struct Rejection(Option<Instant>);
 
 impl Rejection {
-    /// Checks that the server does not keep rejecting the credentials: each request renews them once, so that only a login would help.
-    /// Fails if it does, with its answer.
+    /// Checks that the server does not keep rejecting the credentials: each request renews them once, so only a new
+    /// login would help. Fails with the server's error.
     pub(super) fn check(&mut self, watch: &Watch<'_>) -> Result<(), ClusterError> {
         match watch.failure() {
             Some(error) if error.is_unauthorized() => {
@@ -210,7 +210,7 @@ pub(super) fn warn_once(notices: &[String], warned: &mut Vec<String>, io: &mut I
     Ok(())
 }
 
-/// Checks that DaemonSets can be listed: one that is read by its name need not be.
+/// Checks that DaemonSets can be listed: one that is read by name may exist without that.
 pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), CommandError> {
     let kind = match flavor {
         Flavor::Apps => Kind::DaemonSets,
@@ -227,7 +227,7 @@ pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), 
     }
 }
 
-/// Checks that what is read can be followed, and printed as it changes.
+/// Checks that the source can be followed, and the output printed as it changes.
 pub(super) fn check_watch(target: &GlobalArgs, output: Option<&Output>) -> Result<(), CommandError> {
     if target.is_dump() {
         return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));
@@ -238,7 +238,7 @@ pub(super) fn check_watch(target: &GlobalArgs, output: Option<&Output>) -> Resul
     }
 }
 
-/// Why the snapshot may be out of date.
+/// Returns why the snapshot may be stale.
 pub(super) fn notices(watch: &Watch<'_>) -> Vec<String> {
     let failure = watch.failure().map(|error| sanitize(&format!("{error}; what follows may be out of date")));
     let unwatched = watch.unwatched().into_iter().map(|(permission, error)| match error.is_forbidden() {

@@ -1,4 +1,4 @@
-//! The words of a command line that are neither flags nor their values, and what kubectl's habits make of them.
+//! The arguments of a command line that are neither flags nor their values, interpreted as in kubectl.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use super::parse::{flavor_of_type, is_other_kind};
 use crate::cluster::{Flavors, similar_names};
 use crate::encode::shell::quote;
 
-/// Returns where the words are.
+/// Returns the positions of the words.
 pub(super) fn places(arguments: &[OsString]) -> Vec<usize> {
     find(&super::command(), arguments).0
 }
@@ -19,8 +19,8 @@ pub(super) fn subcommand(arguments: &[OsString]) -> Option<String> {
     find(&super::command(), arguments).1.map(|subcommand| subcommand.get_name().to_owned())
 }
 
-/// Turns `undo daemonset NAME`, as `kubectl rollout undo` takes it, into `undo daemonset/NAME`, wherever flags are; and of
-/// a command that takes several names, each.
+/// Turns `undo daemonset NAME`, the syntax of `kubectl rollout undo`, into `undo daemonset/NAME`, wherever flags are;
+/// for a command that accepts several names, each of them.
 pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
     let root = super::command();
     let (places, subcommand) = find(&root, arguments);
@@ -42,16 +42,16 @@ pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
     }
 }
 
-/// A word of kubectl or another tool, and what does it here; `{}` stands for this program.
+/// A word of kubectl or another tool, and the equivalent here; `{}` is replaced by the name of this program.
 struct OfOthers {
     words: &'static [&'static str],
-    /// The command that is meant, if one is.
+    /// The intended command, if any.
     meant: Option<&'static str>,
-    /// What else there is, or what to use instead.
+    /// Other options, or what to use instead.
     rest: &'static str,
 }
 
-/// What people type who know kubectl or another tool.
+/// Words that users of kubectl or another tool may type.
 const OF_OTHERS: &[OfOthers] = &[
     OfOthers { words: &["ls"], meant: Some("list"), rest: "" },
     OfOthers {
@@ -122,7 +122,7 @@ const OF_OTHERS: &[OfOthers] = &[
     },
 ];
 
-/// Flags that people give to a command which has another one for it, or needs none.
+/// Flags that users may pass to a command that has another one for it, or needs none.
 const FLAGS_OF_OTHERS: &[(&str, &[&str], &str)] = &[
     ("undo", &["--revision", "--to", "-r"], "did you mean `--to-revision`?"),
     ("coverage", &["--watch", "-w"], "did you mean `status --watch`? `list` takes it, too"),
@@ -131,7 +131,7 @@ const FLAGS_OF_OTHERS: &[(&str, &[&str], &str)] = &[
     ("logs", &["--previous", "-p"], "of a container that crashes, the log of its previous run is shown anyway"),
 ];
 
-/// A word in the place of a command that is none.
+/// A word that should be a command but is not.
 pub(super) struct UnknownCommand {
     given: String,
     hint: String,
@@ -146,7 +146,7 @@ impl UnknownCommand {
     }
 }
 
-/// Finds a word of kubectl or another tool, or a mistyped command, in the place of a command; `None` if the words name DaemonSets.
+/// Finds a word of kubectl or another tool, or a mistyped command, where a command belongs; `None` if the words name DaemonSets.
 pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCommand> {
     let places = places(arguments);
     let word = |index: usize| places.get(index).and_then(|place| arguments[*place].to_str()).unwrap_or_default();
@@ -170,7 +170,7 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
             (format!("{first} {second}"), hint.replace("{}", program))
         }
         Some(known) => {
-            // A flag of it may take what follows for its value.
+            // A flag in it may take the next word as its value.
             let meant = known.meant.map(|command| match places.len() == 1 || !command.contains("--") {
                 true => meant(command, arguments),
                 false => format!("did you mean `{program} {command}`?"),
@@ -181,7 +181,7 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
         None if is_type => return None,
         None => match near_command(first) {
             Some(near) => (first.to_owned(), meant(&near, arguments)),
-            // The name before the command.
+            // The name precedes the command.
             None if places.len() == 2 && super::command().find_subcommand(second).is_some() => {
                 let mut swapped = arguments.to_vec();
                 swapped.swap(places[0], places[1]);
@@ -193,8 +193,8 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
     Some(UnknownCommand { given, hint })
 }
 
-/// Returns the command that a word is a mistyped form of: one letter of it differs, or two of a long one, or one is missing or too many.
-/// Names of DaemonSets may begin or end as a command does, such as `logstash`.
+/// Returns the command of which a word is a misspelling: one letter differs, or two in a long one, or one is missing or
+/// added. Names of DaemonSets may start or end with a command, such as `logstash`.
 fn near_command(word: &str) -> Option<String> {
     let command = super::command();
     let names: Vec<&str> = command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
@@ -205,7 +205,7 @@ fn near_command(word: &str) -> Option<String> {
     })
 }
 
-/// Says of a word too many what it may be: kubectl's `set image`, or the node that a flag chooses.
+/// Explains what an extra word may be: kubectl's `set image`, or a node that a flag selects.
 pub(super) fn extra_word(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || given.starts_with('-') {
@@ -233,7 +233,7 @@ pub(super) fn extra_word(error: &clap::Error, arguments: &[OsString], program: &
     Some(clap::Error::raw(ErrorKind::UnknownArgument, message))
 }
 
-/// Says of a flag that a command does not have which ones do, or which flag was meant.
+/// Explains for an unknown flag which commands have it, or which flag was meant.
 pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || !given.starts_with('-') {
@@ -294,7 +294,7 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
     unknown(hint)
 }
 
-/// Returns the arguments of `coverage` as `preview` or `status` takes them, quoted.
+/// Returns the arguments of `coverage` in the syntax of `preview` or `status`, quoted.
 fn as_command(name: &str, arguments: &[OsString]) -> String {
     let places = places(arguments);
     let verb = if name == "status" && places.len() == 1 { "status NAME" } else { name };
@@ -310,7 +310,7 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
             "--stale-config" | "--logs" | "--watch=false" | "-w=false" => None,
             "--exit-code" if name == "status" => None,
             "-A" | "--all-namespaces" if name == "status" || has_namespace => None,
-            // How it is shown is not what was meant.
+            // The output format is not part of the intended command.
             text if is_output(text) => None,
             _ if place > 0 && matches!(arguments[place - 1].to_str(), Some("-o" | "--output")) => None,
             text => {
@@ -324,7 +324,7 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
     [verb.to_owned()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-/// Says of a command that lacks the name of a DaemonSet what to type.
+/// Explains what to type for a command without the name of a DaemonSet.
 pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::MissingRequiredArgument {
@@ -340,7 +340,7 @@ pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program:
         return None;
     }
     let name = subcommand(arguments)?;
-    // No example of a real name: it may be pasted.
+    // No example of a real name, because it may be pasted.
     let message = format!(
         "{name} needs the name of a DaemonSet, as in `{program} {name} NAME`; `{program} list` lists them, and `{program} {name} -h` \
          has examples\n"
@@ -348,7 +348,7 @@ pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program:
     Some(clap::Error::raw(ErrorKind::MissingRequiredArgument, message))
 }
 
-/// Returns where the words are, and the subcommand that takes those after the first.
+/// Returns the positions of the words, and the subcommand to which those after the first belong.
 fn find<'a>(root: &'a Command, arguments: &[OsString]) -> (Vec<usize>, Option<&'a Command>) {
     let mut subcommand = None;
     let mut places = Vec::new();
@@ -377,7 +377,7 @@ fn takes_the_next(root: &Command, subcommand: Option<&Command>, text: &str) -> b
         Some(values) => values.min_values() > 0,
         None => flag.get_action().takes_values(),
     };
-    // A subcommand may have its own form of a flag of every command.
+    // A subcommand may have its own version of a global flag.
     let of_root = || root.get_arguments().filter(|flag| subcommand.is_none() || flag.is_global_set());
     let flags = || subcommand.into_iter().flat_map(Command::get_arguments).chain(of_root());
     if let Some(long) = text.strip_prefix("--") {

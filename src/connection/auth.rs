@@ -1,8 +1,8 @@
-//! Authenticates requests, and renews what authenticates them during a run.
+//! Authenticates requests, and renews credentials during a run.
 //!
 //! Ported from k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go and k8s.io/client-go/transport/token_source.go,
-//! release 1.37. Unlike there, a request that was answered with 401 is sent again with renewed credentials. kube
-//! renews no client certificate, and panics on a token that a header cannot carry.
+//! release 1.37. Unlike there, a request that was answered with 401 is sent again with renewed credentials. kube does
+//! not renew client certificates, and panics on a token that a header cannot contain.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -34,13 +34,13 @@ use super::options::ConnectOptions;
 use super::retry::clone_request;
 use super::small_file;
 
-/// How long files are used before they are read again: client-go's period of a minute less its leeway of 10 seconds.
+/// How long files are used before they are read again: client-go's period of one minute minus its leeway of 10 seconds.
 const FILE_LIFETIME: SignedDuration = SignedDuration::from_secs(50);
 
-/// The longest time before their expiration at which credentials are renewed.
+/// The longest time before expiration at which credentials are renewed.
 const LONGEST_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
 
-/// Tells the time.
+/// Returns the current time.
 pub(super) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Sends requests with credentials, each over a connection that presents the client certificate of its credentials.
@@ -50,13 +50,13 @@ pub(super) struct Authenticate(Arc<State>);
 struct State {
     credentials: CredentialSource,
     connector: Connector,
-    /// The client, with the client certificate that its connections present.
+    /// The client, with the client certificate of its connections.
     client: Mutex<Option<(Option<Identity>, HttpClient)>>,
     /// The `Authorization` header of the last request.
     sent: Mutex<Option<HeaderValue>>,
 }
 
-/// The least bytes of a secret that is looked for in answers: any text has shorter ones by chance.
+/// The fewest bytes of a secret that is searched for in responses: any text may contain shorter ones by chance.
 const SHORTEST_SECRET: usize = 8;
 
 impl Authenticate {
@@ -67,14 +67,14 @@ impl Authenticate {
         Ok(Authenticate(Arc::new(state)))
     }
 
-    /// Returns an answer without the token or password of the last request.
+    /// Removes the token or password of the last request from a response.
     pub(super) fn hide_credentials(&self, answer: Vec<u8>) -> Vec<u8> {
         let sent = self.0.sent.lock().unwrap_or_else(PoisonError::into_inner);
         without_secret(answer, sent.as_ref())
     }
 }
 
-/// Returns an answer without the secret of an `Authorization` header.
+/// Removes the secret of an `Authorization` header from a response.
 fn without_secret(answer: Vec<u8>, header: Option<&HeaderValue>) -> Vec<u8> {
     let secret = header.and_then(|header| header.to_str().ok()?.split_once(' ')).map(|(_, secret)| secret);
     let is_repeated = |secret: &&str| {
@@ -126,10 +126,9 @@ impl State {
         tokio::time::timeout(SILENCE, sent).await?
     }
 
-    /// Returns the client that presents the credentials' client certificate. Connections that present another one are
-    /// not used again, as in client-go.
+    /// Returns the client with the credentials' client certificate. Connections with another one are not reused, as in client-go.
     fn client(&self, credentials: &Credentials) -> Result<HttpClient, ConnectionError> {
-        // Its content is whole after every change.
+        // The value is consistent after every change, so a poisoned lock is usable.
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = credentials.identity.as_ref();
         match &*client {
@@ -159,13 +158,13 @@ pub(super) struct Credentials {
 pub(super) struct CredentialSource {
     origin: Origin,
     clock: Clock,
-    /// Locked during a renewal, so that all requests wait for the same one.
+    /// Locked during a renewal, so that all requests wait for the same renewal.
     current: tokio::sync::Mutex<Option<(Credentials, Lifetime)>>,
 }
 
 /// Where credentials come from.
 enum Origin {
-    /// The kubeconfig, and files that it names.
+    /// The kubeconfig and the files that it names.
     Kubeconfig(Box<AuthInfo>),
     Plugin(Box<Plugin>),
 }
@@ -178,9 +177,9 @@ enum Lifetime {
 }
 
 impl CredentialSource {
-    /// Prepares the credentials of a user. Nothing is read or run yet. Fails if a plugin is used that cannot be run.
+    /// Prepares the credentials of a user. Nothing is read or run yet. Fails if a plugin is needed that cannot be run.
     pub(super) fn new(options: &ConnectOptions, user: AuthInfo, clock: Clock) -> Result<Self, ConnectionError> {
-        // As in `UpdateTransportConfig`, any other credentials leave the plugin idle.
+        // As in `UpdateTransportConfig`, the plugin is not used if there are other credentials.
         let idle =
             has_authorization(&user) || user.client_certificate.is_some() || user.client_certificate_data.is_some();
         let origin = match &user.exec {
@@ -203,7 +202,7 @@ impl CredentialSource {
         }
     }
 
-    /// Returns other credentials than those that the server has rejected, or `None` if there are no others. Fails if a plugin fails.
+    /// Returns other credentials after the server has rejected these, or `None` if there are none. Fails if a plugin fails.
     pub(super) async fn after_rejection(&self, rejected: &Credentials) -> Result<Option<Credentials>, ConnectionError> {
         let mut current = self.current.lock().await;
         if let Some((credentials, _)) =
@@ -243,7 +242,7 @@ impl CredentialSource {
         user: &AuthInfo,
         previous: Option<&Credentials>,
     ) -> Result<(Credentials, Lifetime), ConnectionError> {
-        // As in client-go, files that can no longer be read leave what was read last.
+        // As in client-go, if files can no longer be read, the last values stay.
         let authorization = match (authorization(user), previous) {
             (Ok(authorization), _) => authorization,
             (Err(_), Some(previous)) => previous.authorization.clone(),
@@ -268,8 +267,8 @@ impl CredentialSource {
         };
         let now = (self.clock)();
         let lifetime = match output.expiration_timestamp {
-            // A plugin's own cache may return credentials that expire soon; a share of what is left keeps it from
-            // running for every request.
+            // A plugin's own cache may return credentials that expire soon; renewing them after a share of the
+            // remaining time avoids running it for every request.
             Some(expiration) if expiration > now => {
                 let left = expiration.duration_since(now);
                 Lifetime::Until(expiration - LONGEST_LEEWAY.min(left / 10))
@@ -286,7 +285,7 @@ fn same(one: &Option<Identity>, other: &Option<Identity>) -> bool {
     one.as_ref().map(|identity| &identity.cert) == other.as_ref().map(|identity| &identity.cert)
 }
 
-/// Tells whether a user has an `Authorization` header of the kubeconfig or of flags.
+/// Tells whether a user has an `Authorization` header from the kubeconfig or from flags.
 pub(super) fn has_authorization(user: &AuthInfo) -> bool {
     user.token.is_some() || user.token_file.is_some() || user.username.is_some()
 }
@@ -298,7 +297,7 @@ pub(super) fn has_authorization(user: &AuthInfo) -> bool {
 fn authorization(user: &AuthInfo) -> Result<Option<HeaderValue>, ConnectionError> {
     let token = user.token.as_ref().map(|token| token.expose_secret().to_owned());
     let token = match user.token_file.as_deref().map(read_token).transpose() {
-        // The file is fresher than the token beside it.
+        // The file is newer than the token next to it.
         Ok(of_file) => of_file.or(token),
         Err(error) => Some(token.ok_or(error)?),
     };
@@ -360,7 +359,7 @@ fn identity(user: &AuthInfo) -> Result<Option<Identity>, ConnectionError> {
     })
 }
 
-/// Reads a client certificate and its key in PEM format. Returns what is wrong with them.
+/// Parses a client certificate and its key in PEM format. Returns what is wrong with them.
 fn parse_identity(certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(|error| format!("client certificate: {error}"))?;
@@ -376,7 +375,7 @@ fn parse_identity(certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err("the client key does not belong to the client certificate".to_owned())
         }
-        // A certificate that this library cannot parse, such as one of version 1, is for the server to judge.
+        // A certificate that this library cannot parse, such as one of version 1, is left to the server.
         _ => Ok(Arc::new(identity)),
     }
 }
@@ -396,7 +395,7 @@ mod tests {
 
     use super::{AuthInfo, ConnectOptions, CredentialSource, Credentials};
 
-    /// A clock that a test moves, in seconds.
+    /// A clock in seconds that a test can advance.
     #[derive(Clone, Default)]
     struct Time(Arc<AtomicI64>);
 
@@ -412,7 +411,7 @@ mod tests {
         }
     }
 
-    /// A user whose plugin notes each run in `runs`, and returns its number as the token and the content of
+    /// A user whose plugin records each run in `runs`, and returns its number as the token and the content of
     /// `expiration` as its expiration. It fails if there is no such file.
     fn plugin(directory: &Path) -> AuthInfo {
         let script = format!(

@@ -1,7 +1,7 @@
 //! Opens connections: keepalive, proxies and TLS.
 //!
-//! kube has the TLS settings of a cluster. Its own connector cannot replace a client certificate, and its proxies have no
-//! passwords for SOCKS and compare `NO_PROXY` with the proxy.
+//! kube provides the TLS settings of a cluster. Its own connector cannot replace a client certificate, and its proxies
+//! support no passwords for SOCKS and match `NO_PROXY` against the proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ use super::error::ConnectionError;
 use super::options::ConnectOptions;
 use super::server::is_loopback;
 
-/// How long to wait for a connection, with its TLS handshake; as long as kubectl does.
+/// How long to wait for a connection, including its TLS handshake; the same as in kubectl.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// When a silent connection is probed, how often, and how many times in vain until it counts as lost: after 45 seconds, as
-/// kubectl's HTTP/2 does. A quiet watch would otherwise wait for a server that is gone until its own time is over.
+/// When a silent connection is probed, how often, and how many failed probes mean that it is lost: after 45 seconds, as
+/// with kubectl's HTTP/2. Otherwise a quiet watch would wait for a dead server until its own timeout.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
@@ -39,10 +39,10 @@ const PROBES: u32 = 3;
 /// A client certificate with its chain and key.
 pub(super) type Identity = Arc<CertifiedKey>;
 
-/// Sends requests over connections of its own.
+/// Sends requests over its own connections.
 pub(super) type HttpClient = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// Makes clients for one server.
+/// Creates clients for one server.
 pub(super) struct Connector {
     config: Config,
     server_name: Option<ServerName<'static>>,
@@ -50,8 +50,8 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Prepares connections to a server, whose credentials are no part of `config`. Fails if the address of a proxy or the name that the
-    /// server's certificate must have is invalid.
+    /// Prepares connections to a server; its credentials are not part of `config`. Fails if the address of a proxy or
+    /// the expected name in the server's certificate is invalid.
     pub(super) fn new(options: &ConnectOptions, config: Config) -> Result<Self, ConnectionError> {
         let name = config.tls_server_name.clone().map(ServerName::try_from).transpose();
         let server_name = name.map_err(|_| {
@@ -63,12 +63,12 @@ impl Connector {
         Ok(Connector { config, server_name, proxy })
     }
 
-    /// Returns the address of the proxy that requests go through, without a password.
+    /// Returns the address of the proxy for requests, without a password.
     pub(super) fn proxy_address(&self) -> Option<String> {
         self.proxy.as_ref().map(|proxy| proxy.uri().to_string().trim_end_matches('/').to_owned())
     }
 
-    /// Makes a client that presents a client certificate. Nothing is sent yet. Fails if TLS cannot be set up.
+    /// Creates a client with a client certificate. Nothing is sent yet. Fails if TLS cannot be set up.
     pub(super) fn client(&self, identity: Option<&Identity>) -> Result<HttpClient, ConnectionError> {
         let mut tls = self.config.rustls_client_config().map_err(|error| {
             ConnectionError::config(format!("unable to set up TLS: {error}"))
@@ -98,7 +98,7 @@ impl Connector {
                 None => self.client_over(socks, tls),
             }
         } else {
-            // To an `http` proxy this connector speaks no TLS.
+            // This connector does not use TLS to an `http` proxy.
             let https = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
             self.client_over(tunnel(proxy.basic_auth(), https.enable_http1().wrap_connector(http)), tls)
         })
@@ -127,8 +127,8 @@ fn is_socks(proxy: &Uri) -> bool {
     matches!(proxy.scheme_str(), Some("socks5" | "socks5h"))
 }
 
-/// Returns the proxy for a server: `proxy-url` of the kubeconfig, else that of the environment, which is not for servers on
-/// this machine.
+/// Returns the proxy for a server: `proxy-url` of the kubeconfig, else the one in the environment, which is not used
+/// for servers on this machine.
 ///
 /// Ported from `parseProxyURL`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.37, and from `FromEnvironment`,
 /// golang.org/x/net/http/httpproxy.
@@ -149,12 +149,12 @@ fn proxy(options: &ConnectOptions, config: &Config) -> Result<Option<Intercept>,
     }
 }
 
-/// Parses a proxy's address, which is `http` if it says nothing else.
+/// Parses a proxy's address, whose scheme defaults to `http`.
 fn parse_proxy(proxy: &str, origin: &str, server: &Uri) -> Result<Intercept, ConnectionError> {
     let parse = |proxy: &str| Matcher::builder().all(proxy).build().intercept(server);
     let (proxy, parsed) = (proxy.trim(), parse(proxy.trim()));
     match parsed.as_ref().map(|parsed| (parsed.uri().scheme_str(), parsed.uri().port())) {
-        // The client knows no port of SOCKS.
+        // The client has no default port for SOCKS.
         Some((Some("socks5" | "socks5h"), None)) => {
             let start = proxy.find("://").map_or(0, |at| at + 3);
             let end = proxy[start..].find(['/', '?', '#']).map_or(proxy.len(), |at| start + at);
@@ -166,9 +166,9 @@ fn parse_proxy(proxy: &str, origin: &str, server: &Uri) -> Result<Intercept, Con
     .ok_or_else(|| invalid_proxy(proxy, origin))
 }
 
-/// Returns the error of a proxy's address that cannot be used.
+/// Returns the error for an unusable proxy address.
 pub(super) fn invalid_proxy(proxy: &str, origin: &str) -> ConnectionError {
-    // The address may hold a password: only what follows it is shown.
+    // The address may contain a password: only the part after it is shown.
     let shown = proxy.rsplit_once('@').map_or(proxy, |(_, host)| host);
     ConnectionError::config(format!("invalid proxy {shown:?} in {origin}"))
         .hint("a proxy is written as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")

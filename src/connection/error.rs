@@ -2,7 +2,7 @@
 
 use crate::report::fix::Fix;
 
-/// Why a server could not be reached, or credentials could not be had. Messages are those of kubectl where kubectl has one.
+/// Why a server could not be reached, or credentials could not be obtained. Messages are kubectl's if it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConnectionError {
@@ -12,7 +12,7 @@ pub struct ConnectionError {
     hints: Vec<Fix>,
 }
 
-/// What failed on the way to a server.
+/// What failed while connecting to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The kubeconfig, a flag or an environment variable is invalid.
@@ -26,22 +26,22 @@ pub enum FailureKind {
 }
 
 impl ConnectionError {
-    /// Makes an error about the kubeconfig, a flag or an environment variable.
+    /// Builds an error about the kubeconfig, a flag or an environment variable.
     pub fn config(message: impl Into<String>) -> Self {
         Self::of(FailureKind::Config, message)
     }
 
-    /// Makes an error about credentials.
+    /// Builds an error about credentials.
     pub(crate) fn credentials(message: impl Into<String>) -> Self {
         Self::of(FailureKind::Credentials, message)
     }
 
-    /// Makes an error about a server that could not be reached, or a connection that was lost.
+    /// Builds an error for a server that could not be reached, or a connection that was lost.
     pub(crate) fn lost(message: impl Into<String>) -> Self {
         Self::of(FailureKind::Lost, message)
     }
 
-    /// Makes an error about a server that did not answer in time.
+    /// Builds an error for a server that did not answer in time.
     pub(crate) fn timed_out(message: impl Into<String>) -> Self {
         Self::of(FailureKind::TimedOut, message)
             .hint("check that the server can be reached from here, or increase --request-timeout")
@@ -63,7 +63,7 @@ impl ConnectionError {
         &self.hints
     }
 
-    /// Tells whether a server was tried, and a request may have arrived there.
+    /// Tells whether the server was contacted, so that a request may have arrived.
     pub(crate) fn is_about_the_server(&self) -> bool {
         matches!(self.failure, FailureKind::Lost | FailureKind::TimedOut)
     }

@@ -1,8 +1,7 @@
 //! Runs credential plugins.
 //!
-//! Ported from k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube runs a plugin once for each of the
-//! places that may need its output, blocks the runtime meanwhile, looks it up in the plugin's own `PATH`, and
-//! knows no plugin policy.
+//! Ported from k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube runs a plugin once for each place that may
+//! need its output, blocks the runtime meanwhile, looks it up in the plugin's own `PATH`, and has no plugin policy.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,23 +24,23 @@ use super::options::ConnectOptions;
 use super::process_group::ProcessGroup;
 use crate::encode::sanitize::sanitize;
 
-/// How long a plugin may take, unless `--request-timeout` is given. client-go waits without end.
+/// How long a plugin may take, unless `--request-timeout` is given. client-go waits forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The most that a plugin may write, in bytes: certificates and tokens have a few thousand.
+/// The most bytes that a plugin may write: certificates and tokens have a few thousand.
 const LONGEST_OUTPUT: u64 = 1 << 20;
 
 /// A credential plugin, ready to run any number of times.
 #[derive(Debug)]
 pub(super) struct Plugin {
-    /// The program as the kubeconfig names it.
+    /// The program as named in the kubeconfig.
     command: String,
     path: PathBuf,
     args: Vec<String>,
     environment: BTreeMap<String, String>,
     api_version: String,
     interactive: bool,
-    /// How long it may take; `None` if there is no limit.
+    /// Its timeout; `None` if there is none.
     patience: Option<Duration>,
 }
 
@@ -56,7 +55,8 @@ pub(super) struct Output {
     pub client_key_data: Option<String>,
 }
 
-/// Reads when a credential expires: Go knows the last hours of the year 9999, in which a plugin says "never", and a timestamp does not.
+/// Reads an expiration time: plugins that mean "never" write the last hours of the year 9999, which Go supports but `Timestamp`
+/// does not.
 fn expiry<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let is_time = |local: &str| local.parse::<civil::DateTime>().is_ok();
@@ -82,7 +82,7 @@ struct Spec<'a> {
     interactive: bool,
 }
 
-/// What a plugin writes.
+/// The object that a plugin writes.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ExecCredential {
@@ -92,8 +92,8 @@ struct ExecCredential {
 }
 
 impl Plugin {
-    /// Prepares a plugin whose `exec` section was checked. Fails if the program is not found, is not allowed by `policy`, or needs a
-    /// terminal that is not there.
+    /// Prepares a plugin whose `exec` section was checked. Fails if the program is not found, is not allowed by
+    /// `policy`, or needs a terminal but there is none.
     pub(super) fn new(
         options: &ConnectOptions,
         exec: &ExecConfig,
@@ -132,8 +132,8 @@ impl Plugin {
         Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive, patience })
     }
 
-    /// Runs the plugin. It is killed if the future is dropped. Fails if the plugin cannot be run, fails, takes too long, or writes no
-    /// credentials.
+    /// Runs the plugin. It is killed if the future is dropped. Fails if the plugin cannot be run, fails, takes too long, or writes
+    /// no credentials.
     pub(super) async fn run(&self) -> Result<Output, ConnectionError> {
         let ended = match self.patience {
             Some(patience) => timeout(patience, self.output()).await.map_err(|_| {
@@ -167,7 +167,7 @@ impl Plugin {
             command.process_group(0);
         }
         let mut child = command.spawn()?;
-        // What prompts stays in the group that the terminal belongs to.
+        // A plugin that prompts stays in the terminal's process group.
         #[cfg(unix)]
         let mut group = if self.interactive { None } else { ProcessGroup::of(&child) };
         let mut output = Vec::new();
@@ -189,7 +189,7 @@ impl Plugin {
         let credential: ExecCredential = serde_json::from_slice(output)
             .map_err(drop)
             .or_else(|()| serde_saphyr::from_slice(output).map_err(drop))
-            // The parser's message would repeat the output, which may hold a token.
+            // The parser's message would repeat the output, which may contain a token.
             .map_err(|()| "its output is not an ExecCredential")?;
         if !matches!(credential.kind.as_str(), "" | "ExecCredential") || credential.api_version != self.api_version {
             return Err(format!(
@@ -207,7 +207,7 @@ impl Plugin {
         }
     }
 
-    /// Returns the error of output that cannot be used.
+    /// Returns the error for unusable output.
     pub(super) fn problem(&self, problem: &str) -> ConnectionError {
         self::problem(&self.command, problem)
     }

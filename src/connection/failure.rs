@@ -1,4 +1,4 @@
-//! Turns failures of the network into errors, worded as kubectl words them.
+//! Turns network failures into errors with kubectl's wording.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use tokio::time::error::Elapsed;
 use super::SILENCE;
 use super::error::ConnectionError;
 
-/// Returns the error of a request that was not answered.
+/// Returns the error for a request without a response.
 pub(super) fn unanswered(server: &str, error: &(dyn Error + 'static)) -> ConnectionError {
     for cause in causes(error) {
         if let Some(error) = cause.downcast_ref::<ConnectionError>() {
@@ -54,12 +54,12 @@ pub(super) fn unanswered(server: &str, error: &(dyn Error + 'static)) -> Connect
     }
 }
 
-/// Returns the error of a server that did not answer in time.
+/// Returns the error for a server that did not answer in time.
 pub(super) fn timed_out(server: &str, how: &str) -> ConnectionError {
     ConnectionError::timed_out(format!("Unable to connect to the server: {server}: {how}"))
 }
 
-/// Returns whether an established connection was lost before the response, as when a server restarts.
+/// Returns whether an established connection was lost before the response, for example because the server restarts.
 pub(super) fn is_reset(error: &(dyn Error + 'static)) -> bool {
     let mut reset = false;
     for cause in causes(error) {
@@ -74,11 +74,11 @@ pub(super) fn is_reset(error: &(dyn Error + 'static)) -> bool {
     reset
 }
 
-/// Returns an error and what caused it, the outermost first.
+/// Returns an error and its causes, the outermost first.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error: &&'a (dyn Error + 'static)| {
         match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            // The source of such an error is the source of what it wraps.
+            // The source of such an error is the source of the error that it wraps.
             Some(inner) => Some(inner as &(dyn Error + 'static)),
             None => error.source(),
         }

@@ -1,8 +1,7 @@
-//! Chooses the server, the user and the namespace as kubectl does, from kubeconfig files, flags and the environment of a
-//! pod.
+//! Chooses the server, the user and the namespace as kubectl does, from kubeconfig files, flags and the environment of a pod.
 //!
-//! kube reads and merges the files. The flags and the refusals are ported from k8s.io/client-go/tools/clientcmd, release
-//! 1.37: kube has 3 of the flags, and a missing file of `KUBECONFIG` is an error to it.
+//! kube reads and merges the files. The flags and the error cases are ported from k8s.io/client-go/tools/clientcmd, release 1.37:
+//! kube supports 3 of the flags, and rejects a missing file in `KUBECONFIG`.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -23,12 +22,12 @@ use super::server::ServerAddress;
 use super::small_file;
 use crate::report::fix::{Command, Fix};
 
-/// How many names an error lists.
+/// The most names in an error.
 const LISTED: usize = 10;
 
-/// Returns the server that kubeconfig files and flags describe, or that of the pod that this process runs in, with the user and the
-/// namespace. Fails if a file cannot be read, a named entry does not exist, an entry that is used contradicts itself, or nothing is
-/// configured at all.
+/// Returns the server that kubeconfig files and flags describe, or that of the pod in which this process runs, with the
+/// user and the namespace. Fails if a file cannot be read, a named entry does not exist, an entry that is used is
+/// contradictory, or nothing is configured at all.
 pub(super) fn load(options: &ConnectOptions) -> Result<Config, ConnectionError> {
     // kube reads the environment of the process itself.
     let pod = options.variable("KUBERNETES_SERVICE_HOST").and_then(|_| Config::incluster().ok());
@@ -44,7 +43,7 @@ fn load_in(options: &ConnectOptions, pod: Option<Config>) -> Result<Config, Conn
     override_cluster(options, &mut cluster);
     override_user(options, &mut user);
     check_user(&user)?;
-    // As in `DeferredLoadingClientConfig.Namespace`, the pod's namespace counts whichever server is used.
+    // As in `DeferredLoadingClientConfig.Namespace`, the pod's namespace is used for any server.
     let of_pod = pod.as_ref().map(|pod| pod.default_namespace.trim().to_owned());
     let namespace = [context.namespace, of_pod].into_iter().flatten().find(|namespace| !namespace.is_empty());
     let mut config = match (&cluster.server, pod) {
@@ -64,7 +63,7 @@ fn load_in(options: &ConnectOptions, pod: Option<Config>) -> Result<Config, Conn
     Ok(config)
 }
 
-/// Returns how to connect to a cluster of the kubeconfig.
+/// Returns the configuration for a cluster in the kubeconfig.
 fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, ConnectionError> {
     let ServerAddress { url, user_info } = ServerAddress::parse(cluster.server.as_deref().unwrap_or_default())?;
     let has_header = user.username.is_some() || user.token.is_some() || user.token_file.is_some();
@@ -73,7 +72,7 @@ fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, Connectio
         && user.exec.is_none()
         && user.auth_provider.is_none()
     {
-        // As in Go, user and password of the address authenticate if nothing else does.
+        // As in Go, the user and password in the address are used if there is no other authentication.
         (user.username, user.password) = (Some(name), Some(password.into()));
     }
     let insecure = cluster.insecure_skip_tls_verify.unwrap_or_default();
@@ -103,10 +102,10 @@ fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, Connectio
     Ok(config)
 }
 
-/// Returns how to connect to the cluster of the pod, as its service account, who impersonates as `user` does.
+/// Returns the configuration for the pod's cluster, as its service account, impersonating as `user` does.
 ///
-/// Ported from `ClientConfig` of `inClusterClientConfig`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.37.
-/// Unlike there, flags to impersonate apply.
+/// Ported from `ClientConfig` of `inClusterClientConfig`, k8s.io/client-go/tools/clientcmd/client_config.go, release
+/// 1.37. Unlike there, impersonation flags apply.
 fn of_pod_with_flags(
     mut pod: Config,
     options: &ConnectOptions,
@@ -134,7 +133,7 @@ fn of_pod_with_flags(
     Ok(pod)
 }
 
-/// Returns the certificates of an authority, which `pem` holds.
+/// Returns the CA certificates in `pem`.
 fn authorities(cluster: &Cluster, pem: Option<&[u8]>) -> Result<Option<Vec<Vec<u8>>>, ConnectionError> {
     let Some(pem) = pem else { return Ok(None) };
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
@@ -179,8 +178,8 @@ pub fn names_in_kubeconfig(options: &ConnectOptions) -> Result<KubeconfigNames, 
     Ok(names)
 }
 
-/// Returns the contexts that match patterns such as `prod-*`, each once, by name. A name matches itself, whatever it has. Fails if a file
-/// cannot be read, and if a pattern is invalid or matches no context.
+/// Returns the contexts that match patterns such as `prod-*`, each once, by name. A name always matches itself. Fails
+/// if a file cannot be read, or if a pattern is invalid or matches no context.
 pub(crate) fn contexts_matching(
     options: &ConnectOptions,
     patterns: &[String],
@@ -188,7 +187,7 @@ pub(crate) fn contexts_matching(
     let existing = names_in_kubeconfig(options)?.contexts;
     let mut found = BTreeSet::new();
     for text in patterns {
-        // A name that is no valid pattern matches itself.
+        // A name that is not a valid pattern matches itself.
         let is_match = |name: &&String| matches(text, name).unwrap_or_default();
         let matching: Vec<&String> = existing.iter().filter(is_match).collect();
         if matching.is_empty() {
@@ -201,7 +200,7 @@ pub(crate) fn contexts_matching(
     Ok(found)
 }
 
-/// Returns the context that requests go to; `None` without one, as in a pod. Fails if a file cannot be read.
+/// Returns the context for requests; `None` without one, as in a pod. Fails if a file cannot be read.
 pub(crate) fn context_in_use(options: &ConnectOptions) -> Result<Option<String>, ConnectionError> {
     match given(&options.context) {
         Some(context) => Ok(Some(context.to_owned())),
@@ -209,14 +208,14 @@ pub(crate) fn context_in_use(options: &ConnectOptions) -> Result<Option<String>,
     }
 }
 
-/// Returns whether one of several patterns, separated by commas, matches the name of a context. A name matches itself, whatever it has.
+/// Returns whether one of several comma-separated patterns matches the name of a context. A name always matches itself.
 /// Fails if a pattern is invalid.
 pub(crate) fn is_among(context: &str, patterns: &str) -> Result<bool, ConnectionError> {
     let mut matching = patterns.split(',').map(|text| matches(text.trim(), context));
     matching.try_fold(false, |found, is_match| Ok(found | is_match?))
 }
 
-/// Returns whether a pattern matches a name. Fails if it is invalid and not the name itself.
+/// Returns whether a pattern matches a name. Fails if the pattern is invalid and not the name itself.
 fn matches(pattern: &str, name: &str) -> Result<bool, ConnectionError> {
     let invalid = |error: PatternError| ConnectionError::config(format!("invalid pattern {pattern:?}: {}", error.msg));
     Ok(pattern == name || Pattern::new(pattern).map_err(invalid)?.matches(name))
@@ -234,8 +233,8 @@ fn paths(options: &ConnectOptions) -> Vec<PathBuf> {
     home.map(|home| home.join(".kube").join("config")).into_iter().collect()
 }
 
-/// Reads and merges the files: the first file to set a name or the current context wins. Missing files are skipped,
-/// except for the one of `--kubeconfig`.
+/// Reads and merges the files: the first file that sets a name or the current context wins. Missing files are skipped,
+/// except that of `--kubeconfig`.
 fn read(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, ConnectionError> {
     let mut merged = Kubeconfig::default();
     for path in paths {
@@ -245,7 +244,7 @@ fn read(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, Conne
                 .hint(Fix::new("to see what is read", Command::kubectl(&["config", "view"])))
         };
         let absolute = std::path::absolute(path).map_err(|error| bad(&error.to_string()))?;
-        // kube reads any number of bytes.
+        // kube reads files of any size.
         let read = if small_file::is_pipe(&absolute) { Ok(Vec::new()) } else { small_file::read(&absolute) };
         if let Some(error) = read.err().filter(|error| error.kind() == ErrorKind::FileTooLarge) {
             return Err(bad(&error.to_string()));
@@ -276,7 +275,7 @@ fn read(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, Conne
     Ok(merged)
 }
 
-/// Makes empty texts absent: kubectl does not distinguish them.
+/// Turns empty strings into `None`: kubectl does not distinguish them.
 fn drop_empty<const N: usize>(fields: [&mut Option<String>; N]) {
     for field in fields {
         drop(field.take_if(|text| text.is_empty()));
@@ -307,7 +306,7 @@ fn context(options: &ConnectOptions, kubeconfig: &Kubeconfig) -> Result<Context,
 fn cluster(options: &ConnectOptions, kubeconfig: &Kubeconfig, context: &Context) -> Result<Cluster, ConnectionError> {
     let found = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster);
     let has_server = given(&options.server).is_some() && given(&options.cluster).is_none();
-    // --server needs no cluster of the kubeconfig.
+    // --server does not need a cluster in the kubeconfig.
     if found.is_none() && !context.cluster.is_empty() && !has_server {
         let existing = kubeconfig.clusters.iter().map(|cluster| &*cluster.name);
         return Err(missing("cluster", &context.cluster, "clusters", existing));
@@ -345,7 +344,7 @@ fn user(options: &ConnectOptions, kubeconfig: &Kubeconfig, context: &Context) ->
     Ok(user)
 }
 
-/// Applies the flags about the cluster, which clear what they contradict.
+/// Applies the flags for the cluster, which clear the fields that they contradict.
 ///
 /// Ported from `getCluster`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.37.
 fn override_cluster(options: &ConnectOptions, cluster: &mut Cluster) {
@@ -364,10 +363,10 @@ fn override_cluster(options: &ConnectOptions, cluster: &mut Cluster) {
     }
 }
 
-/// Applies the flags about the user.
+/// Applies the flags for the user.
 ///
 /// Ported from `getAuthInfo`, k8s.io/client-go/tools/clientcmd/client_config.go, release 1.37. Unlike there, a token
-/// file of the kubeconfig does not replace `--token`.
+/// file in the kubeconfig does not replace `--token`.
 fn override_user(options: &ConnectOptions, user: &mut AuthInfo) {
     if let Some(token) = given(&options.token) {
         (user.token, user.token_file) = (Some(token.into()), None);
@@ -393,7 +392,7 @@ fn override_user(options: &ConnectOptions, user: &mut AuthInfo) {
     if !options.as_group.is_empty() {
         user.impersonate_groups = Some(options.as_group.clone());
     }
-    // A flag's values replace those that the kubeconfig has for the same key.
+    // A flag's values replace those in the kubeconfig for the same key.
     let extra = options.as_user_extra.iter().filter_map(|extra| extra.split_once('='));
     let all = user.impersonate_user_extra.get_or_insert_default();
     for (key, _) in extra.clone() {
@@ -404,7 +403,7 @@ fn override_user(options: &ConnectOptions, user: &mut AuthInfo) {
     }
 }
 
-/// Refuses a user who would authenticate in another way than was meant.
+/// Rejects a user who would be authenticated differently than intended.
 ///
 /// Ported from `validateAuthInfo`, k8s.io/client-go/tools/clientcmd/validation.go, and from `HTTPWrappersForConfig`,
 /// k8s.io/client-go/transport/round_trippers.go, release 1.37.
@@ -446,7 +445,7 @@ fn missing<'a>(what: &str, name: &str, plural: &str, existing: impl Iterator<Ite
     listing(ConnectionError::config(format!("{what} {name:?} does not exist")), name, plural, existing)
 }
 
-/// Adds to an error the names that exist, the most similar ones first.
+/// Adds the existing names to an error, the most similar ones first.
 fn listing<'a>(
     error: ConnectionError,
     name: &str,
@@ -578,7 +577,7 @@ users:
             (&["*prod"], &["arn:aws:eks:eu-1:1:cluster/prod"]),
             (&["*-eu", "prod-*"], &["prod-eu", "prod-us"]),
             (&["prod-[ae]?"], &["prod-eu"]),
-            // What a name has is not always meant as a pattern.
+            // Special characters in a name are not always meant as a pattern.
             (&["odd[1]"], &["odd1", "odd[1]"]),
         ] {
             assert_eq!(matching(patterns).unwrap(), expected, "{patterns:?}");
@@ -690,7 +689,7 @@ users:
         assert!(error.starts_with(&format!("error loading config file {:?}: ", path.display().to_string())), "{error}");
         assert!(error.contains("line "), "{error}");
         assert!(!error.contains("secret-text"), "{error}");
-        // Each of these is an error of another kind, or none.
+        // Each of these is a different error, or none.
         for text in [
             "{secret-text: 1, secret-text: 2, clusters: 1}",
             "users: [{name: a, user: {token: {secret-text: 1, secret-text: 2}}}]",
@@ -735,7 +734,7 @@ users:
         );
     }
 
-    /// What kube reads in a pod.
+    /// The configuration that kube reads in a pod.
     fn pod() -> Option<Config> {
         let mut pod = Config::new("https://[fd00::1]".parse().unwrap());
         pod.default_namespace = "monitoring\n".to_owned();

@@ -1,7 +1,7 @@
-//! Reads which credential plugins may run from kubectl's preferences.
+//! Reads from kubectl's preferences which credential plugins may run.
 //!
-//! Ported from k8s.io/kubectl/pkg/kuberc/{kuberc,marshal}.go and from `ValidatePluginPolicy` and `checkAllowlistLocked`,
-//! k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube knows no such policy.
+//! Ported from k8s.io/kubectl/pkg/kuberc/{kuberc,marshal}.go and from `ValidatePluginPolicy` and
+//! `checkAllowlistLocked`, k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, release 1.37. kube has no such policy.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ pub(super) enum PluginPolicy {
     Allowlist(Vec<String>),
 }
 
-/// What a document of the file has to be.
+/// The required kind of a document in the file.
 const KIND: &str = "Preference";
 
-/// The version that knows the policy.
+/// The version that supports the policy.
 const VERSION: &str = "kubectl.config.k8s.io/v1beta1";
 
-/// The version before it, in which a policy is ignored.
+/// The previous version, in which a policy is ignored.
 const OLD_VERSION: &str = "kubectl.config.k8s.io/v1alpha1";
 
 #[derive(Debug, Default, Deserialize)]
@@ -44,13 +44,14 @@ struct Preferences {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Entry {
-    /// The deprecated form of `command`.
+    /// The deprecated name of `command`.
     name: Option<String>,
     command: Option<String>,
 }
 
 impl PluginPolicy {
-    /// Reads the policy of the preferences file that kubectl would use. Fails if the file cannot be read or has a contradictory policy.
+    /// Reads the policy from the preferences file that kubectl would use. Fails if the file cannot be read or has a contradictory
+    /// policy.
     pub(super) fn read(options: &ConnectOptions) -> Result<Self, ConnectionError> {
         let disabled = options
             .variable("KUBECTL_KUBERC")

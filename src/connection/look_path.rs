@@ -1,5 +1,5 @@
-//! Finds programs as Go's `os/exec` does: in the `PATH` of this process, whatever environment the program will get, and
-//! never in the current directory.
+//! Finds programs as Go's `os/exec` does: in the `PATH` of this process, regardless of the program's own environment,
+//! and never in the current directory.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(crate) fn look_path(program: &str, options: &ConnectOptions) -> Result<PathB
         return executable(Path::new(program), options).ok_or(LookPathError::NotFound);
     }
     for directory in std::env::split_paths(options.variable("PATH").unwrap_or_default()) {
-        // An empty element stands for the current directory.
+        // An empty element means the current directory.
         let directory = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
         if let Some(path) = executable(&directory.join(program), options) {
             return if path.is_absolute() { Ok(path) } else { Err(LookPathError::CurrentDirectory) };

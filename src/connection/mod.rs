@@ -1,9 +1,8 @@
 //! The connection to an API server, as kubectl makes it with the same kubeconfig, flags and environment.
 //!
-//! `kubeconfig` chooses the server, the user and the namespace. A request of [`Connection::send`] is repeated by `retry`
-//! and authenticated by `auth`, with an `exec` plugin that `kuberc` allows, and is sent over the connections of
-//! `connector`. `observe` notes warnings and the server's clock, and `failure` words what went wrong. What an answer means
-//! is decided in `cluster::live`.
+//! `kubeconfig` chooses the server, the user and the namespace. `retry` retries the requests of [`Connection::send`], `auth`
+//! authenticates them, with an `exec` plugin if `kuberc` allows it, and `connector` opens the connections. `observe` records
+//! warnings and the server's clock, and `failure` words errors. `cluster::live` interprets the responses.
 #![expect(clippy::disallowed_types, reason = "only this room connects to an API server")]
 
 mod auth;
@@ -55,13 +54,13 @@ pub(crate) struct Connection {
     client: Client,
     /// The server's host and port.
     pub(crate) server: String,
-    /// The proxy that requests go through.
+    /// The proxy for requests.
     proxy: Option<String>,
     authenticate: Authenticate,
     /// The namespace of the kubeconfig's context, or `default` if it has none.
     pub(crate) namespace: String,
     pub(crate) observed: Observed,
-    /// The limit of one request with its response.
+    /// The timeout of one request including its response.
     timeout: Option<Duration>,
 }
 
@@ -72,12 +71,12 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Prepares the connection that the kubeconfig and the flags describe. No request is sent yet, but a credential plugin runs. Fails if
-    /// the kubeconfig or a flag is invalid, or there are no credentials.
+    /// Prepares the connection that the kubeconfig and the flags describe. No request is sent yet, but a credential
+    /// plugin is run. Fails if the kubeconfig or a flag is invalid, or there are no credentials.
     pub(crate) async fn open(options: &ConnectOptions, clock: fn() -> Timestamp) -> Result<Self, ConnectionError> {
         let mut config = kubeconfig::load(options)?;
         let user = std::mem::take(&mut config.auth_info);
-        // Left in it, kube would run the plugin and read the certificates, too.
+        // Otherwise kube would run the plugin and read the certificates, too.
         config.auth_info = AuthInfo {
             impersonate: user.impersonate.clone(),
             impersonate_uid: user.impersonate_uid.clone(),
@@ -110,13 +109,13 @@ impl Connection {
         Ok(Connection { client, server, proxy, authenticate, namespace, observed, timeout })
     }
 
-    /// Returns when a request that is sent now has to be answered in full.
+    /// Returns the deadline for the complete response to a request that is sent now.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.timeout.map(|timeout| Instant::now() + timeout)
     }
 
-    /// Sends a request for a path, and again if the server is too busy, unless it is a change. Fails if there are no credentials, and if
-    /// the server cannot be reached or does not answer in time.
+    /// Sends a request for a path, and retries it if the server is too busy, unless it is a change. Fails if there are
+    /// no credentials, or if the server cannot be reached or does not answer in time.
     pub(crate) async fn send(
         &self,
         mut request: Request<Body>,
@@ -142,12 +141,12 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Returns an answer without the credentials of the request, which a server may repeat in an error.
+    /// Removes the request's credentials from a response: a server may repeat them in an error.
     pub(crate) fn without_credentials(&self, answer: Vec<u8>) -> Vec<u8> {
         self.authenticate.hide_credentials(answer)
     }
 
-    /// Waits for a part of an answer until the deadline, and no longer than the server may be silent. Fails if the time is over.
+    /// Waits for a part of a response until the deadline, and no longer than the server may be silent. Fails on timeout.
     pub(crate) async fn within<F: Future>(
         &self,
         deadline: Option<Instant>,
@@ -169,13 +168,12 @@ impl Connection {
     }
 }
 
-/// Returns when the last repetition of a request with a deadline may begin.
+/// Returns when the last retry of a request with a deadline may start.
 pub(crate) fn repeated_until(deadline: Option<Instant>) -> Instant {
     deadline.unwrap_or_else(|| Instant::now() + SILENCE)
 }
 
-/// Returns what authenticates the requests of a user with an OIDC provider, and refuses the providers that kubectl no
-/// longer has.
+/// Returns the authentication layer for a user with an OIDC provider, and rejects the providers that kubectl no longer supports.
 fn auth_provider(user: &AuthInfo) -> Result<Option<kube::client::middleware::AuthLayer>, ConnectionError> {
     let Some(provider) = &user.auth_provider else { return Ok(None) };
     if provider.name != "oidc" {
@@ -196,7 +194,7 @@ fn auth_provider(user: &AuthInfo) -> Result<Option<kube::client::middleware::Aut
     })
 }
 
-/// Returns the `User-Agent` header, in kubectl's form.
+/// Returns the `User-Agent` header in kubectl's format.
 fn user_agent() -> HeaderValue {
     let system = match std::env::consts::OS {
         "macos" => "darwin",

@@ -1,4 +1,4 @@
-//! Notes what answers show beside their content: warnings, and the server's clock.
+//! Records what responses carry besides their content: warnings, and the server's clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,25 +7,25 @@ use http::header::{DATE, HeaderMap, WARNING};
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
 
-/// How many warnings are kept: a server could send another one with each answer.
+/// The most warnings that are kept: a server could send a different one with each response.
 const MAX_WARNINGS: usize = 100;
 
-/// What the answers of a server have shown.
+/// What the responses of a server have shown.
 #[derive(Debug)]
 pub(crate) struct Observed {
     clock: fn() -> Timestamp,
     /// By how many seconds the server's clock is ahead of `clock`.
     skew: AtomicI64,
-    /// The date of the last answer that had one, in seconds.
+    /// The date of the last response that had one, in seconds.
     date: AtomicI64,
     warnings: Mutex<Warnings>,
 }
 
-/// What the server has warned of, each text once.
+/// The server's warnings, each text once.
 #[derive(Debug, Default)]
 struct Warnings {
     texts: Vec<String>,
-    /// How many of them were taken.
+    /// Number of warnings that were taken.
     taken: usize,
 }
 
@@ -52,17 +52,17 @@ impl Observed {
         (self.clock)()
     }
 
-    /// Returns what the server's clock has shown at a time by this machine's.
+    /// Returns the server's time for a time by this machine's clock.
     pub(crate) fn server_time(&self, local: Timestamp) -> Timestamp {
         local.checked_add(self.clock_difference()).unwrap_or(local)
     }
 
-    /// Returns by how much the server's clock is ahead of this machine's, as the dates of its answers show it.
+    /// Returns how far the server's clock is ahead of this machine's, according to the dates of its responses.
     pub(crate) fn clock_difference(&self) -> SignedDuration {
         SignedDuration::from_secs(self.skew.load(Ordering::Relaxed))
     }
 
-    /// Returns the warnings of the server that were not taken yet. As in kubectl, each is told once.
+    /// Returns and clears the server's new warnings. As in kubectl, each is shown once.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings();
         let new = warnings.texts[warnings.taken..].to_vec();
@@ -70,25 +70,25 @@ impl Observed {
         new
     }
 
-    /// Forgets the warnings that were not taken yet: the server may send them again.
+    /// Discards the new warnings: the server may send them again.
     pub(crate) fn forget_warnings(&self) {
         let mut warnings = self.warnings();
         let taken = warnings.taken;
         warnings.texts.truncate(taken);
     }
 
-    /// Returns whether there are warnings that were not taken yet.
+    /// Returns whether there are new warnings.
     pub(crate) fn has_warnings(&self) -> bool {
         let warnings = self.warnings();
         warnings.taken < warnings.texts.len()
     }
 
-    /// Locks the warnings, which are whole after every change.
+    /// Locks the warnings, which are consistent after every change.
     fn warnings(&self) -> MutexGuard<'_, Warnings> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes an answer to a request sent at a time.
+    /// Records a response to a request that was sent at a given time.
     pub(super) fn note(&self, sent: Timestamp, headers: &HeaderMap) {
         for header in headers.get_all(WARNING) {
             if let Some(text) = warning_text(&String::from_utf8_lossy(header.as_bytes())) {
@@ -97,21 +97,21 @@ impl Observed {
         }
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
         let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
-        // What a proxy has cached shows the same date again and again.
+        // Cached responses of a proxy repeat the same date.
         if self.date.swap(date.as_second(), Ordering::Relaxed) == date.as_second() {
             return;
         }
         let (least, most) = (date.duration_since((self.clock)()).as_secs(), date.duration_since(sent).as_secs());
-        // The date is in whole seconds, and was written somewhere between request and answer.
+        // The date is in whole seconds, and was written between request and response.
         let possible = least - 1..=most + 1;
         let known = self.skew.load(Ordering::Relaxed);
-        // A slow answer says little: what it does not contradict stays.
+        // A slow response is imprecise: a known difference that is possible stays.
         let skew = [known, 0].into_iter().find(|skew| possible.contains(skew));
         self.skew.store(skew.unwrap_or(i64::midpoint(least, most)), Ordering::Relaxed);
     }
 }
 
-/// Returns the text of a warning in the API's form: `299 - "text"`.
+/// Returns the text of a warning in the API's format: `299 - "text"`.
 fn warning_text(header: &str) -> Option<String> {
     let (_, quoted) = header.strip_prefix("299 ")?.split_once(" \"")?;
     let mut text = String::new();

@@ -104,7 +104,7 @@ impl ConnectOptions {
         if self.insecure_skip_tls_verify { flags.switch("--insecure-skip-tls-verify") } else { flags }
     }
 
-    /// Returns the flags but secrets, limits of time and whether any server is trusted.
+    /// Returns the flags except secrets, timeouts and whether to skip TLS verification.
     fn without_secrets(&self, server: &Option<String>) -> Command {
         let values = [
             ("--kubeconfig", &self.kubeconfig),
@@ -133,7 +133,7 @@ impl ConnectOptions {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns the directory that `.kube` is in.
+    /// Returns the directory that contains `.kube`.
     ///
     /// Ported from `HomeDir`, k8s.io/client-go/util/homedir/homedir.go, release 1.37, for files that are only read.
     pub(super) fn home_directory(&self) -> Option<PathBuf> {
@@ -166,12 +166,12 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
             duration.and_then(|duration| duration.try_into().ok())
         }
     };
-    // As long as a duration can be in Go: 292 years.
+    // The longest duration in Go: 292 years.
     let duration = duration.filter(|duration: &Duration| i64::try_from(duration.as_nanos()).is_ok());
     duration.ok_or_else(|| "give whole seconds, or a number with its unit: 1s, 2m, 3h, 4d".to_owned())
 }
 
-/// Returns an address; one with a name and a password as what stands before them, and from the `@` on.
+/// Splits the user info out of an address: returns the part before it, and the part from the `@`.
 fn without_user_info(address: &str) -> (String, Option<String>) {
     let (scheme, rest) = match address.find("://") {
         Some(at) => address.split_at(at + 3),
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Every flag but the limit of time decides which cluster or user is meant.
+    /// All flags but the timeout determine the cluster or the user.
     #[test]
     fn suggested_commands_lead_to_the_same_cluster_and_repeat_no_secret() {
         let command = || ConnectOptions::augment_args(clap::Command::new("test").arg(clap::Arg::new("from")));

@@ -1,16 +1,16 @@
-//! A program that was started, and all that it has started itself.
+//! A child process together with its descendants.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A process group of its own, which ends when this is dropped too early, as by a time limit.
+/// A separate process group, which is killed if this is dropped before it ends, for example on a timeout.
 pub(crate) struct ProcessGroup {
     leader: Pid,
-    /// Whether the leader has ended, so that its number may be another's.
+    /// Whether the leader has ended, so that its process ID may be reused.
     pub(crate) has_ended: bool,
 }
 
 impl ProcessGroup {
-    /// Takes over the group of a program that was started as the leader of one.
+    /// Takes over the process group of a program that was started as its leader.
     pub(crate) fn of(leader: &tokio::process::Child) -> Option<Self> {
         let leader = Pid::from_raw(i32::try_from(leader.id()?).ok()?)?;
         Some(ProcessGroup { leader, has_ended: false })
@@ -20,7 +20,7 @@ impl ProcessGroup {
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !self.has_ended {
-            // It fails only if they have ended.
+            // This fails only if they have ended.
             let _ = kill_process_group(self.leader, Signal::KILL);
         }
     }

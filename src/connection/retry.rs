@@ -1,6 +1,6 @@
-//! Decides whether and when a request is repeated.
+//! Decides whether and when a request is retried.
 //!
-//! kube's policy repeats changes, for up to six minutes.
+//! kube's policy would also retry changes, for up to six minutes.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use tower::retry::Policy;
 
 use super::failure::is_reset;
 
-/// How often a request is repeated after the time that the server asks for; as often as client-go does.
+/// How often a request is retried after the delay that the server asks for; as often as in client-go.
 const MAX_RETRIES: u32 = 10;
 
-/// For how long a request is repeated if the server does not say when.
+/// How long a request is retried if the server specifies no delay.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The first pause if the server does not say when.
+/// The first pause if the server specifies no delay.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The shortest pause, whatever the server says.
+/// The shortest pause, whatever the server specifies.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// When the last repetition of a request may begin; an extension of the request.
+/// When the last retry of a request may start; an extension of the request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RepeatedUntil(pub(super) Instant);
 
-/// What the server asks to wait, which is too long; an extension of the response.
+/// The delay that the server asks for, which is too long; an extension of the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TooLongToWait(pub(crate) Duration);
 
-/// How a request may still be repeated.
+/// The remaining retries of a request.
 ///
-/// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.37. Unlike there, a change is repeated only
-/// after 429, without `Retry-After` for [`PATIENCE`], as reads are after 503 and 504, too, and no pause ends after the last time.
-/// As the policy of a connection it repeats reads alone: whether a 429 is the API server's, and not that of a proxy that has
-/// passed the change on, shows in the body.
+/// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.37. Unlike there, a change is retried only
+/// after 429; without `Retry-After`, retries last for [`PATIENCE`], also those of reads after 503 and 504; and there is
+/// no pause after the last retry. As the policy of a connection it retries only reads: whether a 429 comes from the API
+/// server, or from a proxy that has already forwarded the change, only shows in the body.
 #[derive(Debug, Clone)]
 pub(crate) struct Retries {
     left: u32,
@@ -91,8 +91,8 @@ pub(super) fn clone_request(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 impl Retries {
-    /// Returns how long to wait after an answer before the request is repeated, or that the server asks to wait too long; `None` if
-    /// it is not repeated.
+    /// Returns the pause after a response before the request is retried, or that the server asks for too long a delay;
+    /// `None` if it is not retried.
     pub(crate) fn next(
         &mut self,
         status: StatusCode,
@@ -108,7 +108,7 @@ impl Retries {
         }
     }
 
-    /// Returns how long to wait after the server has refused a request, or `None` if it is not repeated.
+    /// Returns the pause after a refusal, or `None` if the request is not retried.
     fn after_refusal(&mut self, status: StatusCode, retry_after: Option<Duration>, is_read: bool) -> Option<Duration> {
         let is_busy = match status {
             StatusCode::TOO_MANY_REQUESTS => true,
@@ -137,7 +137,7 @@ fn is_before(until: Instant, wait: Duration) -> bool {
     wait <= until.saturating_duration_since(Instant::now())
 }
 
-/// Returns how long the server asks to wait, in the form of seconds that client-go knows.
+/// Returns the delay that the server asks for, in seconds, the only format that client-go supports.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

@@ -11,7 +11,7 @@ use super::error::ConnectionError;
 #[derive(Debug)]
 pub(super) struct ServerAddress {
     pub(super) url: Uri,
-    /// The user and the password of the address.
+    /// The user and the password in the address.
     pub(super) user_info: Option<(String, String)>,
 }
 
@@ -26,7 +26,7 @@ impl ServerAddress {
             None => (None, authority),
         };
         let path = path.split(['?', '#']).next().unwrap_or_default();
-        // Never with the password: this is what errors show.
+        // Errors show this, so it never contains the password.
         let shown = format!("{scheme}://{host}{path}");
         let bad = |problem: String| {
             ConnectionError::config(format!("invalid server {shown:?}: {problem}"))
@@ -54,8 +54,8 @@ pub(super) fn is_loopback(url: &Uri) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Takes the credentials for a server: none without TLS, as kubectl sends none. Fails if credentials would be needed on the way through a
-/// network without TLS.
+/// Returns the credentials for a server: none without TLS, as in kubectl. Fails if credentials would have to be sent
+/// through a network without TLS.
 pub(super) fn credentials_for(url: &Uri, user: AuthInfo) -> Result<AuthInfo, ConnectionError> {
     let secret = user.token.is_some()
         || user.token_file.is_some()

@@ -1,4 +1,4 @@
-//! Reads files with settings and credentials, which have few bytes: a device has any number.
+//! Reads files with settings and credentials, up to a size limit: a device file may be endless.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 /// The most bytes of such a file.
 const LARGEST: u64 = 64 << 20;
 
-/// Reads a file. Fails if that is not possible, or if it has more bytes than any file of its kind.
+/// Reads a file. Fails if it cannot be read, or is larger than any file of its kind.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;

@@ -1,9 +1,9 @@
 //! What the failing nodes of a DaemonSet have in common that its available ones lack.
 //!
 //! Every value of every feature is a hypothesis: failing nodes have it more often than available ones. Fisher's exact
-//! test tells how probable so clear a split is if the failing nodes were drawn at random. That is multiplied by the
-//! number of hypotheses (Bonferroni), so that chance alone makes a claim about a DaemonSet with a probability of at most
-//! [`THRESHOLD`], whatever the hypotheses have to do with each other.
+//! test gives the probability of a split at least this clear if the failing nodes were drawn at random. It is
+//! multiplied by the number of hypotheses (Bonferroni), so that the probability of a false claim about a DaemonSet is
+//! at most [`THRESHOLD`], however the hypotheses are correlated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ use crate::report::common_cause::{CommonCause, FailingRevision, Feature, Feature
 use crate::report::fix::Fix;
 use crate::report::reason::ReasonCode;
 
-/// The probability, for each DaemonSet, that chance alone makes a claim.
+/// The probability of a false claim by chance, per DaemonSet.
 const THRESHOLD: f64 = 0.01;
 
 /// The minimum number of failing nodes with the value.
 const LEAST_FAILING: usize = 3;
 
-/// Labels that name the pool of a node; the first that a node has counts.
+/// Labels that name a node's pool; the first one present is used.
 const POOL_LABELS: [&str; 7] = [
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
@@ -36,7 +36,7 @@ const POOL_LABELS: [&str; 7] = [
     "pool",
 ];
 
-/// The ages that divide nodes into younger and older ones, in seconds, and their names.
+/// The age limits that divide nodes into younger and older ones, in seconds, and their names.
 const AGES: [(i64, &str, &str); 3] = [
     (3_600, "less than an hour", "more than an hour"),
     (86_400, "less than a day", "more than a day"),
@@ -56,19 +56,19 @@ const FEATURES: [Feature; 9] = [
     Feature::NodeAge,
 ];
 
-/// An eligible node that is available or failing. Nodes that only need time are neither.
+/// An eligible node that is available or failing. Nodes that will become available by waiting are neither.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation<'a> {
     /// The node.
     pub(super) node: &'a Node,
-    /// The hash of its pod's revision; `None` if it has no pod, or one that fails for a reason that no template can be.
+    /// The hash of its pod's revision; `None` if it has no pod, or the failure cannot be caused by a template.
     pub(super) revision: Option<&'a str>,
     /// Why it fails; `None` if it is available.
     pub(super) failing: Option<ReasonCode>,
 }
 
-/// Returns the common causes of a DaemonSet's failures, with how to look at a revision; whether to roll back is up to
-/// `rollout/rollback.rs`.
+/// Returns the common causes of a DaemonSet's failures, with how to look at a revision; `rollout/rollback.rs` decides
+/// whether to roll back.
 pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<CommonCause> {
     let mut causes = common_causes(observations, subject.index.now());
     let revisions = &subject.revisions;
@@ -95,8 +95,8 @@ fn fixes(subject: &Subject, revision: &FailingRevision) -> Vec<Fix> {
     vec![Fix::new(format!("compare it with revision {from}"), name_of(subject.daemon_set).diff(from, to))]
 }
 
-/// Returns what failing nodes share: for all of them together, or for the nodes with a reason of their own, the
-/// clearest split that chance does not explain.
+/// Returns what failing nodes share: the clearest split that chance does not explain, for all of them together and for
+/// the nodes with each reason.
 pub(super) fn common_causes(observations: &[Observation<'_>], now: Timestamp) -> Vec<CommonCause> {
     claims(observations, now, THRESHOLD)
 }
@@ -121,7 +121,7 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
             cause.chance = (logarithms.probability(&cause.nodes) * as_float(hypotheses)).min(1.0);
         }
         family.retain(|cause| cause.chance <= threshold && is_clear(&cause.nodes));
-        // The sort is stable: features in the order of preference.
+        // The sort is stable, which keeps the preferred order of features.
         family.sort_by(|a, b| a.chance.total_cmp(&b.chance));
         let mut family = family.into_iter();
         let Some(best) = family.next() else { continue };
@@ -135,7 +135,7 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
     claims
 }
 
-/// Returns whether a claim makes another one superfluous.
+/// Returns whether a claim makes another one redundant.
 fn tells(claim: &CommonCause, other: &CommonCause, observations: &[Observation<'_>]) -> bool {
     // A revision does not explain failures that nodes cause.
     let is_of_revision = claim.shared.feature == Feature::Revision;
@@ -190,7 +190,7 @@ impl<'a> FeatureTable<'a> {
         table
     }
 
-    /// Returns every value that some compared nodes have and others lack; of the failing nodes, those with a reason.
+    /// Returns every value that some compared nodes have and others lack, for the failing nodes with a reason.
     fn hypotheses(&self, code: Option<ReasonCode>) -> Vec<CommonCause> {
         let (failing, available) = (self.all.failing(code), self.all.available);
         if failing < LEAST_FAILING || available == 0 {
@@ -224,7 +224,7 @@ fn is_clear(nodes: &Split) -> bool {
         && (failing - failing_with) * with * 10 <= failing_with * without
 }
 
-/// Returns the value of a feature of a node that is one word of its own, not of its pod or its age.
+/// Returns a feature's value that is a single field of the node itself, not of its pod or its age.
 fn of_node(feature: Feature, node: &Node) -> Option<&str> {
     let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
     let info = &node.status.node_info;
@@ -240,12 +240,12 @@ fn of_node(feature: Feature, node: &Node) -> Option<&str> {
     }
 }
 
-/// Returns the pool that a node says it is of.
+/// Returns the pool of a node according to its labels.
 pub(crate) fn pool(node: &Node) -> Option<&str> {
     of_node(Feature::NodePool, node)
 }
 
-/// What programs depend on, the least likely to differ by chance first.
+/// Features that programs depend on, the least likely to differ by chance first.
 const KINDS: [Feature; 4] = [Feature::Architecture, Feature::OsImage, Feature::KernelVersion, Feature::InstanceType];
 
 /// Returns whether a node has a value.
@@ -253,7 +253,7 @@ pub(crate) fn has(FeatureValue { feature, value }: &FeatureValue, node: &Node) -
     of_node(*feature, node) == Some(value)
 }
 
-/// Returns what makes nodes one kind: what all of them have, and some node of `like`, but none of `unlike`.
+/// Returns a value that all nodes and some node of `like` have, but no node of `unlike`.
 pub(crate) fn kind_of<'n>(nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
     let value = |feature: &Feature, node: &'n Node| of_node(*feature, node).filter(|value| !value.is_empty());
     let first = nodes.first()?;
@@ -265,7 +265,7 @@ pub(crate) fn kind_of<'n>(nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) 
     })
 }
 
-/// Returns the values of a feature, as far as they are known.
+/// Returns the known values of a feature.
 fn values<'a>(feature: Feature, observation: &Observation<'a>, now: Timestamp) -> [Option<&'a str>; AGES.len()] {
     let node = observation.node;
     let value = match feature {
@@ -301,7 +301,7 @@ mod tests {
         node
     }
 
-    /// Observes nodes with a kernel each, as `count`, `kernel`, `revision`, `failing`.
+    /// Observes nodes with different kernels, as `count`, `kernel`, `revision`, `failing`.
     fn claims_of(groups: &[(usize, &str, Option<&'static str>, Option<ReasonCode>)]) -> Vec<CommonCause> {
         let nodes: Vec<(Node, Option<&'static str>, Option<ReasonCode>)> = groups
             .iter()
@@ -312,7 +312,7 @@ mod tests {
         let observations: Vec<Observation<'_>> = nodes
             .iter()
             .map(|(node, revision, failing)| {
-                // What a lost node does says nothing about a revision.
+                // A lost node says nothing about a revision.
                 let revision = revision.filter(|_| *failing != LOST);
                 Observation { node, revision, failing: *failing }
             })
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_revision_is_not_blamed_for_lost_nodes() {
-        // The controller replaces the pods of lost nodes first, so that all of them are of the new revision.
+        // The controller replaces the pods of lost nodes first, so that all of them have the new revision.
         let groups = [(8, "6.9", Some("new"), LOST), (20, "6.8", Some("old"), None)];
         let found = claims_of(&groups);
         assert_eq!(found.len(), 1);
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(commands, ["kubectl ds history -n default --diff 1..2 agent"]);
     }
 
-    /// A generator of random numbers that are the same in every run (xorshift).
+    /// A random number generator that is the same in every run (xorshift).
     struct Random(u64);
 
     impl Random {
@@ -422,7 +422,7 @@ mod tests {
 
     const CLUSTERS: usize = 1_500;
 
-    /// Returns how many random clusters, with nodes that fail at random, lead to a claim.
+    /// Returns how many random clusters, with nodes that fail at random, result in a claim.
     fn false_claims(threshold: f64) -> usize {
         let random = &mut Random(0x9e37_79b9_7f4a_7c15);
         let codes = [ReasonCode::CrashLooping, ReasonCode::HostPortConflict, ReasonCode::NodeUnreachable];
@@ -461,7 +461,7 @@ mod tests {
     fn chance_alone_is_claimed_no_more_often_than_stated() {
         let allowed = CLUSTERS / 100;
         assert!(false_claims(THRESHOLD) <= allowed);
-        // Without the correction for the number of hypotheses, often more than fifty, it would be more often.
+        // Without the correction for the number of hypotheses, often more than fifty, there would be more.
         assert!(false_claims(50.0 * THRESHOLD) > allowed);
     }
 
@@ -490,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_cause_of_all_failures_is_not_told_again_for_one_of_their_reasons() {
-        // Those with a reason of their own share the kernel, too, which splits them more clearly than the pool.
+        // Nodes with a separate reason share the kernel, too, which splits them more clearly than the pool.
         let (batch, web) = ([("pool", "batch")], [("pool", "web")]);
         let nodes = [node(&batch, "6.8"), node(&batch, "6.9"), node(&web, "6.8")];
         let observe = |count: usize, node: usize, failing| {
@@ -513,7 +513,7 @@ mod tests {
         for (name, nodes, prefix) in [
             // One available node has the kernel, too.
             ("kernel", [of_age(minute, "6.9"), of_age(month, "6.9"), of_age(month, "6.8")], "less"),
-            // Less than a day old and less than a week old split them the same way.
+            // "Less than a day old" and "less than a week old" give the same split.
             ("age", [of_age(minute, "6.8"), of_age(month, "6.8"), of_age(month, "6.8")], "less"),
             ("an hour", [of_age(3_600, "6.8"), of_age(3_599, "6.8"), of_age(3_599, "6.8")], "more"),
         ] {

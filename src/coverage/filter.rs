@@ -1,23 +1,23 @@
-//! The part of a coverage report that was asked for.
+//! The requested part of a coverage report.
 
 use super::group::summarize;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, ReasonGroup};
 use crate::report::node_coverage::{NodeCoverage, NodeState};
 use crate::report::reason::ReasonCode;
 
-/// Which DaemonSets and nodes of a report are kept. The counts of a DaemonSet are always about all of its nodes.
+/// Selects the DaemonSets and nodes of a report. A DaemonSet's counts always cover all of its nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoverageFilter {
     /// Only nodes with one of these primary reasons, and DaemonSets with one of them.
     pub(crate) reasons: Vec<ReasonCode>,
-    /// Only nodes in one of these states. Groups have no state, so that rows of nodes are needed.
+    /// Only nodes in one of these states. Groups have no state, so rows of nodes are needed.
     pub(crate) states: Vec<NodeState>,
-    /// Only what needs attention.
+    /// Only items that need attention.
     pub(crate) problems: bool,
 }
 
 impl CoverageFilter {
-    /// Removes from a report what was not asked for.
+    /// Removes everything from a report that is not selected.
     pub(crate) fn apply(&self, report: &mut CoverageReport) {
         report.daemon_sets.retain_mut(|daemon_set| self.keeps_daemon_set(daemon_set));
         report.problems = summarize(&report.daemon_sets);
@@ -26,7 +26,7 @@ impl CoverageFilter {
         }
     }
 
-    /// Returns the flags that chose this, as a user writes them.
+    /// Returns the corresponding flags, as a user writes them.
     pub(crate) fn flags(&self) -> String {
         let reasons = self.reasons.iter().map(|code| format!("--reason {code}"));
         let states = self.states.iter().map(|state| format!("--state {}", state.name()));
@@ -39,7 +39,7 @@ impl CoverageFilter {
         self.reasons.is_empty() && self.states.is_empty() && !self.problems
     }
 
-    /// Removes from a DaemonSet what was not asked for; returns whether it was asked for itself.
+    /// Removes everything from a DaemonSet that is not selected; returns whether it is selected itself.
     pub(crate) fn keeps_daemon_set(&self, daemon_set: &mut DaemonSetCoverage) -> bool {
         if self.is_empty() {
             return true;
@@ -48,7 +48,7 @@ impl CoverageFilter {
         let DaemonSetCoverage { problems, not_eligible, concerns, nodes, .. } = daemon_set;
         let keeps_group = |group: &ReasonGroup| self.keeps_reason(group.code);
         problems.retain(keeps_group);
-        // That no node is eligible is a problem, and these are its causes.
+        // A DaemonSet without an eligible node has a problem, and these are its causes.
         not_eligible.retain(|group| (!self.problems || is_nowhere) && keeps_group(group));
         concerns.retain(|concern| self.keeps_reason(concern.code));
         nodes.retain(|node| self.keeps_node(node));

@@ -1,4 +1,4 @@
-//! Fisher's exact test for a table of two by two.
+//! Fisher's exact test for a 2×2 table.
 
 use crate::report::common_cause::Split;
 
@@ -22,8 +22,8 @@ impl LogFactorials {
         self.0[whole] - self.0[part] - self.0[whole - part]
     }
 
-    /// Returns the probability that at least `failing_with` nodes with the value are among the failing ones, if as
-    /// many nodes as fail are drawn at random: the one-sided test.
+    /// Returns the probability that at least `failing_with` nodes with the value are among the failing ones, if as many
+    /// nodes as fail are drawn at random: the one-sided test.
     pub(super) fn probability(&self, split: &Split) -> f64 {
         let Split { failing, failing_with, available, available_with } = *split;
         let (with, without) = (failing_with + available_with, failing - failing_with + available - available_with);
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn probabilities_are_those_of_the_hypergeometric_distribution() {
         let logarithms = LogFactorials::up_to(1_000);
-        // Computed by hand: ways that are at least as extreme, of all ways to choose the failing nodes.
+        // Computed by hand: the number of ways that are at least as extreme, divided by all ways to choose the failing nodes.
         let cases = [
             // Fisher's lady: all four cups right is 1 of 70, at least three right is 17 of 70.
             ((4, 4, 4, 0), 1.0 / 70.0),

@@ -1,4 +1,4 @@
-//! What could not be read, and what the answer therefore leaves open.
+//! What could not be read, and what is therefore unknown.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use crate::model::pod::PodSpec;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::coverage::Incomplete;
 
-/// Returns what could not be read and matters for the existing pods of the snapshot's DaemonSets.
+/// Returns what could not be read and affects the existing pods of the snapshot's DaemonSets.
 pub fn incomplete(snapshot: &Snapshot) -> Vec<Incomplete> {
     incomplete_with(snapshot, |gap| left_open(snapshot, gap))
 }
 
-/// Returns what could not be read of the ConfigMaps and Secrets that pods use, of these kinds. That a dump has none is usual, and so is
-/// that Secrets are forbidden.
+/// Returns which of these kinds, ConfigMaps and Secrets that pods use, could not be read. It is normal that a dump has
+/// none, and that Secrets are forbidden.
 pub fn incomplete_for_config(snapshot: &Snapshot, unknown: &BTreeSet<&str>) -> Vec<Incomplete> {
     let is_usual = |gap: &Gap| match gap.cause {
         GapCause::NotInDump => true,
@@ -24,7 +24,7 @@ pub fn incomplete_for_config(snapshot: &Snapshot, unknown: &BTreeSet<&str>) -> V
     incomplete_with(snapshot, |gap| matters(gap).then_some("whether pods are older is not known"))
 }
 
-/// Returns what could not be read and matters for what has changed.
+/// Returns what could not be read and affects the recent changes.
 pub fn incomplete_for_changes(snapshot: &Snapshot) -> Vec<Incomplete> {
     let mut incomplete = incomplete_with(snapshot, |gap| match gap.kind {
         Kind::DaemonSets if matches!(gap.cause, GapCause::ForbiddenElsewhere(_) | GapCause::Failed(_)) => {
@@ -35,10 +35,10 @@ pub fn incomplete_for_changes(snapshot: &Snapshot) -> Vec<Incomplete> {
         Kind::Nodes => Some("changes of nodes are not known"),
         _ => None,
     });
-    // Events about nodes are in this namespace, whichever the DaemonSets are in.
+    // Events about nodes are in this namespace, regardless of the DaemonSets' namespaces.
     let events = snapshot.gap(Kind::Events, "default");
     incomplete.extend(events.map(|gap| sentence(gap, "which nodes were deleted is not known")));
-    // A dump does not tell that it lacks them.
+    // A dump does not say that it lacks them.
     let is_written = |gap: &&Gap| Kind::WRITTEN.contains(&gap.kind) && gap.cause != GapCause::NotInDump;
     let written = snapshot.gaps.iter().filter(is_written);
     incomplete.extend(written.map(|gap| sentence(gap, "their changes are not known")));
@@ -56,7 +56,7 @@ fn incomplete_with(snapshot: &Snapshot, left_open: impl Fn(&Gap) -> Option<&'sta
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(gap)?))).collect()
 }
 
-/// Returns what could not be read and matters for the revisions of the DaemonSets of a namespace.
+/// Returns what could not be read and affects the revisions of the DaemonSets in a namespace.
 pub fn incomplete_for_history(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
     const PODS: &str = "which pods are on which revision is not known";
     incomplete_in(snapshot, namespace, &[(Kind::Pods, PODS), (Kind::ControllerRevisions, "no revision is known")])
@@ -67,8 +67,8 @@ fn incomplete_in(snapshot: &Snapshot, namespace: &str, left_open: &[(Kind, &str)
     gaps.map(|(gap, left_open)| sentence(gap, left_open)).collect()
 }
 
-/// Returns a sentence for everything that could not be read and that matters for pods of this spec that
-/// are yet to be made; `needs_priority` tells whether they lack room, so that it depends on their priority.
+/// Returns a sentence for everything that could not be read and that affects future pods with this spec;
+/// `needs_priority` tells whether they do not fit, so that it depends on their priority.
 pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec, needs_priority: bool) -> Vec<Incomplete> {
     let matters = |gap: &&Gap| match gap.kind {
         Kind::Events | Kind::ControllerRevisions => false,
@@ -79,8 +79,8 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec, needs_priori
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
 }
 
-/// Returns a sentence for everything that could not be read and that matters for a change of a DaemonSet's update
-/// strategy; PodDisruptionBudgets matter only if pods are deleted because of it.
+/// Returns a sentence for everything that could not be read and that affects a change to a DaemonSet's update strategy;
+/// PodDisruptionBudgets matter only if it causes pods to be deleted.
 pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, deletes_pods: bool) -> Vec<Incomplete> {
     const EFFECT: &str = "the effect is computed from the status alone";
     let kinds = [
@@ -92,8 +92,8 @@ pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, dele
     incomplete_in(snapshot, namespace, if deletes_pods { &kinds } else { &kinds[..3] })
 }
 
-/// Returns a sentence if the events of a namespace could not be read, which matters before pods are replaced. That a dump
-/// has none does not: nothing is replaced there.
+/// Returns a sentence if the events of a namespace could not be read, which matters before pods are replaced. It does
+/// not matter in a dump: nothing is replaced there.
 pub fn unread_events(snapshot: &Snapshot, namespace: &str) -> Option<Incomplete> {
     let gap = snapshot.gap(Kind::Events, namespace).filter(|gap| gap.cause != GapCause::NotInDump)?;
     let unknown = "whether the API server refuses new pods is unknown";
@@ -136,7 +136,7 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message, affects_counts }
 }
 
-/// Says what a gap leaves unknown; `None` if no answer depends on it.
+/// Returns what a gap leaves unknown; `None` if no answer depends on it.
 fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
     let unreadable = matches!(gap.cause, GapCause::Unreadable { .. });
@@ -154,7 +154,7 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Nodes => "other nodes are left out",
         Kind::Events if elsewhere => return None,
         Kind::Events => "why pods were not created, scheduled or started may be unknown",
-        // Whether there is none or it could not be read, the lease only ever adds to an answer.
+        // Whether there is none or it could not be read, a lease only adds to an answer.
         Kind::Leases => return None,
         Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => return None,
         Kind::DeviceClasses => "whether device classes provide extended resources that nodes do not offer is not known",

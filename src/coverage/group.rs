@@ -22,7 +22,7 @@ struct FindingGroup {
 }
 
 impl FindingGroups {
-    /// Adds a node with its primary finding, and returns the number of its group; nodes must come by name.
+    /// Adds a node with its primary finding, and returns the index of its group; nodes must be added by name.
     pub fn add(&mut self, node: &str, finding: &Finding) -> usize {
         let (number, is_new) = self.number(finding);
         let group = &mut self.groups[number];
@@ -47,7 +47,7 @@ impl FindingGroups {
         self.groups[number].nodes.push(node.to_owned());
     }
 
-    /// Returns the number of a finding's group, and whether it is a new one.
+    /// Returns the index of a finding's group, and whether it is new.
     fn number(&mut self, finding: &Finding) -> (usize, bool) {
         let mut key = String::new();
         finding.message.write_key(&mut key);
@@ -61,7 +61,7 @@ impl FindingGroups {
         }
     }
 
-    /// Adds a number of nodes whose names are not known.
+    /// Adds a number of nodes with unknown names.
     pub fn add_unnamed(&mut self, count: usize, finding: &Finding) {
         let (number, _) = self.number(finding);
         self.groups[number].unnamed += count;
@@ -78,10 +78,10 @@ impl FindingGroups {
     }
 }
 
-/// Returns the reasons of several DaemonSets' problems: most nodes first, with progressing ones last. The DaemonSets of each begin with
-/// the most urgent one.
+/// Returns the reasons of several DaemonSets' problems: most nodes first, progressing ones last. The DaemonSets of each
+/// are sorted by urgency.
 pub fn summarize(daemon_sets: &[DaemonSetCoverage]) -> Vec<Affected> {
-    // Nodes whose names are not known may be the same of several DaemonSets: the most of one are counted.
+    // Nodes with unknown names may be the same for several DaemonSets, so the largest number is used.
     type Found<'d> = (BTreeSet<(Urgency, String)>, BTreeSet<&'d String>, usize, bool);
     let mut found: BTreeMap<ReasonCode, Found<'_>> = BTreeMap::new();
     for daemon_set in daemon_sets {
@@ -119,7 +119,7 @@ pub(super) struct Mistake {
 }
 
 impl Mistake {
-    /// Gives the nodes that are excluded for the same reason the advice of the mistake.
+    /// Gives the advice for the mistake to the nodes that are excluded for the same reason.
     pub(super) fn correct(&self, group: &mut ReasonGroup) {
         if group.code == self.finding.code {
             group.fix = self.finding.reason().fix;
@@ -127,8 +127,8 @@ impl Mistake {
     }
 }
 
-/// Adds the likely mistakes among the findings about a node, unless one with the same code is known. The state of a node that is
-/// excluded by something else, too, is none.
+/// Adds the likely mistakes among the findings about a node, unless one with the same code is known. A node's state is
+/// ignored if something else excludes it, too.
 pub(super) fn collect_mistakes(mistakes: &mut Vec<Mistake>, node: &str, findings: &[Finding]) {
     let counts =
         |(at, finding): &(usize, &Finding)| finding.likely_mistake && (*at == 0 || !finding.code.is_state_of_node());
@@ -139,8 +139,8 @@ pub(super) fn collect_mistakes(mistakes: &mut Vec<Mistake>, node: &str, findings
     }
 }
 
-/// Returns the likely mistakes that are news although they only exclude nodes: all of them if no node is eligible,
-/// those of a plugin that its nodes wait for, and the removal of a node that is stuck.
+/// Returns the likely mistakes worth a warning although they only exclude nodes: all of them if no node is eligible,
+/// those of a plugin that its nodes wait for, and the removal of a stuck node.
 pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
     let none_eligible = counts.eligible == Some(0);
     mistakes
@@ -175,13 +175,13 @@ mod tests {
         let codes = [(ReasonCode::CrashLooping, 1), (ReasonCode::NeverFits, 2), (ReasonCode::CrashLooping, 3)];
         let problems: Vec<_> = by_code(codes).iter().map(|problem| (problem.code, problem.count)).collect();
         assert_eq!(problems, [(ReasonCode::CrashLooping, 4), (ReasonCode::NeverFits, 2)]);
-        // What hurts comes before what does not, however many nodes there are of it.
+        // Harmful reasons precede harmless ones, regardless of the number of nodes.
         let codes = [(ReasonCode::Misscheduled, 9), (ReasonCode::ContainersStarting, 8), (ReasonCode::CrashLooping, 1)];
         let problems: Vec<_> = by_code(codes).iter().map(|problem| (problem.code, problem.count)).collect();
         assert_eq!(problems, [codes[2], codes[0], codes[1]]);
     }
 
-    /// A pod that stays on a tainted node is trouble; one that the controller is about to delete is not.
+    /// A pod that stays on a tainted node is a problem; one that the controller is about to delete is not.
     #[test]
     fn what_only_takes_its_time_is_no_reason_to_come_first() {
         for (effect, attention) in [("NoExecute", Attention::Passes), ("NoSchedule", Attention::Fails)] {

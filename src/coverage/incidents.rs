@@ -1,4 +1,4 @@
-//! What explains the troubles of several DaemonSets at once.
+//! Causes that explain the problems of several DaemonSets at once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,16 +20,16 @@ use crate::report::incident::{Incident, IncidentCause, Refuser};
 use crate::report::reason::{Class, ReasonCode};
 use crate::report::strategy::Strategy;
 
-/// What to do about nodes that are not mended in the same way.
+/// Advice for nodes that need different fixes.
 const SEVERAL: &str = "see what each of these nodes reports";
 
-/// How many nodes are described at most.
+/// The most nodes that are described.
 const DESCRIBED: usize = 3;
 
-/// How many DaemonSets a cause has to concern.
+/// The fewest DaemonSets that a cause must affect.
 const LEAST_DAEMON_SETS: usize = 2;
 
-/// Collects the causes of DaemonSets' troubles, one DaemonSet after the other.
+/// Collects the causes of DaemonSets' problems, one DaemonSet after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Incidents {
     found: BTreeMap<IncidentCause, Found>,
@@ -40,14 +40,14 @@ struct Found {
     since: Option<Timestamp>,
     nodes: BTreeSet<String>,
     daemon_sets: BTreeSet<String>,
-    /// `None` once it is not known of one of them.
+    /// `None` once it is unknown for one of them.
     in_rollout: Option<BTreeSet<String>>,
     fix: Fix,
 }
 
 impl Incidents {
-    /// Adds the causes of one DaemonSet, as far as they concern the selected nodes; whether it is in a rollout is `None` if that is not
-    /// known.
+    /// Adds the causes of one DaemonSet, as far as they affect the selected nodes; `None` means that it is unknown
+    /// whether it is in a rollout.
     pub(crate) fn add(
         &mut self,
         facts: &Facts<'_>,
@@ -74,7 +74,7 @@ impl Incidents {
                 names
             });
             if is_of_nodes && found.fix.advice != fix.advice {
-                // What one of the nodes reports does not help with the others.
+                // The report of one node does not help with the others.
                 found.fix.advice = SEVERAL.to_owned();
             }
             found.daemon_sets.insert(name);
@@ -94,7 +94,7 @@ impl Incidents {
             }
             add(cause, since, &group.nodes, &group.fix);
         }
-        // Pods that tolerate it are available, and nothing else tells of the node.
+        // Pods that tolerate it are available, so nothing else reveals the problem with the node.
         for (node, pods) in facts.nodes() {
             let Some(node) = node.filter(|node| pods.should_run() && node.is_ready() && options.selects(node)) else {
                 continue;
@@ -117,11 +117,11 @@ impl Incidents {
         }
     }
 
-    /// Returns the causes that several DaemonSets have in common, those of the most DaemonSets first.
+    /// Returns the causes that several DaemonSets share, those of the most DaemonSets first.
     pub(crate) fn finish(self) -> Vec<Incident> {
         let is_common = |(_, found): &(IncidentCause, Found)| found.daemon_sets.len() >= LEAST_DAEMON_SETS;
         let incident = |(cause, mut found): (IncidentCause, Found)| {
-            // The advice of the first node is that for all of them.
+            // The advice for the first node applies to all of them.
             if let (2..=DESCRIBED, Some(command)) = (found.nodes.len(), &mut found.fix.command)
                 && found.nodes.iter().any(|node| *command == describe(&[node]))
             {
@@ -142,7 +142,7 @@ impl Incidents {
     }
 }
 
-/// Returns whether the controller has pods of older revisions to replace; `None` if that is not known.
+/// Returns whether the controller has pods of older revisions to replace; `None` if unknown.
 pub(crate) fn replaces_pods(coverage: &DaemonSetCoverage) -> Option<bool> {
     match &coverage.strategy {
         Strategy::RollingUpdate(_) => coverage.counts.outdated.map(|outdated| outdated > 0),
@@ -150,7 +150,7 @@ pub(crate) fn replaces_pods(coverage: &DaemonSetCoverage) -> Option<bool> {
     }
 }
 
-/// Returns whether all pods of a node say that they are not ready: those of others have a condition only then.
+/// Returns whether all pods on a node report that they are not ready; for other controllers' pods, the condition is kept only then.
 fn nothing_is_ready(facts: &Facts<'_>, node: &str) -> bool {
     let pods = facts.index.bound_to(node).into_iter();
     let mut pods = pods.filter(|pod| !pod.is_terminal() && !pod.metadata.is_terminating()).peekable();
@@ -158,7 +158,7 @@ fn nothing_is_ready(facts: &Facts<'_>, node: &str) -> bool {
     facts.index.snapshot.knows_all_pods_on(node) && pods.peek().is_some() && pods.all(is_unready)
 }
 
-/// Returns what nodes with a reason have in common with those of other DaemonSets.
+/// Returns the cause that nodes with a reason may share with those of other DaemonSets.
 fn cause(daemon_set: &DaemonSet, group: &ReasonGroup) -> Option<IncidentCause> {
     if let Some(refused_by) = &group.refused_by {
         let is_of_namespace =
@@ -178,7 +178,7 @@ fn cause(daemon_set: &DaemonSet, group: &ReasonGroup) -> Option<IncidentCause> {
     }
 }
 
-/// Returns since when the oldest pod for the nodes of a group has been waiting to be scheduled.
+/// Returns since when the oldest pending pod for the nodes of a group has been waiting to be scheduled.
 fn oldest_waiting_pod(facts: &Facts<'_>, group: &ReasonGroup) -> Option<Timestamp> {
     let nodes: BTreeSet<&str> = group.nodes.iter().map(String::as_str).collect();
     let pods = facts.index.pods_of(facts.daemon_set).filter(|(node, _)| nodes.contains(node)).map(|(_, pod)| pod);
@@ -199,7 +199,7 @@ mod tests {
     use crate::model::pod::Pod;
     use crate::report::incident::{Incident, IncidentCause, Refuser};
 
-    /// Returns the incidents of a world in which the DaemonSet `other` is like `agent` in all but its name and namespace.
+    /// Returns the incidents in a world whose DaemonSet `other` differs from `agent` only in name and namespace.
     fn incidents(world: World, namespace: &str) -> Vec<Incident> {
         let mut snapshot = world.finish();
         let mut object = snapshot.daemon_sets[0].object.clone();
@@ -255,12 +255,12 @@ mod tests {
         let refused_by = Refuser::Quota("compute".to_owned());
         let cause = IncidentCause::PodsRefused { refused_by, namespace: Some("default".to_owned()) };
         assert_eq!(refused(quota, "default"), [cause]);
-        // That of another namespace is another quota.
+        // A quota in another namespace is a different one.
         assert_eq!(refused(quota, "shop"), []);
         let webhook = r#"Error creating: admission webhook "policy.example.com" denied the request: no"#;
         let refused_by = Refuser::Webhook("policy.example.com".to_owned());
         assert_eq!(refused(webhook, "shop"), [IncidentCause::PodsRefused { refused_by, namespace: None }]);
-        // What only the template of each can mend is no incident.
+        // A problem that must be fixed in each template is not an incident.
         assert_eq!(refused("Error creating: Pod is invalid: spec.containers: Required value", "default"), []);
     }
 
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(found[0].cause, IncidentCause::NodesDown);
         assert_eq!(found[0].nodes, ["a", "b"]);
         assert_eq!(found[0].daemon_sets, ["default/agent", "default/other"]);
-        // The verdicts on the rollouts are made elsewhere.
+        // The verdicts on the rollouts are decided elsewhere.
         assert_eq!(found[0].in_rollout, None);
     }
 

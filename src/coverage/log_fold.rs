@@ -1,4 +1,4 @@
-//! Folds the logs of several pods: lines that differ in nothing but times, numbers and names are one line.
+//! Folds the logs of several pods: lines that differ only in times, numbers and names become one line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ pub(crate) struct Fold {
 #[derive(Debug)]
 struct FoldedLine {
     text: String,
-    /// The logs that have it.
+    /// The logs that contain it.
     logs: Vec<u32>,
 }
 
@@ -37,8 +37,8 @@ impl Fold {
         }
     }
 
-    /// Returns the lines by the nodes that have them: those of most logs first, in the order of the first log that has them. `of` are
-    /// the logs by their numbers.
+    /// Returns the lines by the nodes that have them: those in the most logs first, in the order of the first log with
+    /// them. `of` are the logs by index.
     pub(crate) fn blocks(self, of: &[PodLog]) -> Vec<LogBlock> {
         let mut by_logs: BTreeMap<Vec<u32>, Vec<String>> = BTreeMap::new();
         for FoldedLine { text, mut logs } in self.lines {
@@ -57,7 +57,7 @@ impl Fold {
     }
 }
 
-/// Returns what lines have in common that differ in times, numbers and names only.
+/// Returns the pattern shared by lines that differ only in times, numbers and names.
 fn pattern(line: &str, names: [&str; 2]) -> String {
     let line =
         names.into_iter().filter(|name| !name.is_empty()).fold(line.to_owned(), |line, name| without(&line, name));
@@ -68,7 +68,7 @@ fn pattern(line: &str, names: [&str; 2]) -> String {
         let (word, after) = rest.split_at(end);
         rest = after;
         if first.is_alphanumeric() && (word.contains(|c: char| c.is_ascii_digit()) || is_date(word)) {
-            // The parts of a time, an address or a UUID are one number, however many they are.
+            // The parts of a time, an address or a UUID count as one number, however many there are.
             if let Some(before) =
                 pattern.strip_suffix([':', '.', '-', ',', '+', '/', ' ']).filter(|it| it.ends_with('#'))
             {
@@ -83,7 +83,7 @@ fn pattern(line: &str, names: [&str; 2]) -> String {
     pattern
 }
 
-/// Returns a line with a number in the place of a name, where it is no part of another word.
+/// Returns a line in which a name is replaced by a number, unless it is part of another word.
 fn without(line: &str, name: &str) -> String {
     let (mut text, mut rest) = (String::with_capacity(line.len()), line);
     while let Some((before, after)) = rest.split_once(name) {
@@ -95,7 +95,7 @@ fn without(line: &str, name: &str) -> String {
     text + rest
 }
 
-/// Returns whether a word is a part of a date, as syslog and C write it.
+/// Returns whether a word is part of a date in the format of syslog or C.
 fn is_date(word: &str) -> bool {
     const WORDS: [&str; 19] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Mon", "Tue", "Wed", "Thu",

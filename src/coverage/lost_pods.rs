@@ -1,4 +1,4 @@
-//! Nodes that have lost their pod although no revision was rolled out: their labels were changed, or they were tainted.
+//! Nodes that have lost their pod without a rollout: their labels were changed, or they were tainted.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,11 +7,11 @@ use crate::model::event::Event;
 use crate::report::coverage::LostPods;
 use crate::report::fix::{Command, Fix};
 
-/// For how many seconds events are kept by default: `--event-ttl` of kube-apiserver.
+/// How many seconds events are kept by default: `--event-ttl` of kube-apiserver.
 const EVENT_TTL: i64 = 3600;
 
-/// Finds how many pods the controller has deleted of nodes that are no longer eligible, as far as events tell: what it deletes
-/// otherwise, it creates again. Those that a rollout has deleted are told with that.
+/// Returns how many pods the controller has deleted from nodes that are no longer eligible, according to events: pods
+/// that it deletes for other reasons are recreated. Those that a rollout has deleted are reported with it.
 pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
     let since = facts.now().checked_sub(SignedDuration::from_secs(EVENT_TTL)).ok()?;
     let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
@@ -31,7 +31,7 @@ pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
     if began.is_none_or(|began| began >= first) || without_pod(true) > 0 || facts.daemon_set.metadata.is_terminating() {
         return None;
     }
-    // Those that were created before are not in the place of others.
+    // Pods created earlier do not replace deleted ones.
     let created: Vec<&Event> = created.into_iter().filter(|event| event.last_seen() >= Some(first)).collect();
     let nodes = number(&deleted).saturating_sub(number(&created)).min(without_pod(false));
     let at = deleted.iter().filter_map(|event| event.last_seen()).max()?;

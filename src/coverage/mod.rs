@@ -1,7 +1,7 @@
-//! Why nodes have no available pod: a snapshot in, a coverage report out.
+//! Why nodes have no available pod: from a snapshot to a coverage report.
 //!
-//! [`walk`] visits the nodes of a DaemonSet's [facts](crate::facts), asks [`verdict`] about every node that is not plainly
-//! fine, and puts findings with the same cause into one [`group`].
+//! [`walk`] visits the nodes of a DaemonSet's [facts](crate::facts), asks [`verdict`] about every node that is not
+//! plainly healthy, and collects findings with the same cause in one [`group`].
 
 #[cfg(test)]
 mod cases;

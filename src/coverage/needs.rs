@@ -1,4 +1,4 @@
-//! What the pods of a manifest need beside themselves: claims, ConfigMaps and Secrets, and whether a dump has them.
+//! What the pods of a manifest need: claims, ConfigMaps and Secrets, and whether a dump has them.
 
 use std::collections::BTreeSet;
 
@@ -15,18 +15,18 @@ pub struct Need<'a> {
     pub kind: &'static str,
     /// The name.
     pub name: &'a str,
-    /// Whether it is only used to pull images: then containers may start without it.
+    /// Whether it is only used to pull images, in which case containers may start without it.
     pub pulls_images: bool,
 }
 
 impl Need<'_> {
-    /// Notes that it is not known whether the object exists.
+    /// Records that it is unknown whether the object exists.
     pub(crate) fn unknown(&self, why: &str, admission: &mut Admission) {
         let message = format!("whether {} {} exists is not known: {why}", self.kind.to_lowercase(), self.name);
         admission.unknown.push(message);
     }
 
-    /// Notes that the object does not exist.
+    /// Records that the object does not exist.
     pub(crate) fn not_found(&self, namespace: &str, admission: &mut Admission) {
         if self.pulls_images {
             admission.unknown.push(format!(
@@ -40,9 +40,10 @@ impl Need<'_> {
     }
 }
 
-/// Returns what the pods of a template need to start. What is optional is not needed, and an ephemeral volume makes its own claim.
+/// Returns what the pods of a template need to start. Optional objects are not needed, and an ephemeral volume creates its own
+/// claim.
 ///
-/// The kubelet mounts all volumes, also those that no container mounts.
+/// The kubelet mounts all volumes, even those that no container mounts.
 pub fn needs(template: &Value) -> BTreeSet<Need<'_>> {
     let spec = &template["spec"];
     let mut needs = BTreeSet::new();
@@ -91,15 +92,15 @@ fn need<'a>(kind: &'static str, source: &'a Value, field: &str) -> Option<Need<'
     Some(Need { kind, name, pulls_images: false })
 }
 
-/// Returns whether available pods of the live DaemonSet need the same, which therefore exists.
+/// Returns whether available pods of the live DaemonSet need the same object, which therefore exists.
 pub(crate) fn is_in_use(need: &Need<'_>, live: Option<&DaemonSet>) -> bool {
     let available = live.filter(|live| live.status.number_available > 0 && live.is_observed());
     available.is_some_and(|live| needs(&live.object["spec"]["template"]).contains(need))
 }
 
-/// Returns which objects that the pods need a dump does not have, and of which it cannot tell. What the manifests create counts.
+/// Returns which needed objects are missing from a dump, and for which this is unknown. Objects in the manifests count as existing.
 ///
-/// A dump of this program has only those that DaemonSets use; one that has another of the kind in the namespace has all.
+/// A dump of this program has only those that DaemonSets use; a dump with another object of the kind in the namespace has all.
 pub(crate) fn in_dump(
     snapshot: &Snapshot,
     proposed: &DaemonSet,
@@ -134,7 +135,7 @@ mod tests {
     use crate::model::daemon_set::DaemonSet;
     use crate::model::snapshot::Snapshot;
 
-    /// Returns pod specs that need one object each, and its kind; empty if they need none.
+    /// Returns pod specs that each need one object, with its kind; empty if they need none.
     fn specs() -> Vec<(Value, &'static str)> {
         let volume = |source: Value| json!({"volumes": [source]});
         let container = |fields: Value| json!({"containers": [fields]});

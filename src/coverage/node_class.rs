@@ -1,4 +1,4 @@
-//! Classes of nodes that a DaemonSet cannot tell apart, so that one finding stands for thousands of them.
+//! Classes of nodes that a DaemonSet cannot distinguish, so that one finding covers thousands of them.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,7 +8,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::startup_taint::is_startup;
 
-/// What the findings about the eligibility of nodes depend on, besides taints and label keys.
+/// What the findings about a node's eligibility depend on, besides taints and label keys.
 pub struct NodeClasses<'a> {
     keys: BTreeSet<&'a str>,
     by_name: bool,
@@ -27,11 +27,10 @@ impl<'a> NodeClasses<'a> {
         }
     }
 
-    /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not
-    /// known in advance.
+    /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not known in advance.
     pub fn of(&self, node: &Node) -> Option<u64> {
-        // The findings tell for how long a node has not been ready, or has been removed, and of the pod that removes a startup taint
-        // or installs the network.
+        // The findings mention how long a node has not been ready, or has been under removal, and the pod that removes
+        // a startup taint or installs the network.
         let has_its_own = |taint: &Taint| {
             is_by_autoscaler(&taint.key)
                 || is_startup(&taint.key)

@@ -5,7 +5,7 @@ use crate::report::node_coverage::{NodeCoverage, NodeState};
 use crate::report::node_map::{MapNode, MapState, NodeMap};
 use crate::report::reason::ReasonCode;
 
-/// Returns the nodes of these rows by the value of a label; nodes that could not be read are left out.
+/// Returns the nodes of these rows by the value of a label; unreadable nodes are omitted.
 pub(super) fn node_map(index: &Index<'_>, rows: &[NodeCoverage], label: &str) -> NodeMap {
     let nodes = rows.iter().filter_map(|row| {
         let labels = index.node(&row.name).map(|node| &node.metadata.labels);

@@ -1,9 +1,9 @@
-//! What coverage is about: which nodes, and how much of each.
+//! The scope of a coverage report: which nodes, and how much detail.
 
 use crate::model::node::Node;
 use crate::model::selector::LabelSelector;
 
-/// How much of each node a report tells.
+/// The level of detail per node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
     /// Groups of nodes only.
@@ -15,10 +15,10 @@ pub enum Detail {
     Explain,
 }
 
-/// What of the snapshot is asked about.
+/// The scope of a report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
-    /// How much of each node is told.
+    /// The level of detail per node.
     pub detail: Detail,
     /// The one node to report; `None` for every node.
     pub node: Option<String>,

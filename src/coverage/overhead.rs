@@ -1,7 +1,7 @@
-//! What DaemonSets cost on each node, and what a node that does not exist yet would run.
+//! What DaemonSets cost on each node, and what would run on a node that does not exist yet.
 //!
-//! The figures are those of a node on which every pod is new: the requests come from the templates as admission completes them, and
-//! of pods that do not all fit the scheduler's order decides ([`empty_node`](crate::scheduling::empty_node)).
+//! The figures assume that every pod on the node is new: the requests are those of the templates after admission, and
+//! if not all pods fit, the scheduler's order decides ([`empty_node`](crate::scheduling::empty_node)).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -45,25 +45,25 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The label that nodes are grouped by unless another one is given.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
-/// Of which nodes the overhead is computed.
+/// The nodes for which the overhead is computed.
 #[derive(Debug)]
 pub enum OfNodes {
-    /// Of all nodes of the snapshot, by the values of a label.
+    /// All nodes of the snapshot, by the values of a label.
     By(String),
-    /// Of one that exists.
+    /// An existing node.
     Existing(Node),
-    /// Of one that does not exist yet.
+    /// A node that does not exist yet.
     New {
         /// The node.
         node: Node,
-        /// The name of the node that it is like, if it is.
+        /// The name of the existing node that it is like, if any.
         like: Option<String>,
         /// The taints of that node that a new one does not have.
         left_out: Vec<Taint>,
     },
 }
 
-/// Returns a new node like one that exists: without its name and its troubles. Also returns the taints that are left out.
+/// Returns a new node like an existing one, without its name and problems. Also returns the taints that are omitted.
 pub fn new_node_like(node: &Node) -> (Node, Vec<Taint>) {
     let mut new = node.clone();
     NEW.clone_into(&mut new.metadata.name);
@@ -91,17 +91,17 @@ struct Agent<'a> {
     requests: Amounts,
 }
 
-/// What becomes of a DaemonSet on a node.
+/// The outcome for a DaemonSet on a node.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Outcome {
     NotEligible,
     Runs,
     Depends,
-    /// With what the node lacks.
+    /// It does not fit; lists the insufficient resources.
     Lacks(Vec<String>),
 }
 
-/// The requests of a pod that should fit beside the DaemonSets, written as `cpu=15,memory=48Gi`.
+/// The requests of a pod that should fit besides the DaemonSets, written as `cpu=15,memory=48Gi`.
 #[derive(Debug)]
 pub struct PodRequests(Amounts);
 
@@ -125,7 +125,7 @@ impl FromStr for PodRequests {
     }
 }
 
-/// Computes the overhead of the DaemonSets of a snapshot; `pod` are the requests of a pod that should fit beside them.
+/// Computes the overhead of the DaemonSets in a snapshot; `pod` are the requests of a pod that should fit besides them.
 pub fn overhead(snapshot: &Snapshot, of: &OfNodes, pod: Option<&PodRequests>) -> OverheadReport {
     let pod = pod.map(|requests| &requests.0);
     let index = Index::new(snapshot);
@@ -182,7 +182,7 @@ pub fn overhead(snapshot: &Snapshot, of: &OfNodes, pod: Option<&PodRequests>) ->
     }
 }
 
-/// Returns the static pods of a node, or of the one that a new node is like; `None` if they are not known.
+/// Returns the static pods of a node, or of the one that a new node is like; `None` if unknown.
 fn static_pods<'a>(index: &'a Index<'_>, node: &Node, of: &OfNodes) -> Option<Vec<&'a Pod>> {
     let name = match of {
         OfNodes::New { like, .. } => like.as_ref()?,
@@ -200,7 +200,7 @@ fn is_of_daemon_set(pod: &Pod) -> bool {
     pod.metadata.controller().is_some_and(|owner| owner.kind == "DaemonSet")
 }
 
-/// Returns what becomes of each DaemonSet on a node.
+/// Returns the outcome for each DaemonSet on a node.
 fn outcomes(
     index: &Index<'_>,
     agents: &[Agent<'_>],
@@ -221,7 +221,7 @@ fn outcomes(
             None => numbers.push(number),
         }
     }
-    // What devices may provide is not the node's, so that it is not short of it.
+    // Resources that devices may provide are not the node's, so it cannot lack them.
     let requests: Vec<Amounts> =
         numbers.iter().map(|number| index.devices.without(&agents[*number].requests, node)).collect();
     let candidates: Vec<Candidate<'_>> = numbers
@@ -242,7 +242,7 @@ fn outcomes(
     outcomes
 }
 
-/// What a node runs.
+/// The pods on a node.
 struct OnNode<'a> {
     node: &'a Node,
     statics: Option<Vec<&'a Pod>>,
@@ -250,17 +250,17 @@ struct OnNode<'a> {
     startup_taints: Vec<StartupTaint>,
 }
 
-/// Nodes, those together that run the same.
+/// Nodes, grouped by what they run.
 #[derive(Default)]
 struct Shapes {
     numbers: HashMap<ShapeKey, usize>,
     shapes: Vec<Shape>,
 }
 
-/// What nodes have alike that are one shape: what becomes of each DaemonSet, the static pods, and the taints that are removed.
+/// The common properties of nodes of one shape: the outcome for each DaemonSet, the static pods, and the removed taints.
 type ShapeKey = (Vec<Outcome>, Option<NodeKey>, Vec<String>);
 
-/// What the static pods of a node take.
+/// The resources that a node's static pods use.
 type NodeKey = (usize, Vec<(String, i64)>);
 
 struct Shape {
@@ -276,7 +276,7 @@ struct Shape {
     pod_fits: Option<Range>,
 }
 
-/// What is allocatable and left of a resource, on the nodes with the least and with the most.
+/// The allocatable and remaining amount of a resource, on the nodes with the least and the most.
 struct Ends {
     allocatable: [i64; 2],
     left: [i64; 2],
@@ -409,7 +409,7 @@ impl Shape {
     }
 }
 
-/// Returns how many pods with these requests fit into what is left.
+/// Returns how many pods with these requests fit into the rest.
 fn how_many_fit(pod: &Amounts, slots: usize, left: impl Fn(&str) -> i64) -> usize {
     let of = |(resource, amount): (&String, &i64)| usize::try_from(left(resource) / (*amount).max(1)).unwrap_or(0);
     pod.iter().filter(|(_, amount)| **amount > 0).map(of).min().unwrap_or(usize::MAX).min(slots)
@@ -437,7 +437,7 @@ fn requests_of(agent: &Agent<'_>, outcome: &Outcome) -> DaemonSetRequests {
     }
 }
 
-/// Returns what DaemonSets are ordered by: what they request of cpu, and of memory.
+/// Returns the sort key of DaemonSets: their cpu and memory requests.
 fn size(requests: &DaemonSetRequests) -> [i64; 2] {
     ["cpu", "memory"].map(|resource| {
         let found = requests.requests.iter().find(|amount| amount.resource == resource);
@@ -463,7 +463,7 @@ pub(super) fn startup_taint(taint: &StartupTaint, daemon_sets: &[&DaemonSet]) ->
     }
 }
 
-/// Returns what is known of a single node.
+/// Returns the details of a single node.
 fn single_node(
     index: &Index<'_>,
     of: &OfNodes,
@@ -510,9 +510,9 @@ fn single_node(
     })
 }
 
-/// Returns the DaemonSets whose pods stay Pending on a node that is full of the pods of workloads, most of which they may not preempt.
+/// Returns the DaemonSets whose pods stay Pending on a node that is full of workload pods, most of which they may not preempt.
 ///
-/// Of a node alone, or of a new one like it, the pods of that node count.
+/// For a single node, or a new one like it, the pods of that node are used.
 fn unprotected<'a>(
     snapshot: &Snapshot,
     of: &OfNodes,
@@ -565,7 +565,7 @@ fn unprotected<'a>(
     Some(groups.collect())
 }
 
-/// Returns what could not be read and matters for the pods of these DaemonSets.
+/// Returns what could not be read and affects the pods of these DaemonSets.
 fn incomplete(snapshot: &Snapshot, agents: &[Agent<'_>]) -> Vec<Incomplete> {
     let mut found: Vec<Incomplete> = Vec::new();
     let all = agents
@@ -651,7 +651,7 @@ mod tests {
         let report = overhead(&snapshot, &OfNodes::By("type".to_owned()), None);
         let groups: Vec<_> = report.groups.iter().map(|group| (group.value.as_deref(), group.nodes)).collect();
         assert_eq!(groups, [(Some("big"), 1), (None, 1)]);
-        // Without the pods, it is not known who is in the way.
+        // Without the pods, it is unknown which ones are in the way.
         snapshot.pods_complete = PodsComplete::default();
         let report = overhead(&snapshot, &OfNodes::By("type".to_owned()), None);
         assert!(report.unprotected.is_none() && report.groups[0].shapes[0].static_pods.is_none());

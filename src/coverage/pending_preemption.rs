@@ -1,4 +1,5 @@
-//! Whether an answer depends on PodDisruptionBudgets: the scheduler would preempt others for a pod that waits, or with a higher priority.
+//! Whether an answer depends on PodDisruptionBudgets: if pods would be preempted for a pod that is pending or has a
+//! higher priority.
 
 use super::verdict::fit::NodeRoom;
 use super::verdict::preemption::Simulation;
@@ -8,7 +9,7 @@ use crate::model::snapshot::Snapshot;
 use crate::scheduling::preemption::NEVER;
 use crate::scheduling::resources::pod_requests;
 
-/// Returns whether the scheduler would preempt others for a pod of a DaemonSet that is not bound, perhaps with a higher priority.
+/// Returns whether the scheduler would preempt pods for an unbound pod of a DaemonSet, perhaps with a higher priority.
 pub fn preempts(snapshot: &Snapshot) -> bool {
     let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal() && pod.spec.preemption_policy != NEVER;
     if !snapshot.pods.iter().any(waits) {

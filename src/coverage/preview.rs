@@ -1,5 +1,5 @@
-//! What would change if a manifest were applied, a DaemonSet edited, or nodes labeled and tainted: which nodes gain, keep or lose a pod,
-//! and on which it does not fit.
+//! What would change if a manifest were applied, a DaemonSet edited, or nodes labeled and tainted: which nodes gain, keep or lose a
+//! pod, and on which it does not fit.
 
 use std::collections::BTreeMap;
 
@@ -28,21 +28,21 @@ use crate::report::preview::{
 use crate::scheduling::rolling_update::unavailable_count;
 use crate::scheduling::should_run::DaemonPod;
 
-/// A DaemonSet as it would be.
+/// A DaemonSet after the change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposed {
     /// With the API server's defaults.
     pub daemon_set: DaemonSet,
-    /// What would make it so.
+    /// The change that leads to it.
     pub preview: Preview,
-    /// Whether its pods would be admitted, if that was asked.
+    /// Whether its pods would be admitted, if checked.
     pub admission: Option<Admission>,
 }
 
-/// What is asked beside the DaemonSets.
+/// The parts of a preview besides the DaemonSets.
 #[derive(Debug, Clone, Default)]
 pub struct PreviewOptions {
-    /// The changes of the nodes.
+    /// The changes to the nodes.
     pub nodes: NodeEdit,
     /// The changes as they were given.
     pub changes: Vec<String>,
@@ -50,11 +50,11 @@ pub struct PreviewOptions {
     pub by: Option<String>,
     /// Whether the nodes of the snapshot are all of the cluster.
     pub all_nodes: bool,
-    /// Whether every node has a row, however many DaemonSets there are.
+    /// Whether every node has a row, regardless of the number of DaemonSets.
     pub rows: bool,
 }
 
-/// Compares DaemonSets, each by itself, with the live ones of the same namespaces and names, and the nodes with what they would be.
+/// Compares each DaemonSet with the live one of the same namespace and name, and the nodes before and after the change.
 pub fn preview(snapshot: &Snapshot, proposed: &[Proposed], options: &PreviewOptions) -> PreviewReport {
     let index = Index::new(snapshot);
     let changes_nodes = !options.nodes.is_empty();
@@ -92,7 +92,7 @@ pub fn preview(snapshot: &Snapshot, proposed: &[Proposed], options: &PreviewOpti
     }
 }
 
-/// Returns the taints of nodes that a DaemonSet would remove once it runs, and does not because another taint keeps it away.
+/// Returns the startup taints that a DaemonSet would remove once it runs, but does not because another taint keeps it away.
 fn left_startup_taints(proposed: &[Proposed], nodes: &[&Node]) -> Vec<StartupTaintReport> {
     let daemon_sets: Vec<&DaemonSet> = proposed.iter().map(|one| &one.daemon_set).collect();
     let pods: Vec<(&DaemonSet, DaemonPod)> =
@@ -110,7 +110,7 @@ fn left_startup_taints(proposed: &[Proposed], nodes: &[&Node]) -> Vec<StartupTai
     left
 }
 
-/// Compares a DaemonSet with the live one; `nodes` are those of the index as they would be.
+/// Compares a DaemonSet with the live one; `nodes` are those of the index after the change.
 fn preview_of(
     index: &Index<'_>,
     proposed: &Proposed,
@@ -154,9 +154,9 @@ fn preview_of(
         report.eligible_then += usize::from(then.should_run);
         report.updated_already += usize::from(proposal.template_changes == Some(true) && proposal.keeps_pod(number));
         let stays = has_pod && now.is_none_or(|now| now.should_continue_running);
-        // A pod that keeps running but would not be recreated can be lost too.
+        // A pod that keeps running but would not be recreated can be lost, too.
         let is_lost = runs_now || (stays && !then.should_continue_running);
-        // Why a pod is missing that was to run before, too, has nothing to do with the nodes' change.
+        // If a pod was already missing before, the change to the nodes is not the cause.
         let is_new = !(changes_nodes && runs_now && proposal.template_changes == Some(false));
         let refused = proposal.refused.clone().filter(|_| then.should_run && is_new);
         let (fits, obstacle, preemption) = match () {
@@ -192,16 +192,16 @@ fn preview_of(
             (_, true) if evicted_after.is_some() => (PodChange::Evicted, None),
             (true, true) if knows_pods && !has_pod => (PodChange::Missing, None),
             (true, true) => (PodChange::Keeps, None),
-            // A pod that runs where none should is one that should.
+            // A misscheduled pod becomes a desired one.
             (false, true) if stays => (PodChange::Keeps, None),
             (false, true) => (PodChange::Gains, None),
             (_, false) => {
-                // Without pods it is not known whether there is one that stays.
+                // Without pods it is unknown whether one stays.
                 let may_stay =
                     runs_now && then.should_continue_running && (has_pod || !knows_pods) && !proposal.replaces_pods();
                 let mut loss = proposal.loss(node, may_stay);
                 if let Some(loss) = loss.as_mut().filter(|_| is_lost) {
-                    // The node is as it should be: the change is what excludes it.
+                    // The node is fine: the change excludes it.
                     loss.command = None;
                     let what = match preview {
                         Preview::Unchanged | Preview::Edit => "do not make this change",
@@ -317,7 +317,7 @@ pub(super) mod tests {
     use crate::report::preview::{DaemonSetPreview, PodChange, Preview, PreviewReport};
     use crate::report::reason::ReasonCode;
 
-    /// A report on one DaemonSet.
+    /// A report with a single DaemonSet.
     #[derive(Debug)]
     pub(in crate::coverage) struct Alone(PreviewReport);
 
@@ -339,7 +339,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Previews a DaemonSet that is applied.
+    /// Previews applying a DaemonSet.
     pub(in crate::coverage) fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> Alone {
         asked(snapshot, proposed, None, None)
     }
@@ -352,7 +352,7 @@ pub(super) mod tests {
         Alone(super::preview(snapshot, &[proposed], &options))
     }
 
-    /// Previews a change of the nodes.
+    /// Previews a change to the nodes.
     fn of_nodes(snapshot: &Snapshot, nodes: &NodeEdit) -> Alone {
         let existing = snapshot.daemon_sets.iter().cloned();
         let unchanged = |daemon_set| Proposed { daemon_set, preview: Preview::Unchanged, admission: None };
@@ -422,7 +422,7 @@ pub(super) mod tests {
             (refused(account), "agent", Some(ServiceAccountMissing)),
             (refused(security), "agent", Some(PodSecurityDenied)),
             (refused(quota), "new", Some(QuotaExceeded)),
-            // The old pods make room.
+            // The old pods free their resources.
             (refused(quota), "agent", None),
             (missing("PersistentVolumeClaim"), "agent", Some(VolumeUnsatisfiable)),
             (missing("ConfigMap"), "agent", Some(ContainerConfigError)),
@@ -579,7 +579,7 @@ pub(super) mod tests {
         let limits = json!({"metadata": {"name": "l", "namespace": "default"},
             "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "5"}}]}});
         snapshot.limit_ranges.push(serde_json::from_value(limits).unwrap());
-        // A pod that runs already does not get them.
+        // An existing pod does not get them.
         let report = what_if(&snapshot, &proposed(json!({"nodeSelector": {"disk": "ssd"}})));
         assert_eq!(codes(&report), []);
         let report = what_if(&snapshot, &proposed(json!({"nodeSelector": {"disk": "ssd"}, "hostPID": true})));
@@ -678,7 +678,7 @@ pub(super) mod tests {
             ("", "high", false),
             ("high", "high", false),
             ("higher", "high", true),
-            // No cluster is without any.
+            // Every cluster has some.
             ("high", "", false),
         ] {
             let mut snapshot = world().node("a", json!({})).finish();
@@ -720,7 +720,7 @@ pub(super) mod tests {
             then.spec.update_strategy = serde_json::from_value(json!({"type": strategy})).unwrap();
             let report = what_if(&live().finish(), &then);
             assert_eq!((report.on_delete, report.held), (on_delete, false));
-            // Under a hold it is not what the owner has chosen, unless somebody has put the strategy back.
+            // During a hold it is not what the owner has chosen, unless somebody has restored the strategy.
             then.annotations.insert("kubectl-ds/original-update-strategy".to_owned(), "{}".to_owned());
             assert_eq!(what_if(&live().finish(), &then).held, on_delete);
         }
@@ -731,7 +731,7 @@ pub(super) mod tests {
         NodeEdit { taints: vec![serde_json::from_value(taint).unwrap()], ..NodeEdit::default() }
     }
 
-    /// Returns what becomes of an agent with these tolerations and node selector on `on`, which runs it, and `off`.
+    /// Returns the preview for an agent with these tolerations and node selector on `on`, which runs it, and `off`.
     fn changed(template: Value, edit: &NodeEdit) -> Alone {
         let snapshot = world()
             .template(template)
@@ -793,11 +793,11 @@ pub(super) mod tests {
         let big = json!([{"name": "agent", "resources": {"requests": {"cpu": "9"}}}]);
         let snapshot = || world().template(json!({"containers": big})).node("n", json!({}));
         let label = NodeEdit { labels: [("a".to_owned(), Some("b".to_owned()))].into(), ..NodeEdit::default() };
-        // The pod is missing, and would not fit, before and after.
+        // The pod is missing and does not fit, before and after.
         let report = of_nodes(&snapshot().finish(), &label);
         assert_eq!((report.missing.len(), report.does_not_fit.len(), report.passes()), (1, 0, true), "{report:?}");
         assert!(report.incomplete().is_empty());
-        // A pod that stays although it would not be created again was so before.
+        // A pod that stays although it would not be recreated was in that state before.
         let tainted = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
         let report =
             of_nodes(&world().node("n", tainted).pod("agent-n", "n", json!({})).finish(), &taint("NoSchedule"));

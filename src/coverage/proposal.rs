@@ -1,4 +1,4 @@
-//! A DaemonSet as it would be: on which nodes its pods run and fit, and why they would not start at all.
+//! A hypothetical DaemonSet: on which nodes its pods run and fit, and why they would not start at all.
 
 use super::verdict::admission::{self, service_account};
 use super::verdict::create_failure;
@@ -25,25 +25,25 @@ use crate::scheduling::should_run::DaemonPod;
 /// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Admission {
-    /// The message with which it would deny them.
+    /// The message with which it would reject them.
     pub refusal: Option<String>,
-    /// The kinds and names of objects that the pods mount and that do not exist.
+    /// The kinds and names of objects that the pods mount but that do not exist.
     pub missing: Vec<(&'static str, String)>,
     /// What could not be checked, in sentences.
     pub unknown: Vec<String>,
-    /// Whether no API server was asked: only the names of a dump were looked at.
+    /// Whether no API server was asked: only the names in a dump were checked.
     pub is_of_dump: bool,
 }
 
-/// Whether a pod has room on a node.
+/// Whether a pod fits on a node.
 pub(super) enum Fit {
-    /// It has.
+    /// It fits.
     Fits,
     /// The scheduler preempts other pods for it.
     ByPreemption(Finding, NodePreemption),
-    /// Whether devices provide this resource, which the node does not offer, is not known.
+    /// It is unknown whether devices provide this resource, which the node does not advertise.
     Unknown(String),
-    /// It has not, or something else keeps it from running there.
+    /// It does not fit, or something else prevents it from running there.
     Lacks(Finding),
 }
 
@@ -56,9 +56,9 @@ pub(super) struct Proposal<'a> {
     new_pod: Pod,
     requests: Amounts,
     pub(super) live: Option<Facts<'a>>,
-    /// The pods of the live one; without it, those that belong to nobody and that the controller would adopt.
+    /// The pods of the live one; without it, orphaned pods that the controller would adopt.
     pods: Facts<'a>,
-    /// Whether pods are replaced. The order of lists counts: the controller compares templates byte by byte.
+    /// Whether pods are replaced. The order of lists matters: the controller compares templates byte by byte.
     pub(super) template_changes: Option<bool>,
     /// The hash of the older revision that has the proposed template.
     returns_to: Option<String>,
@@ -67,7 +67,7 @@ pub(super) struct Proposal<'a> {
 }
 
 impl<'a> Proposal<'a> {
-    /// Compares a DaemonSet with the live one of the same namespace and name, which it may be itself.
+    /// Compares a DaemonSet with the live one of the same namespace and name, which may be the same object.
     pub(super) fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let live = index.snapshot.daemon_set(&proposed.metadata.namespace, &proposed.metadata.name);
         let new_pod = admission::admitted(index.snapshot, proposed);
@@ -88,24 +88,24 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Returns whether there is a pod for the node with this number.
+    /// Returns whether there is a pod for the node with this index.
     pub(super) fn has_pod(&self, number: usize) -> bool {
         !self.pods.node_pods[number].pods.is_empty()
     }
 
-    /// Returns whether all pods that there are for the node with this number wait to be scheduled.
+    /// Returns whether all pods for the node with this index are waiting to be scheduled.
     pub(super) fn waits_for_room(&self, number: usize) -> bool {
         let pods = &self.pods.node_pods[number].pods;
         !pods.is_empty() && pods.iter().all(|pod| pod.spec.node_name.is_empty())
     }
 
-    /// Returns whether a rolling update deletes the old pods, those of nodes that should run none, too.
+    /// Returns whether a rolling update deletes the old pods, including those on ineligible nodes.
     pub(super) fn replaces_pods(&self) -> bool {
         self.template_changes == Some(true) && self.proposed.spec.update_strategy != UpdateStrategy::OnDelete
     }
 
-    /// Returns whether the node with this number has a bound pod that stays as it is: the template stays, or the pod has that of an older
-    /// revision, which becomes current again.
+    /// Returns whether the node with this index has a bound pod that stays as it is: the template does not change, or
+    /// the pod has that of an older revision, which becomes current again.
     pub(super) fn keeps_pod(&self, number: usize) -> bool {
         let stays =
             |pod: &Pod| self.template_changes == Some(false) || self.returns_to.as_deref() == Some(pod.revision_hash());
@@ -123,7 +123,7 @@ impl<'a> Proposal<'a> {
         Some(finding)
     }
 
-    /// Tells whether a pod has room on an eligible node; `None` if not all pods of the node were read.
+    /// Tells whether a pod fits on an eligible node; `None` if not all pods of the node were read.
     pub(super) fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
         let injected = unscheduled_pod::injected_node_selector(
             self.index.snapshot,
@@ -156,19 +156,19 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// Drops a command that edits the live DaemonSet: what is to be edited is the manifest.
+/// Drops a command that edits the live DaemonSet: the manifest must be edited instead.
 fn for_manifest(mut finding: Finding, proposed: &DaemonSet) -> Finding {
     finding.command = finding.command.filter(|command| *command != edit(proposed));
     finding
 }
 
-/// Returns what the API server says about a pod whose account does not exist.
+/// Returns the API server's message about a pod whose service account does not exist.
 pub fn account_is_missing(proposed: &DaemonSet) -> String {
     let (namespace, account) = (&proposed.metadata.namespace, service_account(proposed));
     format!("error looking up service account {namespace}/{account}: serviceaccount {account:?} not found")
 }
 
-/// Finds why no pod would start: what the API server says, or a class or an account that does not exist.
+/// Finds why no pod would start: an error of the API server, or a missing class or service account.
 fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: Option<&Admission>) -> Option<Finding> {
     let missing = missing_class(snapshot, proposed).or_else(|| missing_account(snapshot, proposed));
     if let Some(finding) = missing.or_else(|| invalid_image(proposed)) {
@@ -176,7 +176,7 @@ fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: O
     }
     let Admission { refusal, missing, .. } = admission?;
     let refusal = refusal.as_ref().map(|message| create_failure::classify(snapshot, proposed, message));
-    // The pods that are replaced give back their quota.
+    // The replaced pods free their quota.
     let refusal = refusal.filter(|finding| !(exists && finding.code == ReasonCode::QuotaExceeded));
     refusal.or_else(|| {
         let (kind, _) = missing.first()?;
@@ -191,7 +191,7 @@ fn refused(snapshot: &Snapshot, proposed: &DaemonSet, exists: bool, admission: O
     })
 }
 
-/// Finds an image that the API server takes, and no kubelet does.
+/// Finds an image that the API server accepts but no kubelet does.
 fn invalid_image(proposed: &DaemonSet) -> Option<Finding> {
     let spec = &proposed.spec.template.spec;
     let mut containers = spec.init_containers.iter().chain(&spec.containers);
@@ -203,7 +203,7 @@ fn invalid_image(proposed: &DaemonSet) -> Option<Finding> {
     Some(Finding::new(ReasonCode::ImagePullFailed, message, why))
 }
 
-/// Finds an account that a dump does not have.
+/// Finds a service account that a dump does not have.
 fn missing_account(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
     let exists = |account: &str| snapshot.has_name("ServiceAccount", &proposed.metadata.namespace, account);
     // Every namespace has this one: without it, the dump does not have all of them.
@@ -211,14 +211,14 @@ fn missing_account(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding>
     is_missing.then(|| create_failure::classify(snapshot, proposed, &account_is_missing(proposed)))
 }
 
-/// Finds a class that does not exist, because of which the API server would deny every pod.
+/// Finds a missing class, because of which the API server would reject every pod.
 fn missing_class(snapshot: &Snapshot, proposed: &DaemonSet) -> Option<Finding> {
     let spec = &proposed.spec.template.spec;
     let namespace = &proposed.metadata.namespace;
     let known = |kind| snapshot.gap(kind, namespace).is_none();
     let class = &spec.priority_class_name;
     let priority = snapshot.priority_classes.iter().any(|known| known.metadata.name == *class);
-    // Every cluster has priority classes: none at all means that they were not read.
+    // Every cluster has priority classes: if there are none, they were not read.
     if !class.is_empty() && !priority && !snapshot.priority_classes.is_empty() {
         let message = format!("no PriorityClass with name {class} was found");
         return Some(create_failure::classify(snapshot, proposed, &message));

@@ -1,5 +1,5 @@
-//! Nodes that a revision has taken the DaemonSet's pods from: it is rolled out, and every pod that it wants is available, but it
-//! wants fewer of them.
+//! Nodes that a revision has removed from the DaemonSet: its rollout is complete and every desired pod is available,
+//! but fewer pods are desired than before.
 
 use std::cmp::Reverse;
 
@@ -16,16 +16,16 @@ use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
 use crate::scheduling::should_run::DaemonPod;
 
-/// For how many seconds after its rollout a revision is held against the one before it: for a day.
+/// How many seconds after its rollout a revision is compared with the one before it: one day.
 const RECENT: i64 = 86_400;
 
-/// The fields of a pod spec that decide on which nodes the pod should run.
+/// The fields of a pod spec that determine the eligible nodes.
 const DECIDING: [&str; 5] = ["affinity", "hostNetwork", "nodeName", "nodeSelector", "tolerations"];
 
-/// Returns the nodes that a recent revision has removed and that the current template still excludes; of several such
-/// revisions those of the one that has removed the most.
+/// Returns the nodes that a recent revision has removed and that the current template still excludes; if there are
+/// several such revisions, those of the one that has removed the most.
 ///
-/// The templates are compared on the nodes as they are now, so that taints and labels that have changed count for both.
+/// The templates are compared on the current nodes, so that changed taints and labels affect both.
 pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
     let Facts { index, daemon_set, revisions, .. } = facts;
     if daemon_set.metadata.is_terminating() || !index.knows(Kind::Nodes, "") {
@@ -39,7 +39,7 @@ pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
     let recent = revisions.all[current..].iter().take_while(is_recent);
     let steps = recent.zip(&revisions.all[current + 1..]);
     let removed = steps.filter_map(|(revision, before)| removed_by(facts, revision, before));
-    // Of those alike, the newest.
+    // The newest one wins a tie.
     removed.min_by_key(|removed| Reverse(removed.nodes.len()))
 }
 
@@ -65,7 +65,7 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
     let fix = if revision.is_current && is_usable {
         Fix::new("to give these nodes their pods back, roll back", name.undo(before.number()))
     } else {
-        // To roll back would take back what later revisions have changed, or roll out a revision that does not work.
+        // A rollback would also revert what later revisions have changed, or roll out a revision that does not work.
         let advice = "to give these nodes their pods back, revert what the revision changed";
         Fix::new(advice, name.diff(before.number(), revision.number()))
     };
@@ -82,7 +82,7 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
     })
 }
 
-/// Returns the changes that decide on which nodes a pod should run.
+/// Returns the changes that affect which nodes are eligible.
 fn deciding(changes: Vec<Change>) -> Vec<Change> {
     let spec = ChangePath::default().field("spec");
     let fields = DECIDING.map(|field| spec.field(field));
@@ -90,7 +90,7 @@ fn deciding(changes: Vec<Change>) -> Vec<Change> {
     changes.into_iter().filter(is_within).collect()
 }
 
-/// Returns the pod of a template; `None` if a field that decides has the wrong type.
+/// Returns the pod of a template; `None` if a deciding field has the wrong type.
 fn pod_of(template: &Template) -> Option<DaemonPod> {
     let template: PodTemplate = serde_json::from_value(template.value().clone()).ok()?;
     Some(DaemonPod::new(&template))
@@ -103,8 +103,8 @@ mod tests {
     use crate::coverage::test_support::{World, world};
     use crate::report::coverage::RemovedNodes;
 
-    /// The revisions of these pod specs, the last of which is that of the DaemonSet, each rolled out at a time; 15 nodes of the
-    /// pool `general`, and 2 of the pool `gpu`.
+    /// Revisions with these pod specs, the last of which is that of the DaemonSet, each rolled out at a time; 15 nodes
+    /// in the pool `general`, and 2 in the pool `gpu`.
     fn removed(revisions: &[(&str, Value)]) -> Option<RemovedNodes> {
         let mut world = world();
         world.snapshot.controller_revisions.clear();
@@ -155,7 +155,7 @@ mod tests {
         with_more["terminationGracePeriodSeconds"] = json!(5);
         let later = removed(&[(EARLY, pool("general")), (NOW, pool("gpu")), (NOW, with_more)]).unwrap();
         assert_eq!((later.revision, later.previous), (2, 1));
-        // The rollback would take back the other change, too.
+        // The rollback would revert the other change, too.
         assert_eq!(later.fix.command.unwrap().to_string(), "kubectl ds history -n default --diff 1..2 agent");
     }
 }

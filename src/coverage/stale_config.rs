@@ -1,7 +1,7 @@
-//! Which pods are older than the last change of a ConfigMap or Secret that they use.
+//! Which pods are older than the last change to a ConfigMap or Secret that they use.
 //!
-//! The kubelet sets environment variables and mounts a part of a volume (`subPath`) when a container starts, and
-//! refreshes whole volumes later (<https://kubernetes.io/docs/concepts/configuration/configmap/>).
+//! The kubelet reads environment variables and `subPath` mounts when a container starts, and refreshes whole volumes
+//! later (<https://kubernetes.io/docs/concepts/configuration/configmap/>).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::report::history::Subcommand;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 
-/// Adds to the status of DaemonSets that were asked for by name which of their pods are older than what they use.
+/// Adds to the status of DaemonSets that were requested by name which of their pods are older than objects they use.
 pub fn add_stale_config(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
     let index = Index::new(snapshot);
     let mut unknown = BTreeSet::new();
@@ -40,7 +40,7 @@ pub fn add_stale_config(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
     report.incomplete.extend(gaps::incomplete_for_config(snapshot, &unknown));
 }
 
-/// The pods that have started before an object was changed.
+/// The pods that started before an object was changed.
 struct Older<'a> {
     changed_at: Timestamp,
     by: BTreeSet<Use>,
@@ -69,14 +69,14 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
             continue;
         };
         let mut is_stale = false;
-        // What a former template alone uses goes with its pods.
+        // Objects that only an older template uses are no longer used once its pods are gone.
         for used in
             used.iter().filter(|used| of_live.iter().any(|live| (live.kind, &live.name) == (used.kind, &used.name)))
         {
             let Some(started) = started_at(pod, &used.container) else { continue };
             let object = ConfigName { kind: used.kind.api_names().1, name: used.name.clone() };
             let Some(found) = find(index.snapshot, used, namespace) else {
-                // One that does not exist was not changed.
+                // A missing object was not changed.
                 if !index.knows(used.kind, namespace) {
                     unknown.insert(object);
                 }
@@ -131,14 +131,14 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     }
 }
 
-/// Returns whether there is no pod of a DaemonSet that uses something, although its status counts some: who has left them out would make
-/// everything fine.
+/// Returns whether no pod of a DaemonSet that uses an object was read, although its status counts some: omitting them
+/// would make everything look fine.
 fn has_unread_pods(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> bool {
     let counted = facts.daemon_set.status.current_number_scheduled;
     !of_live.is_empty() && counted > 0 && facts.pods().next().is_none()
 }
 
-/// Returns what the template requires and does not exist: pods that run have seen it.
+/// Returns the objects that the template requires but that do not exist: running pods have seen them.
 fn missing(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> Vec<ConfigName> {
     let is_missing = |used: &&ConfigUse| {
         let exists = find(facts.index.snapshot, used, &facts.daemon_set.metadata.namespace).is_some();
@@ -151,7 +151,7 @@ fn missing(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> Vec<ConfigName> 
     names.collect::<BTreeSet<ConfigName>>().into_iter().collect()
 }
 
-/// Returns the command that restarts the pods, or why there is none that is safe to paste.
+/// Returns the command that restarts the pods, or why there is no safe one.
 fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, failing: Option<&Pod>) -> Fix {
     let daemon_set = facts.daemon_set;
     if let Some(ConfigName { kind, name }) = missing {
@@ -166,7 +166,7 @@ fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, fail
     if facts.current.known().is_none() || !facts.pods_known {
         return "whether a rollout is in progress is not known: restart the pods when none is".into();
     }
-    // What was changed may be why.
+    // The change may be the cause.
     if let Some(pod) = failing {
         let name = &pod.metadata.name;
         return format!("do not restart the pods before it is known why {name} fails, which has seen the change")
@@ -198,8 +198,8 @@ fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option
     objects.iter().find(is_it)
 }
 
-/// Returns when a container of a pod has started; when the pod was created if its status does not tell, or tells an earlier time,
-/// because the clock of the kubelet is behind. A container that has not started will see what is current then.
+/// Returns when a container of a pod started; when the pod was created if its status does not say, or has an earlier
+/// time because the kubelet's clock is behind. A container that has not started yet will use the current data.
 fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
     let status = &pod.status;
     let mut statuses = status.container_statuses.iter().chain(&status.init_container_statuses);
@@ -212,8 +212,8 @@ fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
     .max(pod.metadata.creation_timestamp.get())
 }
 
-/// Returns whether a pod is not ready because a container does not start, does not keep running, or has run for long enough without
-/// becoming ready; on a node that is down, no pod is ready.
+/// Returns whether a pod is not ready because a container does not start, does not keep running, or has run for long
+/// without becoming ready; on a node that is down, no pod is ready.
 fn fails(index: &Index<'_>, pod: &Pod) -> bool {
     let mut statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
     let does_not_start = |status: &ContainerStatus| {
@@ -243,7 +243,7 @@ mod tests {
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::stale_config::StaleConfig;
 
-    /// A DaemonSet whose container gets `level` by a variable and `files` by a volume, with a pod that has started at 11:31.
+    /// A DaemonSet whose container uses `level` in a variable and `files` in a volume, with a pod that started at 11:31.
     fn using() -> World {
         world()
             .template(json!({
@@ -255,7 +255,7 @@ mod tests {
             .pod("agent-a", "a", json!({}))
     }
 
-    /// Adds a ConfigMap or Secret that was created at 11:00 and changed at a time, if that is recorded.
+    /// Adds a ConfigMap or Secret that was created at 11:00, and changed at a time if that is recorded.
     fn with(mut world: World, kind: Kind, name: &str, changed: Option<&str>) -> World {
         let mut metadata = json!({"name": name, "namespace": "default", "creationTimestamp": at("11:00:00")});
         if let Some(time) = changed {
@@ -272,7 +272,7 @@ mod tests {
         of_daemon_set(&Index::new(&snapshot), &snapshot.daemon_sets[0])
     }
 
-    /// Says of each changed object its name, how it is used and how many pods are older.
+    /// Returns for each changed object its name, how it is used and how many pods are older.
     fn said(report: &StaleConfig) -> Vec<(&str, &[Use], bool, usize)> {
         report.changed.iter().map(|it| (&*it.object.name, &*it.by, it.refreshed, it.pods)).collect()
     }
@@ -309,7 +309,7 @@ mod tests {
         let mut late = status(json!({"running": {"startedAt": at("11:39:00")}}));
         late["metadata"] = json!({"creationTimestamp": at("11:41:00")});
         assert_eq!(stale(late), ["a"]);
-        // Its status does not tell.
+        // Its status does not say.
         assert_eq!(stale(json!({"status": {"containerStatuses": null}})), ["a", "b"]);
     }
 
@@ -317,7 +317,7 @@ mod tests {
     fn what_could_not_be_read_or_does_not_exist_is_named() {
         let report = told(using());
         assert_eq!((said(&report), report.stale_pods), (vec![], Some(0)));
-        // A server may leave out the pods; one that is Pending is there.
+        // A server may omit the pods; a Pending one exists.
         let counted = || using().daemon_set(json!({"status": {"currentNumberScheduled": 1}}));
         let mut without_pods = counted();
         without_pods.snapshot.pods.clear();
@@ -328,7 +328,7 @@ mod tests {
         let missing: Vec<&str> = report.missing.iter().map(|object| &*object.name).collect();
         assert_eq!(missing, ["files", "level"]);
         assert!(report.fix.unwrap().advice.starts_with("do not restart the pods: ConfigMap files does not exist"));
-        // Few may read Secrets: that is not worth a word if nothing is known to have changed.
+        // Few users may read Secrets: this is not mentioned if nothing is known to have changed.
         let forbidden = || GapCause::Forbidden("get it".to_owned());
         let broken = || GapCause::Unreadable { object: "it".to_owned(), problem: "p".to_owned() };
         for (kind, name, cause, is_told) in [
@@ -349,7 +349,7 @@ mod tests {
             assert_eq!(left_open.len(), usize::from(is_told), "{left_open:?}");
             assert!(left_open.iter().all(|gap| !gap.affects_counts));
         }
-        // Without managed fields it may have been changed since it was created, unless that was after the pod had started.
+        // Without managed fields it may have been changed after its creation, unless it was created after the pod started.
         assert_eq!(told(with(using(), Kind::Secrets, "level", None)).stale_pods, None);
     }
 
@@ -439,7 +439,7 @@ mod tests {
             let fix = fix(world);
             assert!(fix.advice.contains(why) && fix.command.is_none(), "{why}: {fix:?}");
         }
-        // A pod that has started since fails, perhaps because of what was changed.
+        // A pod that has started since fails, perhaps because of the change.
         let status = |reason: &str| json!({"restartCount": 1, "state": {"waiting": {"reason": reason}}});
         let with_new = |reason: &str| {
             let world = files(using()).node("b", json!({}));
@@ -461,7 +461,7 @@ mod tests {
         assert!(unready.advice.contains("why agent-b fails") && unready.command.is_none(), "{unready:?}");
         assert!(with_unready("11:59:30", "True").command.is_some());
         assert!(with_unready("11:50:00", "False").command.is_some());
-        // What is optional may be missing.
+        // Optional objects may be missing.
         let optional = json!({"volumes": [{"name": "files", "configMap": {"name": "files", "optional": true}}]});
         assert!(fix(using().template(optional)).command.is_some());
     }
@@ -479,7 +479,7 @@ mod tests {
             world
         };
         let with_old = || world().node("b", json!({})).pod("agent-b", "b", old());
-        // The template generation tells that a pod is of the live template.
+        // The template generation shows that a pod has the live template.
         assert_eq!(known(without_revisions(world())), Some(0));
         assert_eq!(known(without_revisions(with_old())), None);
         assert_eq!(known(with_old()), None);

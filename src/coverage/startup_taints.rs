@@ -1,7 +1,7 @@
-//! Taints that a node begins with and that a DaemonSet removes once it runs there.
+//! Taints that a node starts with and that a DaemonSet removes once it runs there.
 //!
-//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers do, and so does Cilium. A taint stays if every
-//! DaemonSet that removes it is kept away by another taint.
+//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers and Cilium do. A taint stays if
+//! another taint keeps away every DaemonSet that removes it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use crate::report::age::seconds_between;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::taints::tolerates;
 
-/// Which DaemonSets remove which taints.
+/// The DaemonSets that remove startup taints.
 pub struct TaintRemovers<'a> {
     daemon_sets: &'a [(&'a DaemonSet, DaemonPod)],
-    /// The numbers of the DaemonSets, by the key of the taint.
+    /// The indices of the DaemonSets, by the key of the taint.
     by_key: BTreeMap<String, Vec<usize>>,
 }
 
 /// The taints that DaemonSets remove from a node.
 pub struct AfterStart<'n> {
-    /// The node without the taints that are removed.
+    /// The node without the removed taints.
     pub node: Cow<'n, Node>,
-    /// What becomes of each taint that a DaemonSet removes.
+    /// The outcome for each taint that a DaemonSet removes.
     pub taints: Vec<StartupTaint>,
 }
 
@@ -35,10 +35,10 @@ pub struct AfterStart<'n> {
 pub struct StartupTaint {
     /// The taint.
     pub taint: Taint,
-    /// The numbers of the DaemonSets that remove it.
+    /// The indices of the DaemonSets that remove it.
     pub removers: Vec<usize>,
-    /// Why it stays: the taints that none of them tolerates; empty if they do not match the node for another reason. `None` if it is
-    /// removed.
+    /// Why it stays: the taints that none of them tolerates; empty if they do not match the node for another reason.
+    /// `None` if it is removed.
     pub kept_by: Option<Vec<Taint>>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> TaintRemovers<'a> {
         TaintRemovers { daemon_sets, by_key }
     }
 
-    /// Returns what becomes of the taints of a node as its DaemonSets start.
+    /// Returns the outcome for the taints of a node as its DaemonSets start.
     pub fn after_start<'n>(&self, node: &'n Node) -> AfterStart<'n> {
         let removers = |taint: &Taint| self.by_key.get(&taint.key).filter(|removers| !removers.is_empty());
         if !node.spec.taints.iter().any(|taint| removers(taint).is_some()) {
@@ -90,36 +90,36 @@ impl<'a> TaintRemovers<'a> {
     }
 }
 
-/// What becomes of a taint of a node that a DaemonSet removes once it runs there.
+/// The outcome for a startup taint of a node.
 pub enum Startup<'a> {
-    /// The DaemonSet has run on the node for a long time: the taint was put back since.
+    /// The DaemonSet has run on the node for a long time: the taint was added again since.
     PutBack {
         /// The DaemonSet.
         remover: &'a DaemonSet,
         /// Its pod.
         pod: &'a Pod,
-        /// For how many seconds it has been ready.
+        /// How many seconds it has been ready.
         ready_for: i64,
     },
-    /// The DaemonSet is to run on the node, and is not ready there, or has just become so.
+    /// The DaemonSet should run on the node, but is not ready there yet, or only just became ready.
     Starting(&'a DaemonSet),
-    /// The DaemonSet is to run on the node, whose pods were not all read.
+    /// The DaemonSet should run on the node, but not all of the node's pods were read.
     Unread(&'a DaemonSet),
-    /// The DaemonSet is not to run on the node.
+    /// The DaemonSet should not run on the node.
     Kept {
         /// The DaemonSet.
         remover: &'a DaemonSet,
         /// The taints that it does not tolerate; empty if it does not match the node for another reason.
         by: Vec<Taint>,
-        /// The DaemonSets that each wait until the next one has removed a taint, and these taints, if the last one waits for the first.
+        /// If DaemonSets wait for each other in a cycle: each of them with the taint that it waits for the next one to remove.
         circle: Vec<(&'a DaemonSet, Taint)>,
     },
 }
 
-/// After how many seconds an agent that is ready has removed its taint.
+/// Seconds within which a ready agent removes its taint.
 const REMOVES_WITHIN: i64 = 300;
 
-/// Returns what becomes of a taint; `None` if no DaemonSet is known to remove it.
+/// Returns the outcome for a taint; `None` if no DaemonSet is known to remove it.
 pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Startup<'a>> {
     let runs = |daemon_set: &DaemonSet| DaemonPod::new(&daemon_set.spec.template).decide(node).should_run;
     let removers = index.removers_of(&taint.key);
@@ -142,7 +142,7 @@ pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Star
     })
 }
 
-/// Returns the taints of a node that keep a DaemonSet away.
+/// Returns the taints of a node that exclude a DaemonSet.
 fn untolerated(daemon_set: &DaemonSet, node: &Node) -> Vec<Taint> {
     let pod = DaemonPod::new(&daemon_set.spec.template);
     let keeps = |taint: &&Taint| {
@@ -185,7 +185,7 @@ mod tests {
         DaemonSet::from_object(json!({"metadata": {"name": name}, "spec": {"template": {"spec": spec}}})).unwrap()
     }
 
-    /// Returns the taints that stay, with those that keep them in parentheses.
+    /// Returns the remaining taints, with those that cause them to stay in parentheses.
     fn left(daemon_sets: &[DaemonSet], keys: &[&str]) -> Vec<String> {
         let taints: Vec<Value> = keys.iter().map(|key| json!({"key": key, "effect": "NoSchedule"})).collect();
         let node: Node = from_value(json!({"metadata": {"name": "n"}, "spec": {"taints": taints}})).unwrap();
@@ -221,10 +221,10 @@ mod tests {
         // Each waits for the other.
         let deadlock = [format!("{ebs_taint}({cilium_taint})"), format!("{cilium_taint}({ebs_taint})")];
         assert_eq!(left(&agents(&[ebs_taint], &[cilium_taint]), &both), deadlock);
-        // A taint that stays keeps the only agent away that removes the other one.
+        // A remaining taint excludes the only agent that removes the other one.
         let kept = [format!("{ebs_taint}(dedicated)"), "dedicated()".to_owned()];
         assert_eq!(left(&agents(&[ebs_taint], &both), &[ebs_taint, "dedicated"]), kept);
-        // Nobody is known to remove it.
+        // No DaemonSet is known to remove it.
         assert_eq!(left(&agents(&both, &both), &["s3.csi.aws.com/agent-not-ready"]).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers of nodes, in all and by the values of a label.
+//! Node counts, in total and by the values of a label.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +29,13 @@ pub(crate) struct Tally {
     pub(crate) updated_to_controller: usize,
     pub(crate) misscheduled: usize,
     pub(crate) revision_unknown: usize,
-    /// By reason, and by whether it only takes its time.
+    /// By reason, and by whether waiting is enough.
     pub(crate) problems: BTreeMap<(ReasonCode, bool), usize>,
 }
 
 impl Tally {
-    /// Adds a node. As in the status, only its first pod counts, but a pod of the current revision beside it makes the
-    /// node updated, and one that is being deleted does not.
+    /// Adds a node. As in the status, only its first pod counts, but an additional pod of the current revision makes
+    /// the node updated, and a terminating one does not.
     ///
     /// Ported from `updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
     pub(crate) fn add(
@@ -85,7 +85,7 @@ impl Tally {
         }
     }
 
-    /// Returns the numbers that need no pods.
+    /// Returns the numbers that do not depend on pods.
     pub(crate) fn counts_without_pods(&self) -> Counts {
         Counts {
             nodes_total: Some(self.nodes),
@@ -141,7 +141,7 @@ pub(crate) fn check_status(status: &DaemonSetStatus, tally: &Tally, updated_know
     Counters { agrees: Some(differences.is_empty()), desired: status.desired_number_scheduled, differences }
 }
 
-/// Returns the check of a status that cannot be compared with anything.
+/// Returns the check for a status that cannot be compared.
 pub(crate) fn unchecked_status(status: &DaemonSetStatus) -> Counters {
     Counters { agrees: None, desired: status.desired_number_scheduled, differences: Vec::new() }
 }

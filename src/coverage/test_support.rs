@@ -1,4 +1,4 @@
-//! What coverage says of the small clusters of tests.
+//! Coverage of small test clusters.
 
 use super::options::{Detail, Options};
 use super::walk::coverage;
@@ -13,7 +13,7 @@ impl World {
         coverage(&self.finish(), &options).daemon_sets.remove(0)
     }
 
-    /// Returns the one node of the world as the DaemonSet sees it.
+    /// Returns the only node of the world in the DaemonSet's coverage.
     pub fn only_node(self) -> NodeCoverage {
         let mut coverage = self.coverage();
         assert_eq!(coverage.nodes.len(), 1);

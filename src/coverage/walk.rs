@@ -1,7 +1,7 @@
-//! The walk over DaemonSets and nodes: who should have a pod, who has one, and why the others have none.
+//! The walk over DaemonSets and nodes: which nodes should have a pod, which have one, and why the others have none.
 //!
-//! Most nodes of a big cluster are fine, and for them the walk only counts. The others are judged by
-//! [`super::verdict`], whose findings are grouped by cause.
+//! Most nodes of a big cluster are healthy, and the walk only counts them. The others are judged by [`super::verdict`],
+//! and their findings are grouped by cause.
 
 #[cfg(test)]
 mod tests;
@@ -37,8 +37,7 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Decision;
 
-/// Says for each DaemonSet of the snapshot which nodes should have a pod, which have one, and why the
-/// others have none.
+/// Reports for each DaemonSet in the snapshot which nodes should have a pod, which have one, and why the others have none.
 pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     let index = Index::new(snapshot);
     let daemon_sets = index.daemon_sets().into_iter();
@@ -47,7 +46,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
             let coverage = daemon_set_coverage(&facts, options);
-            // Whether it is in a rollout is decided by the verdict on that.
+            // The verdict on the rollout decides whether there is one.
             incidents.add(&facts, &coverage, options, None);
             coverage
         })
@@ -56,7 +55,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         node: options.node.as_deref().map(|name| node_overview(&index, name, &daemon_sets)),
-        // Those of one node are its own troubles.
+        // For a single node, they are its own problems.
         incidents: if options.node.is_some() { Vec::new() } else { incidents.finish() },
         problems: summarize(&daemon_sets),
         daemon_sets,
@@ -79,12 +78,12 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
     }
 }
 
-/// Looks at one DaemonSet.
+/// Reports one DaemonSet.
 pub fn daemon_set_coverage(facts: &Facts<'_>, options: &Options) -> DaemonSetCoverage {
     judge_daemon_set(facts, options).coverage
 }
 
-/// What is found about one DaemonSet.
+/// The results for one DaemonSet.
 pub(crate) struct Judged {
     /// The report.
     pub(crate) coverage: DaemonSetCoverage,
@@ -92,7 +91,7 @@ pub(crate) struct Judged {
     pub(crate) diagnoses: Vec<Option<Diagnosis>>,
 }
 
-/// Looks at one DaemonSet, and keeps what is judged of each node.
+/// Reports one DaemonSet, and keeps the judgement of each node.
 pub(crate) fn judge_daemon_set(facts: &Facts<'_>, options: &Options) -> Judged {
     let subject = Subject::new(facts);
     let mut walk = Walk::new(&subject, options);
@@ -121,20 +120,20 @@ struct Walk<'s, 'a> {
     /// The eligible nodes that are available or failing.
     observations: Vec<Observation<'s>>,
     classes: NodeClasses<'a>,
-    /// The groups of nodes that were judged, by what those nodes have in common, and what was judged.
+    /// The groups of judged nodes by what the nodes have in common, and the diagnosis.
     judged: HashMap<Alike, (usize, Diagnosis)>,
     /// Why the nodes of a class are not eligible.
     of_class: HashMap<u64, Vec<Finding>>,
-    /// Who writes the DaemonSet, if it is to be changed there.
+    /// The manager that writes the DaemonSet, if it must be changed there.
     writer: Option<String>,
 }
 
-/// What nodes without a pod have in common whose primary findings differ in their names alone.
+/// What nodes without a pod have in common if their primary findings differ only in their names.
 #[derive(PartialEq, Eq, Hash)]
 enum Alike {
-    /// They are not eligible, and the DaemonSet cannot tell them apart.
+    /// They are not eligible, and the DaemonSet cannot distinguish them.
     NotEligible(u64),
-    /// They are eligible, and no node is young enough to explain a missing pod by itself.
+    /// They are eligible, and no node is so young that this alone explains a missing pod.
     Missing,
 }
 
@@ -172,7 +171,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             self.visit_in_trouble(node, decision, &pods.pods)
         };
         let is_available = state == NodeState::Available;
-        // An unknown state is no trouble; the report's gaps tell why it is unknown.
+        // An unknown state is not a problem; the report's gaps say why it is unknown.
         let is_trouble = !matches!(state, NodeState::NotEligible | NodeState::Unknown);
         let trouble = diagnosis.as_ref().filter(|_| is_trouble);
         self.tally.add(subject, pods, is_available, trouble);
@@ -190,7 +189,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         diagnosis
     }
 
-    /// Judges a node, unless one like it was judged before.
+    /// Judges a node, unless a similar one was judged before.
     fn visit_in_trouble(&mut self, node: &Node, decision: Decision, pods: &[&Pod]) -> (NodeState, Option<Diagnosis>) {
         let name = &node.metadata.name;
         let alike = self.alike(node, decision, pods.is_empty());
@@ -212,7 +211,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         (verdict.state, diagnosis)
     }
 
-    /// Judges a node. Why nodes are not eligible is found once for all that the DaemonSet cannot tell apart.
+    /// Judges a node. Ineligibility is explained once for all nodes that the DaemonSet cannot distinguish.
     fn judge(&mut self, node: &Node, decision: Decision, pods: &[&Pod]) -> NodeVerdict {
         let is_shared = self.options.detail == Detail::Nodes && !decision.should_run && pods.is_empty();
         let class = if is_shared { self.classes.of(node) } else { None };
@@ -229,7 +228,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         verdict
     }
 
-    /// Returns with which nodes a node shares its group, if that is clear without judging it.
+    /// Returns what a node shares with others, if that is clear without judging it.
     fn alike(&self, node: &Node, decision: Decision, without_pods: bool) -> Option<Alike> {
         if self.options.detail != Detail::Groups || !without_pods || !self.subject.pods_known {
             return None;
@@ -250,7 +249,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         self.nodes.push(NodeCoverage { explanation, ..row });
     }
 
-    /// Adds a node to the group of its primary finding; returns the group's number.
+    /// Adds a node to the group of its primary finding; returns the group's index.
     fn group(&mut self, name: &str, verdict: &NodeVerdict) -> Option<usize> {
         collect_mistakes(&mut self.mistakes, name, &verdict.findings);
         let primary = verdict.findings.first()?;
@@ -261,7 +260,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         }
     }
 
-    /// Visits the pods of a node that is not in the snapshot: it is gone, or the nodes could not be read.
+    /// Visits the pods of a node that is not in the snapshot: it was deleted, or the nodes could not be read.
     fn visit_node_not_in_snapshot(&mut self, name: &str, pods: &[&Pod]) -> Option<Diagnosis> {
         let subject = self.subject;
         let verdict = if subject.nodes_known {
@@ -284,7 +283,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         verdict.findings.first().map(Finding::diagnosis)
     }
 
-    /// Returns the numbers, from the status if nodes or pods could not be read and every node was asked for.
+    /// Returns the numbers, from the status if nodes or pods could not be read and every node was requested.
     fn counts(&self) -> Counts {
         let subject = self.subject;
         let status = counts_of_status(&subject.daemon_set.status);
@@ -330,7 +329,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         };
         let mut not_eligible = not_eligible.into_report();
         for mistake in mistakes.iter().filter(|_| counts.eligible == Some(0)) {
-            // To change the nodes is no advice if the template has a typo.
+            // Changing the nodes is bad advice if the template has a typo.
             not_eligible.iter_mut().for_each(|group| mistake.correct(group));
         }
         let warnings = if options.is_every_node() && subject.nodes_known {
@@ -364,7 +363,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             removed_nodes: options.is_every_node().then(|| removed_nodes(subject)).flatten(),
             lost_pods: options.is_every_node().then(|| lost_pods(subject)).flatten(),
             common_causes: common_cause::of(subject, &observations),
-            // Up to the rollout.
+            // Decided by the rollout.
             suspect: None,
             rollback: None,
             problems: groups.into_report(),

@@ -6,11 +6,11 @@ use crate::model::image::Image;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::report::change::{Change, Op, PathStep};
 
-/// The maximum length of values that are shown.
+/// The maximum length of shown values.
 const SHOWN: usize = 16;
 
-/// Returns short fragments, most important first, such as `image agent 1.4 → 1.5` and `+env LEVEL`; changes that read
-/// the same make one.
+/// Returns short fragments, most important first, such as `image agent 1.4 → 1.5` and `+env LEVEL`; changes with the
+/// same text are merged.
 pub fn in_a_few_words(changes: &[Change]) -> Vec<String> {
     let mut fragments: Vec<(Rank, String)> = changes.iter().map(fragment).collect();
     fragments.sort_by_key(|(rank, _)| *rank);
@@ -23,7 +23,7 @@ pub fn in_a_few_words(changes: &[Change]) -> Vec<String> {
     words
 }
 
-/// How important a change is; the most important one first.
+/// The importance of a change, the most important one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Image,
@@ -73,7 +73,7 @@ fn is_containers(list: &str) -> bool {
     matches!(list, "containers" | "initContainers" | "ephemeralContainers")
 }
 
-/// Summarizes a change in a container; the container's name is left out if the changed entry has a name.
+/// Summarizes a change in a container; the container's name is omitted if the changed entry has a name.
 fn in_container(change: &Change, container: &str, path: &[&str]) -> String {
     match path {
         [list @ ("env" | "envFrom" | "ports" | "volumeMounts" | "volumeDevices"), name] => {
@@ -310,7 +310,7 @@ mod tests {
                 "-annotation restartedAt",
             ),
             ("newField", json!({}), json!([]), "newField"),
-            // An image that is mounted as a volume is none that runs.
+            // An image that is mounted as a volume is not a container's image.
             ("spec.volumes[data].image", json!(null), json!({"reference": "data:1"}), "volume data"),
             ("spec.containers", json!(null), json!([]), "+containers"),
             ("spec.hostAliases (order)", json!(["a", "b"]), json!(["b", "a"]), "order of hostAliases"),

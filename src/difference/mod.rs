@@ -1,7 +1,7 @@
-//! How two pod templates differ in meaning.
+//! Semantic differences between two pod templates.
 //!
-//! Both are compared in their normal form, type by type. Entries of lists are matched by their
-//! [`Key`], so moving one is a difference only if the order matters.
+//! Both are compared in their normal form, type by type. List entries are matched by their [`Key`], so moving one is a
+//! difference only if the order matters.
 
 pub mod change_summary;
 pub(crate) mod object;
@@ -16,10 +16,10 @@ use crate::model::template_keys::Key;
 use crate::model::template_types::{EnvVar, FieldKind, PodTemplateSpec, Type};
 use crate::report::change::{Change, ChangePath};
 
-/// Returns every difference in meaning between two templates, in the order of the template.
+/// Returns every semantic difference between two templates, in the order of the template.
 ///
-/// It is empty if and only if [`Template::same_meaning`] holds. The name of the service account, which the API keeps
-/// in two fields, counts once.
+/// It is empty if and only if [`Template::same_meaning`] holds. The name of the service account, which the API keeps in
+/// two fields, counts once.
 pub fn difference(from: &Template, to: &Template) -> Vec<Change> {
     let mut comparison = Comparison::default();
     comparison.value(&PodTemplateSpec, &ChangePath::default(), &from.normal(), &to.normal());
@@ -62,7 +62,7 @@ impl Comparison {
     }
 
     fn field(&mut self, kind: &FieldKind, path: &ChangePath, from: Option<&Value>, to: Option<&Value>) {
-        // Absence means the same as emptiness here, so each entry is a change of its own.
+        // Absent and empty are the same here, so each entry is a separate change.
         let empty = match kind {
             FieldKind::Struct(_) | FieldKind::Texts | FieldKind::Quantities => Value::Object(Map::new()),
             FieldKind::List(_, key) if *key != Key::Sequence => Value::Array(Vec::new()),
@@ -84,7 +84,7 @@ impl Comparison {
         }
     }
 
-    /// Compares fields that this program does not know.
+    /// Compares unknown fields.
     fn unknown(&mut self, path: &ChangePath, from: Option<&Value>, to: Option<&Value>) {
         match (from, to) {
             (Some(Value::Object(from)), Some(Value::Object(to))) => {
@@ -153,7 +153,7 @@ struct Entries<'a> {
     list: &'a [Value],
     names: Vec<String>,
     places: BTreeMap<String, Vec<usize>>,
-    /// The entries in the form in which equivalent ones are equal.
+    /// The entries in a form in which equivalent ones are equal.
     arranged: Vec<Value>,
 }
 
@@ -181,9 +181,9 @@ impl<'a> Entries<'a> {
         self.names.iter().chain(&other.names).map(String::as_str).filter(|name| seen.insert(*name)).collect()
     }
 
-    /// Returns which entries with a key were removed, and which of the other list were added.
+    /// Returns which entries with a key were removed, and which ones of the other list were added.
     ///
-    /// If the last one of a name wins, all are replaced, so that their order is that of the other list.
+    /// If the last entry with a name wins, all are replaced, so that their order is that of the other list.
     fn replaced(&self, name: &str, other: &Entries) -> (Vec<usize>, Vec<usize>) {
         if self.key.last_wins() {
             let same = self.arranged(name) == other.arranged(name);
@@ -192,7 +192,7 @@ impl<'a> Entries<'a> {
         (self.without(name, other), other.without(name, self))
     }
 
-    /// Returns the entries with a key that have no equal in the other list; each one there can match only once.
+    /// Returns the entries with a key that have no equal in the other list; each entry there can match only once.
     fn without(&self, name: &str, other: &Entries) -> Vec<usize> {
         let mut others = other.arranged(name);
         let mut left = self.places(name).to_vec();
@@ -233,7 +233,7 @@ fn shown(of: &Type, entry: &Value) -> Value {
     }
 }
 
-/// Returns the path of an entry; one without a key is known by its index.
+/// Returns the path of an entry; one without a key is identified by its index.
 fn entry_path(path: &ChangePath, key: Key, name: &str, index: usize) -> ChangePath {
     if key == Key::Loose { path.index(index) } else { path.entry(name) }
 }
@@ -440,7 +440,7 @@ mod tests {
             in_container(env(json!({"name": "A"})), env(secret("b"))),
             [r#"~ env[A] "" → {"name":"A","valueFrom":{"secretKeyRef":{"key":"b","name":"s"}}}"#]
         );
-        // What is not known of a variable is not left out.
+        // Unknown fields of a variable are not omitted.
         assert_eq!(
             in_container(env(json!({"name": "A", "value": "1", "new": "x"})), json!({})),
             [r#"- env[A] {"name":"A","new":"x","value":"1"}"#]

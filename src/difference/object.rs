@@ -1,4 +1,4 @@
-//! What differs between two versions of a whole DaemonSet.
+//! Differences between two versions of a whole DaemonSet.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ const METADATA: [&str; 5] = ["labels", "annotations", "finalizers", "ownerRefere
 const MAINTAINED: [&str; 4] =
     [TEMPLATE_GENERATION_ANNOTATION, RUN_ANNOTATION, GATES_ANNOTATION, "field.cattle.io/publicEndpoints"];
 
-/// Returns what differs between two versions of a DaemonSet, except for its status and what controllers maintain for
-/// their own use: the template first, which people look for, and annotations after the spec.
+/// Returns the differences between two versions of a DaemonSet, except for its status and what controllers maintain for
+/// their own use: the template first, which users look for, and annotations after the spec.
 ///
-/// The status changes all the time during a rollout, which is no conflict.
+/// The status changes continually during a rollout, which is not a conflict.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<Change> {
     let spec_path = ChangePath::default().field("spec");
     let nothing = Map::new();

@@ -9,11 +9,11 @@ use crate::report::change::{Change, ChangePath};
 /// Above this, the longest common subsequence takes too long, and nobody would read the result.
 const MOST_COMPARED: usize = 1_000_000;
 
-/// Returns the differences between two lists, by the index of each item: removed items by their index before,
-/// others by their index after.
+/// Returns the differences between two lists, by the index of each item: removed items by their old index, others by
+/// their new index.
 ///
-/// An item at the same index counts as replaced, otherwise as removed and added. Lists that have nothing
-/// in common are one change.
+/// An item at the same index counts as replaced, otherwise as removed and added. Lists without common items are one
+/// change.
 pub fn difference(path: &ChangePath, from: &[Value], to: &[Value]) -> Vec<Change> {
     let start = from.iter().zip(to).take_while(|(before, after)| before == after).count();
     let rest = (&from[start..], &to[start..]);

@@ -1,15 +1,15 @@
-//! The documents of a text in YAML.
+//! The documents in a YAML text.
 
 /// One document of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Document<'a> {
     /// The text, with the `---` before it.
     pub text: &'a str,
-    /// How many lines come before it.
+    /// Number of lines before it.
     pub lines_before: usize,
 }
 
-/// Divides a text into its documents, and leaves out those that hold nothing.
+/// Splits a text into its documents, and omits the empty ones.
 ///
 /// YAML forbids a line that starts with `---` anywhere but between documents, even in block text.
 pub fn documents(text: &str) -> Vec<Document<'_>> {

@@ -1,4 +1,4 @@
-//! JSON in which characters that could steer a terminal are escaped, which in JSON changes no value.
+//! JSON in which characters that could control a terminal are escaped, which does not change the values.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ pub fn indented(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Writes a value without any line end.
+/// Writes a value on one line.
 pub fn compact(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     write(value, CompactFormatter, out)
 }
@@ -21,7 +21,7 @@ pub fn compact(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
 fn write(value: &impl Serialize, formatter: impl Formatter, out: &mut dyn Write) -> io::Result<()> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;
-    // What is below a space the serializer has escaped; of ASCII, that leaves one to look for.
+    // The serializer has escaped everything below a space; in ASCII text, only DEL is left to look for.
     if text.is_ascii() && !text.contains(&0x7f) {
         return out.write_all(&text);
     }

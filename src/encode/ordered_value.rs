@@ -31,8 +31,8 @@ impl Tree {
         Ok(serde_json::from_slice(&serde_json::to_vec(report)?)?)
     }
 
-    /// Converts an API object to a tree in the customary order: what identifies an object or an entry of a list
-    /// comes first, and the rest is sorted, as kubectl does.
+    /// Converts an API object to a tree in the customary order: fields that identify an object or a list entry come
+    /// first, and the rest is sorted, as in kubectl.
     pub fn customary(value: &Value) -> Tree {
         match value {
             Value::String(text) => Tree::Text(text.clone()),

@@ -2,12 +2,11 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// Sanitizes text from a cluster for a terminal: one line, in which nothing can pass for another
-/// thing or steer the terminal.
+/// Sanitizes text from a cluster for a terminal: one line, which can neither imitate other output nor control the
+/// terminal.
 ///
-/// Line endings and tabs become spaces. Control characters, including the escape that starts a
-/// sequence, and invisible characters, including those that change the direction of text, are written
-/// as `\u{1b}`.
+/// Line endings and tabs become spaces. Control characters, including the escape that starts a sequence, and invisible
+/// characters, including those that change the direction of text, are written as `\u{1b}`.
 pub fn sanitize(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.trim_end().chars() {
@@ -21,7 +20,7 @@ pub fn sanitize(text: &str) -> String {
     safe
 }
 
-/// Creates a line of text safe for a terminal and keeps its spaces and tabs, which mean something in a script.
+/// Makes a line of text safe for a terminal, and keeps its spaces and tabs, which are significant in a script.
 pub fn escape(line: &str) -> String {
     let mut safe = String::with_capacity(line.len());
     for c in line.chars() {
@@ -40,7 +39,7 @@ pub fn is_unsafe(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Returns whether a character has no width or changes the direction of text, so that it can deceive.
+/// Returns whether a character has no width or changes the direction of text, and so can deceive its reader.
 fn is_invisible(c: char) -> bool {
     // Combining marks have no width of their own but are part of ordinary words.
     let is_combining_mark = matches!(c, '\u{300}'..='\u{36f}');

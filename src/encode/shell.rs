@@ -7,9 +7,9 @@ use super::sanitize::is_unsafe;
 
 /// Quotes an argument for a shell, if it needs quotes; optionally in ASCII only.
 ///
-/// What can be shown as it is has the quotes of a POSIX shell. Anything else is written as `$'…'`, which bash, zsh, ksh and
-/// busybox read back to the same bytes in every locale; see [`is_unread`] about shells that do not know it. No argument can
-/// contain a NUL byte, so it becomes U+FFFD, which names nothing.
+/// Printable text is quoted as in a POSIX shell. Anything else is written as `$'…'`, which bash, zsh, ksh and busybox
+/// read back as the same bytes in every locale; for shells that do not support it, see [`is_unread`]. No argument can
+/// contain a NUL byte, so it becomes U+FFFD, which matches no name.
 pub fn quote(argument: &str, ascii: bool) -> Cow<'_, str> {
     if !argument.contains(|c| is_escaped(c, ascii))
         && let Ok(quoted) = shlex::try_quote(argument)
@@ -22,7 +22,7 @@ pub fn quote(argument: &str, ascii: bool) -> Cow<'_, str> {
             '\n' if index > 0 => quoted.write_str("\\n"),
             '\t' if index > 0 => quoted.write_str("\\t"),
             '\\' if index > 0 => quoted.write_str("\\\\"),
-            // A quote would end it where `$'` is not known, and `!` would be looked up in the history.
+            // A quote would end it in a shell without `$'…'`, and `!` would expand the history.
             c if index > 0 && c != '\'' && c != '!' && !is_escaped(c, ascii) => quoted.write_char(c),
             '\0' => octal('\u{fffd}', &mut quoted),
             c => octal(c, &mut quoted),
@@ -32,9 +32,9 @@ pub fn quote(argument: &str, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(quoted)
 }
 
-/// Returns whether an argument was quoted as `$'…'` and passed on by a shell that does not know that form, such as dash.
+/// Returns whether an argument was quoted as `$'…'` and passed on by a shell that does not support it, such as dash.
 ///
-/// [`quote`] begins it with an octal number, so that it cannot be mistaken for anything that a user writes.
+/// [`quote`] starts it with an octal number, so that it cannot be mistaken for anything that a user writes.
 pub fn is_unread(argument: &str) -> bool {
     let digits = argument.strip_prefix("$\\").and_then(|rest| rest.get(..3));
     digits.is_some_and(|digits| digits.bytes().all(|digit| matches!(digit, b'0'..=b'7')))
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// dash passes `$` on, and what is between the quotes.
+    /// dash passes on the `$` and the text between the quotes.
     #[test]
     fn an_argument_that_the_shell_did_not_read_is_recognized() {
         for argument in ["set -e\ncheck", "\n", "ü\t", "\\\n"] {

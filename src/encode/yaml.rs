@@ -1,8 +1,8 @@
 //! YAML that kubectl reads back as the same values, and that cannot control a terminal.
 //!
-//! It looks like kubectl's. It is written here because serializers do not escape characters that could control a
-//! terminal or deceive its reader: here they are in double quotes, where YAML has escapes for them.
-//! serde-saphyr also starts blocks with a tab, which kubectl rejects.
+//! It looks like kubectl's. We write it ourselves because serializers do not escape characters that could control a
+//! terminal or deceive its reader: here, such strings are double-quoted and escaped. serde-saphyr also starts blocks
+//! with a tab, which kubectl rejects.
 
 use std::fmt::Write as _;
 use std::io;
@@ -36,8 +36,8 @@ pub fn text(tree: &Tree, ascii: bool) -> String {
 
 /// Returns whether a string needs no quotes.
 ///
-/// YAML 1.1, which kubectl reads, and 1.2 read `yes`, `1_000` or `0o7` differently: what is not a string in
-/// either is quoted.
+/// YAML 1.1, which kubectl reads, and 1.2 read `yes`, `1_000` or `0o7` differently: anything that is not a string in
+/// both is quoted.
 pub fn is_plain(text: &str, ascii: bool) -> bool {
     // The serializer knows which strings are ambiguous; these options keep it from folding lines.
     let options = serde_saphyr::ser_options! { min_fold_chars: usize::MAX, folded_wrap_chars: usize::MAX };
@@ -46,9 +46,9 @@ pub fn is_plain(text: &str, ascii: bool) -> bool {
             .is_ok_and(|written| written.strip_suffix('\n') == Some(text))
 }
 
-/// Formats a string in double quotes, with escapes for what could control a terminal.
+/// Formats a string in double quotes, and escapes characters that could control a terminal.
 ///
-/// This is JSON too, as long as nothing beyond U+FFFF has to be escaped.
+/// This is JSON, too, unless a character beyond U+FFFF has to be escaped.
 pub fn quoted(text: &str, ascii: bool) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -70,7 +70,7 @@ pub fn quoted(text: &str, ascii: bool) -> String {
     quoted
 }
 
-/// Returns whether a character must be escaped. Line endings and tabs need not: they are part of scripts.
+/// Returns whether a character must be escaped. Line endings and tabs are not: they are part of scripts.
 fn is_escaped(c: char, ascii: bool) -> bool {
     // YAML readers reject the last two.
     (is_unsafe(c) && c != '\n' && c != '\t') || (ascii && !c.is_ascii()) || matches!(c, '\u{fffe}' | '\u{ffff}')

@@ -1,4 +1,4 @@
-//! Which controller acts on a DaemonSet: what it is called, how it shows that it runs, and where to look if it does not.
+//! Which controller reconciles a DaemonSet: its name, the evidence that it is running, and where to look if it is not.
 
 use jiff::Timestamp;
 
@@ -7,15 +7,15 @@ use crate::model::snapshot::{Lease, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 
-/// How many seconds past its duration a lease may be before its holder counts as down.
+/// How many seconds after its expiration a lease's holder counts as down.
 const LEASE_SLACK: i64 = 45;
 
-/// Past how many pods at a time the controller takes several syncs to create them.
+/// The most pods that the controller creates in one sync.
 ///
 /// Ported from `BurstReplicas`, pkg/controller/daemon/daemon_controller.go, release 1.37.2; OpenKruise has the same default.
 pub(crate) const BURST: usize = 250;
 
-/// The scheduler of pods that name none.
+/// The scheduler of pods that do not name one.
 pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// The program of the default scheduler.
@@ -45,7 +45,7 @@ impl Controller {
         }
     }
 
-    /// Returns what it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Controller::Kubernetes => "the DaemonSet controller",
@@ -53,7 +53,7 @@ impl Controller {
         }
     }
 
-    /// Returns the program that it is a part of.
+    /// Returns the program that contains it.
     pub fn program(self) -> &'static str {
         match self {
             Controller::Kubernetes => "kube-controller-manager",
@@ -61,7 +61,7 @@ impl Controller {
         }
     }
 
-    /// Returns the command that shows whether it runs: when it last renewed its lease, or its pods.
+    /// Returns the command that shows whether it runs: by its lease, or by its pods.
     fn look(self) -> Command {
         match self {
             Controller::Kubernetes => {

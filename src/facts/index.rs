@@ -1,4 +1,4 @@
-//! A snapshot, looked up by what the rules ask for: pods by DaemonSet and by node, events by object.
+//! A snapshot, indexed by what the rules look up: pods by DaemonSet and by node, events by object.
 //!
 //! Each index is built in one pass, so that an analysis stays linear in the size of the snapshot.
 
@@ -25,7 +25,8 @@ use crate::scheduling::devices::Devices;
 use crate::scheduling::preemption::Budgets;
 use crate::scheduling::resources::template_requests;
 
-/// Returns whether answers depend on device classes that were not read: a DaemonSet requests what a node does not offer.
+/// Returns whether answers depend on device classes that were not read: a DaemonSet requests a resource that a node does not
+/// advertise.
 pub fn needs_device_classes<'a>(snapshot: &Snapshot, mut daemon_sets: impl Iterator<Item = &'a DaemonSet>) -> bool {
     let needs = |daemon_set: &DaemonSet| {
         let requests = template_requests(&daemon_set.spec.template.spec);
@@ -36,7 +37,7 @@ pub fn needs_device_classes<'a>(snapshot: &Snapshot, mut daemon_sets: impl Itera
 
 /// A snapshot with its indices.
 pub struct Index<'a> {
-    /// What is indexed.
+    /// The indexed snapshot.
     pub snapshot: &'a Snapshot,
     /// The nodes, by name.
     pub nodes: Vec<&'a Node>,
@@ -49,25 +50,25 @@ pub struct Index<'a> {
     nominated: Sorted,
     events: Sorted,
     budgets: Budgets<'a>,
-    /// What device classes may provide.
+    /// Resources that device classes may provide.
     pub devices: Devices,
-    /// The numbers of the nodes that are not ready, by their addresses.
+    /// The indices of the nodes that are not ready, by their addresses.
     down: OnceCell<HashMap<IpAddr, usize>>,
-    /// The positions of the DaemonSets that install a network plugin.
+    /// The indices of the DaemonSets that install a network plugin.
     network_plugins: OnceCell<Vec<usize>>,
-    /// The positions of the pods of the cluster DNS.
+    /// The indices of the pods of the cluster DNS.
     dns_pods: OnceCell<Vec<usize>>,
-    /// The positions of the DaemonSets that remove a taint, by its key.
+    /// The indices of the DaemonSets that remove a taint, by its key.
     removers: RefCell<HashMap<String, Vec<usize>>>,
 }
 
-/// The positions of objects in the order of a key, once they are asked for. It borrows nothing, so that a DaemonSet as it would
-/// become, which lives shorter than the snapshot, is looked up in the same index.
+/// The indices of objects sorted by a key, computed on first use. It borrows nothing, so a hypothetical DaemonSet,
+/// whose lifetime is shorter than the snapshot's, can use the same index.
 #[derive(Default)]
 struct Sorted(OnceCell<Vec<usize>>);
 
 impl Sorted {
-    /// Returns the objects with this key, in the order that they were read in.
+    /// Returns the objects with this key, in the order in which they were read.
     fn find<'a, T, K: Ord>(&self, objects: &'a [T], key: impl Fn(&'a T) -> K, wanted: &K) -> Vec<&'a T> {
         let positions = self.0.get_or_init(|| {
             let mut positions: Vec<usize> = (0..objects.len()).collect();
@@ -133,7 +134,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Returns the known DaemonSets, with those that others depend on.
+    /// Returns the known DaemonSets, including those that others depend on.
     pub fn all_daemon_sets(&self) -> impl Iterator<Item = &'a DaemonSet> {
         self.snapshot.daemon_sets.iter().chain(&self.snapshot.node_agents)
     }
@@ -147,7 +148,7 @@ impl<'a> Index<'a> {
         positions.iter().filter_map(|at| self.all_daemon_sets().nth(*at)).collect()
     }
 
-    /// Returns the known pods of the cluster DNS, whose Service selects them by this label.
+    /// Returns the known pods of the cluster DNS, which its Service selects by this label.
     pub fn dns_pods(&self) -> Vec<&'a Pod> {
         let positions = self.dns_pods.get_or_init(|| {
             let pods = self.snapshot.pods.iter().enumerate();
@@ -157,7 +158,7 @@ impl<'a> Index<'a> {
         positions.iter().map(|at| &self.snapshot.pods[*at]).collect()
     }
 
-    /// Returns the node that is not ready and whose IP address a message names, with that address.
+    /// Returns the first IP address in a message that belongs to a node that is not ready, and that node.
     pub fn down_in(&self, message: &str) -> Option<(IpAddr, &'a Node)> {
         let down = self.down.get_or_init(|| {
             let is_down = |node: &Node| node.condition("Ready").is_some_and(|ready| ready.status != "True");
@@ -198,24 +199,24 @@ impl<'a> Index<'a> {
         sorted(self.snapshot.daemon_sets_of_any_flavor())
     }
 
-    /// Returns the node of that name.
+    /// Returns the node with a name.
     pub fn node(&self, name: &str) -> Option<&'a Node> {
         self.number(name).map(|number| self.nodes[number])
     }
 
-    /// Returns the number of the node of that name in [`Index::nodes`].
+    /// Returns the index of the node with a name in [`Index::nodes`].
     pub(crate) fn number(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }
 
-    /// Returns the pods that a DaemonSet controls, and those that it may adopt.
+    /// Returns the pods that a DaemonSet controls or may adopt.
     fn possible_pods_of(&self, daemon_set: &DaemonSet) -> impl Iterator<Item = &'a Pod> {
         let owned = self.owned.get(daemon_set.metadata.uid.as_str());
         let orphans = self.orphans.get(daemon_set.metadata.namespace.as_str());
         owned.into_iter().chain(orphans).flatten().copied()
     }
 
-    /// Returns the pods that the controller counts as a DaemonSet's, with the nodes that they are bound to or meant for.
+    /// Returns the pods that the controller counts as a DaemonSet's, with the nodes that they are bound to or target.
     pub fn pods_of(&self, daemon_set: &DaemonSet) -> impl Iterator<Item = (&'a str, &'a Pod)> {
         let counted = self.possible_pods_of(daemon_set).filter(|pod| daemon_pods::is_counted(daemon_set, pod));
         counted.filter_map(|pod| Some((daemon_pods::target_node(pod)?, pod)))
@@ -228,24 +229,23 @@ impl<'a> Index<'a> {
         Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.snapshot)
     }
 
-    /// Returns the pods that are bound to a node, ended ones among them.
+    /// Returns the pods that are bound to a node, including terminated ones.
     pub fn bound_to(&self, node: &str) -> Vec<&'a Pod> {
         self.bound.find(&self.snapshot.pods, |pod| pod.spec.node_name.as_str(), &node)
     }
 
-    /// Returns the pods that are not bound yet and for which the scheduler keeps room on a node.
+    /// Returns the unbound pods that the scheduler has nominated for a node.
     pub fn nominated_for(&self, node: &str) -> Vec<&'a Pod> {
         let key = |pod: &'a Pod| (pod.spec.node_name.as_str(), pod.status.nominated_node_name.as_str());
         self.nominated.find(&self.snapshot.pods, key, &("", node))
     }
 
-    /// Returns the PodDisruptionBudgets, or `None` if not all of the cluster were read.
+    /// Returns the PodDisruptionBudgets, or `None` unless all of the cluster were read.
     pub fn budgets(&self) -> Option<&Budgets<'a>> {
         Some(&self.budgets).filter(|_| self.snapshot.budgets_complete)
     }
 
-    /// Returns the events about an object, newest first; those about a former object of the same name
-    /// are left out.
+    /// Returns the events about an object, newest first, except those about a former object with the same name.
     pub fn events_about(&self, kind: &str, object: &ObjectMeta) -> Vec<&'a Event> {
         let about = |event: &'a Event| {
             let about = &event.involved_object;
@@ -259,30 +259,30 @@ impl<'a> Index<'a> {
         events
     }
 
-    /// Returns whether the nodes are known: an empty list may also stand for nodes that were not read.
+    /// Returns whether the nodes are known: an empty list may also mean that they were not read.
     pub fn knows_nodes(&self) -> bool {
         !self.nodes.is_empty() || self.knows(Kind::Nodes, "")
     }
 
-    /// Tells whether a kind of object could be read in a namespace.
+    /// Tells whether a kind could be read in a namespace.
     pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
         self.snapshot.gap(kind, namespace).is_none()
     }
 
-    /// Returns the point in time that ages are counted from.
+    /// Returns the point in time from which ages are counted.
     pub fn now(&self) -> Timestamp {
         self.snapshot.now
     }
 }
 
-/// On how many nodes at most all pods are read because a pod fails: if it fails on more, it is hardly because of them.
+/// The most nodes whose pods are all read because a pod fails: if it fails on more, other pods are hardly the cause.
 const FEW: usize = 20;
 
 fn few(nodes: BTreeSet<String>) -> BTreeSet<String> {
     Some(nodes).filter(|nodes| nodes.len() <= FEW).unwrap_or_default()
 }
 
-/// Returns the nodes of which it matters what keeps their pods from being evicted: those whose drain is stuck, if they are few.
+/// Returns the nodes for which to read what prevents the eviction of their pods: those whose drain is stuck, if they are few.
 pub fn nodes_with_held_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     few(stuck_drains(snapshot).collect())
 }
@@ -292,8 +292,8 @@ fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     stuck.map(|node| node.metadata.name.clone())
 }
 
-/// Returns the namespaces of DaemonSets that have fewer pods than their status wants, or pending pods with another node selector than
-/// the template's: whether pods can be created there, and what is added to them.
+/// Returns the namespaces of DaemonSets that have fewer pods than their status wants, or pending pods with a different
+/// node selector than the template: whether pods can be created there, and what admission adds to them, must be known.
 pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
     let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
     for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
@@ -310,18 +310,18 @@ pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
     lacking.map(|daemon_set| daemon_set.metadata.namespace.clone()).collect()
 }
 
-/// For how many seconds a pod may be starting before it counts as one that fails.
+/// How many seconds a pod may be starting before it counts as failing.
 pub(crate) const STARTUP: i64 = 60;
 
-/// Returns the nodes whose pods must all be read: those that a pod waits for, whose free room
-/// counts, and, if they are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
+/// Returns the nodes whose pods must all be read: those that a pod waits for, whose free resources matter, and, if they
+/// are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);
     let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
     let is_young = |pod: &Pod| {
         pod.metadata.creation_timestamp.get().is_none_or(|created| seconds_between(created, snapshot.now) < STARTUP)
     };
-    // All pods of a node that is down fail because of it.
+    // If a node is down, all of its pods fail because of that.
     let fails = |pod: &Pod| {
         let is_up = |node: &Node| node.condition("Ready").is_none_or(|ready| ready.status == "True");
         let is_up = || index.node(&pod.spec.node_name).is_some_and(is_up);
@@ -353,7 +353,7 @@ mod tests {
         for (event_uid, object_uid, is_about) in [
             ("now", "now", true),
             ("before", "now", false),
-            // An event by hand, or an object from a dump, may have none.
+            // An event created by hand, or an object from a dump, may have none.
             ("", "now", true),
             ("now", "", true),
         ] {

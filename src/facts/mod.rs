@@ -1,8 +1,8 @@
-//! What is known of one DaemonSet, derived from a snapshot once: every other room reads it here.
+//! Everything known about one DaemonSet, derived once from a snapshot for all other modules.
 //!
-//! An [`index`] looks a snapshot up. From it, [`Facts`] has the nodes with the controller's decisions and the pods in its
-//! order, what is available and what is updated, the [`revisions`] with the one that is current, whether the API server
-//! refuses new pods, and which [`controller`] acts on it.
+//! An [`index`] provides lookups in a snapshot. From it, [`Facts`] derives the nodes with the controller's decisions,
+//! the pods in its order, which are available and updated, the [`revisions`] including the current one, whether the API
+//! server refuses new pods, and which [`controller`] reconciles it.
 
 pub mod controller;
 pub mod index;
@@ -32,10 +32,10 @@ use index::Index;
 use ready_clock::ready_clock;
 use revisions::Revisions;
 
-/// For how many seconds the controller may take to create a pod after the template was changed, before a refusal from before counts.
+/// How many seconds the controller may take to create a pod after a template change before an earlier refusal is considered.
 const TO_CREATE: i64 = 30;
 
-/// What is known of one DaemonSet.
+/// Everything known about one DaemonSet.
 pub struct Facts<'a> {
     /// The snapshot.
     pub index: &'a Index<'a>,
@@ -45,12 +45,12 @@ pub struct Facts<'a> {
     pub daemon_pod: DaemonPod,
     /// Its revisions.
     pub revisions: Revisions<'a>,
-    /// The controller that acts on it.
+    /// The controller that reconciles it.
     pub controller: Controller,
     /// The revision of the live template.
     pub current: Current<'a>,
-    /// Every node as the rules of a rolling update take it: the nodes of the snapshot, by name, and then those that do not
-    /// exist but have pods.
+    /// Every node in the form that the rolling update rules use: the nodes of the snapshot, by name, and then deleted
+    /// nodes that still have pods.
     pub node_pods: Vec<NodePods<'a>>,
     /// Whether its pods could be read.
     pub pods_known: bool,
@@ -60,7 +60,7 @@ pub struct Facts<'a> {
     creation_is_refused: OnceCell<bool>,
 }
 
-/// The revision of the live template, as far as it is known.
+/// The revision of the live template, if known.
 #[derive(Debug, Clone, Copy)]
 pub enum Current<'a> {
     /// It is this one.
@@ -81,12 +81,12 @@ impl<'a> Current<'a> {
     }
 }
 
-/// The pods of a node by revision. Those that are being deleted count as neither.
+/// The pods of a node by revision. Terminating pods count as neither.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ByRevision<'a> {
-    /// A pod of the current revision, an available one if there is one.
+    /// A pod of the current revision, preferably an available one.
     pub updated: Option<&'a Pod>,
-    /// A pod of an older revision, an available one if there is one.
+    /// A pod of an older revision, preferably an available one.
     pub old: Option<&'a Pod>,
     /// Whether the updated pod is available.
     pub updated_is_available: bool,
@@ -96,12 +96,12 @@ pub struct ByRevision<'a> {
 
 #[cfg(test)]
 thread_local! {
-    /// How many facts this thread has built.
+    /// Number of facts that this thread has built.
     pub(crate) static BUILT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 impl<'a> Facts<'a> {
-    /// Derives what is known of a DaemonSet, which may be one of the snapshot that was changed.
+    /// Derives the facts of a DaemonSet, which may be a changed one of the snapshot.
     pub fn new(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> Self {
         #[cfg(test)]
         BUILT.set(BUILT.get() + 1);
@@ -130,13 +130,13 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Returns every node with its pods; `None` for the Node object of one that does not exist.
+    /// Returns every node with its pods; the Node object is `None` for a deleted one.
     pub fn nodes(&self) -> impl Iterator<Item = (Option<&'a Node>, &NodePods<'a>)> {
         let objects = self.index.nodes.iter().copied().map(Some).chain(std::iter::repeat(None));
         objects.zip(&self.node_pods)
     }
 
-    /// Returns whether the cluster does not work without it: its pods are critical, or it is in kube-system.
+    /// Returns whether the cluster depends on it: its pods are critical, or it is in kube-system.
     pub fn is_critical(&self) -> bool {
         let DaemonSet { metadata, spec, .. } = self.daemon_set;
         metadata.namespace == "kube-system"
@@ -149,13 +149,13 @@ impl<'a> Facts<'a> {
         self.node_pods.iter().flat_map(|node| node.pods.iter().copied())
     }
 
-    /// Returns the hash of the current revision, if it is known.
+    /// Returns the hash of the current revision, if known.
     pub fn current_hash(&self) -> Option<&'a str> {
         self.current.known().map(ControllerRevision::hash)
     }
 
-    /// Returns the hash that the rules of the controller take for that of the current revision; `None` if it was not read and they
-    /// need it. It is empty, as that of no pod is, if the revision is yet to be created, or if every pod is known to be updated.
+    /// Returns the hash that the controller's rules use for the current revision; `None` if it was not read but is needed. It is
+    /// empty, which matches no pod, if the revision has not been created yet, or if every pod is known to be updated.
     pub fn hash_for_rules(&self) -> Option<&'a str> {
         let is_alone = |node: &NodePods<'_>| node.pods.len() < 2 || !allows_surge(self.daemon_set);
         match self.current {
@@ -174,24 +174,24 @@ impl<'a> Facts<'a> {
         self.index.now()
     }
 
-    /// Returns the time at which it is decided whether a pod has been ready for long enough.
+    /// Returns the time for deciding whether a pod has been ready for long enough.
     pub fn ready_clock(&self) -> Timestamp {
         self.ready_clock
     }
 
-    /// Returns whether a pod counts as available now.
+    /// Returns whether a pod is available now.
     pub fn is_available(&self, pod: &Pod) -> bool {
         daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.ready_clock)
     }
 
-    /// Returns whether the controller counts a pod as updated; `None` if the revisions that would tell were not read.
+    /// Returns whether the controller counts a pod as updated; `None` if the necessary revisions were not read.
     pub fn is_updated(&self, pod: &Pod) -> Option<bool> {
         let updated = daemon_pods::is_updated(self.daemon_set, self.current_hash(), pod);
-        // Without the current hash, the template generation of a pod can only show that it is updated.
+        // Without the current hash, the template generation of a pod can only prove that it is updated.
         (updated || !matches!(self.current, Current::Unread)).then_some(updated)
     }
 
-    /// Sorts the pods of a node by revision; `None` if the revisions that would tell were not read.
+    /// Sorts the pods of a node by revision; `None` if the necessary revisions were not read.
     pub fn by_revision<'p>(&self, pods: &[&'p Pod]) -> Option<ByRevision<'p>> {
         let mut sorted = ByRevision::default();
         for pod in pods.iter().copied().filter(|pod| !pod.metadata.is_terminating()) {
@@ -207,7 +207,7 @@ impl<'a> Facts<'a> {
         Some(sorted)
     }
 
-    /// Returns whether a kind of object could be read in the namespace of the DaemonSet.
+    /// Returns whether a kind could be read in the namespace of the DaemonSet.
     pub fn knows(&self, kind: Kind) -> bool {
         self.index.knows(kind, &self.daemon_set.metadata.namespace)
     }
@@ -217,14 +217,14 @@ impl<'a> Facts<'a> {
         self.daemon_set.is_observed() && matches!(self.current, Current::NotCreatedYet)
     }
 
-    /// Returns its namespace, if that is known to be being deleted.
+    /// Returns its namespace, if that is known to be terminating.
     pub fn terminating_namespace(&self) -> Option<&'a Namespace> {
         let mut namespaces = self.index.snapshot.namespaces.iter();
         namespaces.find(|it| it.metadata.name == self.daemon_set.metadata.namespace && it.metadata.is_terminating())
     }
 
-    /// Returns the pods of eligible nodes that the controller counts as updated by their template generation, with their nodes, although
-    /// their hash is that of another template: they were created for a DaemonSet of the same name that was deleted without its pods.
+    /// Returns the pods of eligible nodes that the controller counts as updated by their template generation, with their nodes,
+    /// although they have the hash of another template: they were left by a deleted DaemonSet of the same name.
     pub fn counted_by_generation(&self) -> Vec<(&'a str, &'a Pod)> {
         let Some(current) = self.current_hash() else { return Vec::new() };
         let is_of_template = |pod: &Pod| {
@@ -237,11 +237,11 @@ impl<'a> Facts<'a> {
         updated.filter(|(_, pod)| !is_of_template(pod)).collect()
     }
 
-    /// Returns whether the API server refuses new pods: their namespace is being deleted, or it refused one after the last one was
-    /// created, and after the revision was rolled out or long enough before a node still lacks its pod.
+    /// Returns whether the API server refuses new pods: their namespace is terminating; or it refused one after the last
+    /// one was created, and did so during this rollout, or a node still lacks its pod `TO_CREATE` seconds into it.
     ///
-    /// On many nodes, and after many refusals, client-go's spam filter drops events (`EventSourceObjectSpamFilter`,
-    /// tools/record/events_cache.go, release 0.37.2), so the pods count, too.
+    /// With many nodes and many refusals, client-go's spam filter drops events (`EventSourceObjectSpamFilter`,
+    /// tools/record/events_cache.go, release 0.37.2), so the pods are considered, too.
     pub fn creation_is_refused(&self) -> bool {
         *self.creation_is_refused.get_or_init(|| {
             if self.terminating_namespace().is_some() {
@@ -251,7 +251,7 @@ impl<'a> Facts<'a> {
             let newest_pod = self.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
             let created = self.last_event("SuccessfulCreate").max(newest_pod);
             let began = self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
-            // It would be created at once if that had mended it; events about it may be dropped.
+            // If that had fixed it, the pod would have been created at once; events may have been dropped.
             let still_lacks_pods = || {
                 let is_late = began.is_none_or(|began| seconds_between(began, self.index.now()) > TO_CREATE);
                 is_late && self.node_pods.iter().any(|node| node.should_run() && node.pods.is_empty())
@@ -271,14 +271,14 @@ impl<'a> Facts<'a> {
         self.index.snapshot.is_admitted(self.daemon_set, self.current_hash()?)
     }
 
-    /// Returns whether the API server would create a pod of the revision to return to, and none of the current one.
+    /// Returns whether the API server would create a pod of the revision to roll back to, but none of the current one.
     pub fn another_is_admitted(&self) -> bool {
         let target = self.revisions.target().map(|(target, _)| target.object.hash());
         let admits = |hash| self.index.snapshot.is_admitted(self.daemon_set, hash);
         target.and_then(admits) == Some(true) && self.is_accepted() == Some(false)
     }
 
-    /// Returns whether the API server refuses new pods, and is not known to accept them by now.
+    /// Returns whether the API server refuses new pods, and is not known to accept them now.
     pub fn still_refuses_pods(&self) -> bool {
         self.creation_is_refused() && self.is_accepted() != Some(true)
     }
@@ -288,8 +288,8 @@ impl<'a> Facts<'a> {
         self.controller.silent_since(self.index.snapshot)
     }
 
-    /// Returns since when the scheduler of the pods has not renewed its lease, if that is too long; of another one than the default
-    /// scheduler, the lease is not read.
+    /// Returns since when the scheduler of the pods has not renewed its lease, if that is too long; the lease is only
+    /// read for the default scheduler.
     pub fn scheduler_silent_since(&self) -> Option<Timestamp> {
         let scheduler = self.daemon_set.spec.template.spec.scheduler_name.as_str();
         let is_default = matches!(scheduler, "" | controller::DEFAULT_SCHEDULER);
@@ -419,7 +419,7 @@ mod tests {
             ("high", pod(1_000_000_000), false),
             ("system-cluster-critical", pod(0), true),
             ("system-node-critical", pod(2_000_001_000), true),
-            // A class of another name has the value, or admission has set it.
+            // A class with another name has the value, or admission has set it.
             ("", pod(2_000_000_000), true),
             ("own", pod(2_000_001_000), true),
         ] {

@@ -26,26 +26,26 @@ pub fn is_by_autoscaler(key: &str) -> bool {
     autoscaler(key).is_some()
 }
 
-/// Returns when an autoscaler began to remove a node, if that can be told: Karpenter's taint has no time, but the deletion
-/// of the Node object follows it.
+/// Returns when an autoscaler started to remove a node, if known: Karpenter's taint has no time, but it is followed by
+/// the deletion of the Node object.
 pub fn began_at(node: &Node, taint: &Taint) -> Option<Timestamp> {
     let value = || taint.value.parse().ok().filter(|_| taint.key == CLUSTER_AUTOSCALER);
     let from_value = || Timestamp::from_second(value()?).ok();
     taint.time_added.get().or_else(from_value).or_else(|| node.metadata.deleted_at())
 }
 
-/// Returns whether a removal that began at a time takes too long.
+/// Returns whether a removal has been taking too long.
 pub fn is_stuck(began: Timestamp, now: Timestamp) -> bool {
     seconds_between(began, now) > STUCK
 }
 
-/// Returns the taint of the autoscaler by which the drain of a node takes too long, if one does.
+/// Returns the autoscaler's taint on a node whose drain is taking too long.
 pub fn stuck_drain(node: &Node, now: Timestamp) -> Option<&Taint> {
     let mut taints = node.spec.taints.iter().filter(|taint| is_by_autoscaler(&taint.key));
     taints.find(|taint| began_at(node, taint).is_some_and(|began| is_stuck(began, now)))
 }
 
-/// Returns when the deletion of the Node object began, if that takes too long.
+/// Returns when the deletion of the Node object started, if it is taking too long.
 pub fn stuck_deletion(node: &Node, now: Timestamp) -> Option<Timestamp> {
     node.metadata.deleted_at().filter(|began| is_stuck(*began, now))
 }

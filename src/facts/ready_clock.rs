@@ -1,7 +1,7 @@
-//! By which clock pods have been ready for long enough.
+//! The clock that decides whether pods have been ready for long enough.
 //!
-//! `minReadySeconds` runs from a time that the kubelet wrote to a time that a server sent. A proxy whose clock is an hour ahead must
-//! not make pods available early, and one whose clock is behind must not make them unavailable.
+//! `minReadySeconds` runs from a time that the kubelet wrote to a time that a server sent. If a proxy's clock is an
+//! hour ahead, pods must not become available early, and if it is behind, they must not become unavailable.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,10 +10,10 @@ use crate::model::pod::Pod;
 use crate::model::server_side_apply::managed_fields;
 use crate::model::snapshot::Snapshot;
 
-/// Returns the time to which `minReadySeconds` is counted for the pods of a DaemonSet.
+/// Returns the time up to which `minReadySeconds` is counted for the pods of a DaemonSet.
 ///
-/// If the clock of the snapshot and this machine's differ, that is the time by the one that is behind; or a later one, if the
-/// controller, which has a clock of its own, counts pods as available that are not by that time.
+/// If the clocks of the snapshot and this machine differ, that is the earlier time; or a later one, if the controller,
+/// which has its own clock, counts pods as available that are not available at that time.
 pub fn ready_clock<'p>(
     daemon_set: &DaemonSet,
     pods: impl IntoIterator<Item = &'p Pod>,
@@ -28,8 +28,8 @@ pub fn ready_clock<'p>(
     counted(daemon_set, pods, min_ready).map_or(earliest, |counted| counted.max(earliest))
 }
 
-/// Returns the time by which as many pods are available as the controller counts, the oldest ones; none counts whose
-/// `minReadySeconds` ended after the controller wrote its status, which may count the pod before it.
+/// Returns the time at which as many pods are available as the controller counts, the oldest ones first; pods whose
+/// `minReadySeconds` ended after the controller wrote its status are excluded, because it cannot have counted them.
 fn counted<'p>(
     daemon_set: &DaemonSet,
     pods: impl IntoIterator<Item = &'p Pod>,

@@ -1,5 +1,5 @@
-//! The revisions of a DaemonSet: which belong to it, which one is current, which one to return to, and how users refer to
-//! them.
+//! The revisions of a DaemonSet: which belong to it, which one is current, which one to roll back to, and how users
+//! refer to them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -28,7 +28,7 @@ pub struct Revisions<'a> {
     pub all: Vec<Revision<'a>>,
     /// Revisions that match the selector but belong to another owner.
     pub skipped: Vec<SkippedRevision>,
-    /// How many pods are of none of the revisions.
+    /// Number of pods that belong to none of the revisions.
     pub other_pods: usize,
 }
 
@@ -37,36 +37,36 @@ pub struct Revisions<'a> {
 pub struct Revision<'a> {
     /// The revision.
     pub object: &'a ControllerRevision,
-    /// Its template, or why it cannot be read.
+    /// Its template, or the error.
     pub template: Result<Template, String>,
     /// Whether it is the revision of the live template.
     pub is_current: bool,
-    /// On how many nodes one of its pods is available.
+    /// Number of nodes on which one of its pods is available.
     pub available: usize,
-    /// How many of its pods fail now.
+    /// Number of its pods that are failing.
     pub failing: usize,
-    /// How many pods it has.
+    /// Number of its pods.
     pub pods: RevisionPods,
 }
 
-/// How many seconds a revision has to last at least, if no pod of it shows that it works: one that was replaced earlier was probably
-/// replaced because it is bad, as one update after the other is tried.
+/// How many seconds a revision must have been current if none of its pods shows that it works: one that was replaced
+/// earlier was probably bad, since updates are tried in quick succession.
 const LASTING: i64 = 3_600;
 
-/// How many seconds a revision has to last at least for nobody to be warned of it.
+/// How many seconds a revision must have been current to avoid a warning.
 pub(crate) const BRIEF: i64 = 600;
 
-/// For how many seconds a container may run without being ready.
+/// How many seconds a container may run without being ready.
 const MOST_UNREADY: i64 = 300;
 
-/// What speaks against a revision as the one to return to.
+/// A reason not to roll back to a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
     /// It was rolled back from.
     RolledBack,
-    /// This many of its pods fail now, and no more than that are available.
+    /// This many of its pods are failing, and no more than that are available.
     Failing(usize),
-    /// A newer one was rolled out so many seconds later, and no pod of it proves that it works.
+    /// A newer one was rolled out this many seconds later, and none of its pods proves that it works.
     ReplacedAfter(i64),
 }
 
@@ -76,7 +76,7 @@ impl Revision<'_> {
         self.object.revision
     }
 
-    /// Returns whether its pods show that it works.
+    /// Returns whether its pods prove that it works.
     fn is_proven(&self) -> bool {
         self.available > self.failing
     }
@@ -89,7 +89,7 @@ impl Revision<'_> {
 /// How a user refers to a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Address {
-    /// The revision of this number.
+    /// The revision with this number.
     Number(i64),
     /// N revisions before the current one.
     Back(usize),
@@ -112,9 +112,9 @@ impl<'a> Revisions<'a> {
         Revisions::among(daemon_set, &snapshot.controller_revisions, &snapshot.pods, snapshot)
     }
 
-    /// Finds the revisions of a DaemonSet among objects that may be those of others.
+    /// Finds the revisions of a DaemonSet among objects that may belong to others.
     ///
-    /// As `controlledHistories` of pkg/controller/daemon/update.go, release 1.37.2, does, it takes those that the
+    /// Like `controlledHistories` in pkg/controller/daemon/update.go, release 1.37.2, it returns those that the
     /// DaemonSet controls, and those without a controller that it is about to adopt.
     pub(super) fn among<'p>(
         daemon_set: &'a DaemonSet,
@@ -182,7 +182,7 @@ impl<'a> Revisions<'a> {
         self.all.iter().find(|revision| revision.is_current)
     }
 
-    /// Returns whether the controller has given the revision of the live template the highest number of those that can be read.
+    /// Returns whether the revision of the live template has the highest number among those that can be read.
     pub fn has_newest_number(&self) -> bool {
         let newest = self.all.iter().find(|revision| revision.template.is_ok());
         self.current().is_some_and(|current| newest.is_none_or(|newest| newest.number() <= current.number()))
@@ -199,12 +199,12 @@ impl<'a> Revisions<'a> {
         self.all.iter().find(|revision| revision.number() == number)
     }
 
-    /// Returns the current revision if it had a number that no revision has now: one that is rolled out again gets a new number.
+    /// Returns the current revision if it once had a number that no revision has now: rolled out again, it gets a new one.
     pub(crate) fn renumbered(&self, number: i64) -> Option<&Revision<'a>> {
         let current = self.current().filter(|_| self.number(number).is_none())?;
-        // What ran right before the last one that was left can only be the one that was rolled back to.
+        // The revision before the last one that was rolled back from must be the one that was rolled back to.
         let is_left = |left: &Revision<'a>| left.number() == current.number() - 1 && self.was_left(left);
-        // It keeps the annotations of when it was created. Both count up together, unless the controller misses a template.
+        // It keeps the annotations from its creation. Both numbers increase together, unless the controller misses a template.
         let created = current.object.annotations.get(TEMPLATE_GENERATION_ANNOTATION);
         let counts_up = self.daemon_set.template_generation() == Some(current.number());
         let is_first = counts_up && created.is_some_and(|created| *created == number.to_string());
@@ -219,9 +219,9 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// Returns the revision to return to: the one whose pods are available on most nodes, and on more than they fail on; if
-    /// there is none, the newest other one that nothing [speaks against](Self::doubt), or else the newest one. None that was
-    /// rolled back from is, although its pods may still be available on some nodes.
+    /// Returns the revision to roll back to: the one whose pods are available on the most nodes, and on more than they
+    /// fail on; if there is none, the newest other one without a [doubt](Self::doubt), or else the newest one. A
+    /// revision that was rolled back from is never returned, although its pods may still be available on some nodes.
     pub fn target(&self) -> Option<(&Revision<'a>, &Template)> {
         let doubted = || self.others().map(|(revision, template)| (self.doubt(revision), (revision, template)));
         let kept = || doubted().filter(|(doubt, _)| *doubt != Some(Doubt::RolledBack));
@@ -234,7 +234,7 @@ impl<'a> Revisions<'a> {
             .or_else(|| without(|_| false))
     }
 
-    /// Returns what speaks against returning to a revision.
+    /// Returns the reason not to roll back to a revision.
     pub fn doubt(&self, revision: &Revision<'_>) -> Option<Doubt> {
         if self.was_left(revision) {
             return Some(Doubt::RolledBack);
@@ -252,9 +252,9 @@ impl<'a> Revisions<'a> {
         (is_another && (0..LASTING).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))
     }
 
-    /// Returns whether a revision was rolled back from, by whatever client, and however much was rolled out in between: one with a higher
-    /// number existed before it, or has the template of such a one. The controller gives a template that it knows a new number
-    /// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
+    /// Returns whether a revision was rolled back from, by any client, however many rollouts followed: one with a
+    /// higher number existed before it, or it has the template of such a revision. The controller gives a known
+    /// template a new number (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
     fn was_left(&self, revision: &Revision<'_>) -> bool {
         let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
             return false;
@@ -267,26 +267,27 @@ impl<'a> Revisions<'a> {
         })
     }
 
-    /// Returns the revision whose pods are available on most nodes, and on more than they fail on, other than the current one: it
-    /// works, unlike one that nothing may ever have run. Of those alike it is the newest.
+    /// Returns the revision whose pods are available on the most nodes, and on more than they fail on, other than the
+    /// current one: it is proven to work, unlike a revision that may never have run. The newest one wins a tie.
     ///
-    /// Unlike the [target](Self::target), it may be one that was rolled back from: the current one may be an older one that was
-    /// rolled out again on purpose, and fails.
+    /// Unlike the [target](Self::target), it may be one that was rolled back from: the current one may be an older one
+    /// that was rolled out again on purpose, and fails.
     pub fn proven(&self) -> Option<(&Revision<'a>, &Template)> {
         most_available(self.others())
     }
 
-    /// Returns it unless it was rolled back from: a stage of the live template, which may be a rollback itself, never returns there.
+    /// Returns it unless it was rolled back from: a stage of the live template, which may be a rollback itself, never returns to
+    /// that.
     pub(crate) fn proven_and_kept(&self) -> Option<(&Revision<'a>, &Template)> {
         self.proven().filter(|(revision, _)| self.doubt(revision) != Some(Doubt::RolledBack))
     }
 
-    /// Returns the revision whose pods are available on most nodes, other than those of a template.
+    /// Returns the revision whose pods are available on the most nodes, excluding those of a template.
     pub(crate) fn proven_besides(&self, template: &Template) -> Option<(&Revision<'a>, &Template)> {
         most_available(self.readable().filter(|(_, other)| !other.same_meaning(template)))
     }
 
-    /// Returns the revision whose pods are available on most nodes, other than one that fails.
+    /// Returns the revision whose pods are available on the most nodes, excluding a failing one.
     pub(crate) fn works_besides(&self, failing: &Revision<'a>) -> Option<(&Revision<'a>, &Template)> {
         match failing.is_current {
             true => self.proven(),
@@ -294,13 +295,13 @@ impl<'a> Revisions<'a> {
         }
     }
 
-    /// Returns the revision that the controller takes for a template; the order of lists counts.
+    /// Returns the revision that the controller uses for a template; the order of lists matters.
     pub(crate) fn of_template(&self, template: &Template) -> Option<&Revision<'a>> {
         let normal = template.normal();
         self.readable().find(|(_, other)| other.normal() == normal).map(|(revision, _)| revision)
     }
 
-    /// Returns the revisions with a template that differs in meaning from the live one, the newest first.
+    /// Returns the revisions whose templates differ semantically from the live one, the newest first.
     pub(crate) fn others(&self) -> impl Iterator<Item = (&Revision<'a>, &Template)> {
         self.readable().filter(|(revision, template)| !revision.is_current && !template.same_meaning(&self.live))
     }
@@ -328,7 +329,7 @@ impl<'a> Revisions<'a> {
     }
 }
 
-/// Returns whether a container of a pod fails. Those on a node that is down stay as they were reported last.
+/// Returns whether a container of a pod fails. On a node that is down, containers keep their last reported state.
 fn fails(pod: &Pod, now: Timestamp) -> bool {
     let is_late =
         |began: Option<Timestamp>| began.is_some_and(|began| now.duration_since(began).as_secs() > MOST_UNREADY);
@@ -357,14 +358,14 @@ fn most_available<'r, 'a: 'r>(
     proven.max_by_key(|(revision, _)| (revision.available, revision.number()))
 }
 
-/// Returns which of the revisions, the newest first, is that of the live template; `None` if the controller has not created
-/// it yet.
+/// Returns which of the revisions, the newest first, is that of the live template; `None` if the controller has not
+/// created it yet.
 ///
-/// Having observed a generation, the controller has given the highest number to the revision of its template
-/// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2). The revisions may have been read before that, so
-/// something must confirm it: the template, the generation of the template that a revision has from the DaemonSet's
-/// annotations when it is created, or updated pods. A template that cannot be read, or that lacks a default which is not known
-/// here, would not.
+/// After observing a generation, the controller has given the highest number to the revision of its template
+/// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2). The revisions may have been read before that,
+/// so confirmation is needed: from the template, from the template generation that a revision copies from the
+/// DaemonSet's annotations when it is created, or from updated pods. A template that cannot be read, or with an unknown
+/// default, would not match.
 fn current(daemon_set: &DaemonSet, live: &Template, all: &[Revision<'_>], pods: &[&Pod]) -> Option<usize> {
     let is_live =
         |revision: &Revision<'_>| revision.template.as_ref().is_ok_and(|template| template.same_meaning(live));
@@ -381,7 +382,7 @@ fn current(daemon_set: &DaemonSet, live: &Template, all: &[Revision<'_>], pods: 
     let newest = all.first().filter(|_| daemon_set.is_observed());
     match newest {
         Some(newest) if is_confirmed(newest) => Some(0),
-        // One that cannot be read may have the template as long as no other one has it.
+        // An unreadable one may have the template if no other one has it.
         Some(newest) => all.iter().position(is_live).or(newest.template.is_err().then_some(0)),
         None => all.iter().position(is_live),
     }

@@ -1,4 +1,4 @@
-//! Small clusters for tests: one DaemonSet `default/agent`, and whatever a test adds to it.
+//! Small test clusters: one DaemonSet `default/agent`, and whatever a test adds to it.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -11,17 +11,17 @@ pub const CURRENT: &str = "hash2";
 
 /// A small cluster at noon of 2026-03-01.
 pub struct World {
-    /// What was read of it.
+    /// The contents of the cluster.
     pub snapshot: Snapshot,
     daemon_set: Value,
 }
 
-/// Returns a time of the day.
+/// Returns a time on that day.
 pub fn at(time: &str) -> String {
     format!("2026-03-01T{time}Z")
 }
 
-/// Returns a world with the DaemonSet `default/agent`, made an hour ago, and nothing else.
+/// Returns a world with only the DaemonSet `default/agent`, created an hour ago.
 pub fn world() -> World {
     let mut snapshot = Snapshot::empty(at("12:00:00").parse().unwrap());
     snapshot.pods_complete = PodsComplete::Everywhere;
@@ -114,7 +114,7 @@ impl World {
         self.daemon_set(json!({"spec": {"template": {"spec": patch}}}))
     }
 
-    /// Adds a ready node, made an hour ago.
+    /// Adds a ready node, created an hour ago.
     pub fn node(mut self, name: &str, patch: Value) -> Self {
         let node = json!({
             "metadata": {"name": name, "creationTimestamp": at("11:00:00"), "labels": {"kubernetes.io/hostname": name}},
@@ -165,7 +165,7 @@ impl World {
         self.pod(name, node, pod)
     }
 
-    /// Adds a pod of the DaemonSet that is meant for a node, and of which the scheduler says so much.
+    /// Adds a pending pod of the DaemonSet that targets a node, with a message from the scheduler.
     pub fn pending_pod(self, name: &str, node: &str, scheduler: &str, patch: Value) -> Self {
         let conditions = if scheduler.is_empty() {
             json!([])
@@ -193,7 +193,7 @@ impl World {
         self.pod(name, node, pod)
     }
 
-    /// Adds an event about an object, last seen at that time of the day.
+    /// Adds an event about an object, last seen at a time on that day.
     pub fn event(mut self, kind: &str, name: &str, reason: &str, message: &str, time: &str) -> Self {
         let event = json!({
             "metadata": {"name": "event", "namespace": "default"},
@@ -204,7 +204,7 @@ impl World {
         self
     }
 
-    /// Adds a refusal of the API server to make a pod of the DaemonSet, seen a minute ago.
+    /// Adds an event about a refused pod of the DaemonSet, seen a minute ago.
     pub fn refusal(self, message: &str) -> Self {
         self.event("DaemonSet", "agent", "FailedCreate", &format!("Error creating: {message}"), "11:59:00")
     }

@@ -8,7 +8,7 @@ use super::pod::{Container, PodSpec, ResourceList};
 pub type Exact<'a> = BTreeMap<&'a str, i128>;
 
 impl PodSpec {
-    /// Returns the most that the containers take at a time: all that run, or those that start before them.
+    /// Returns the most that the containers use at any time: all regular ones, or the init containers that start before them.
     ///
     /// Ported from `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
     pub fn aggregate<'a>(&'a self, amounts: impl Fn(&'a Container) -> Exact<'a>) -> Exact<'a> {
@@ -32,7 +32,7 @@ impl PodSpec {
     }
 }
 
-/// Returns exact amounts; text that is no quantity counts as 0.
+/// Returns exact amounts; text that is not a quantity counts as 0.
 pub fn exact(list: &ResourceList) -> Exact<'_> {
     list.iter().map(|(resource, quantity)| (resource.as_str(), quantity.nanos().unwrap_or(0))).collect()
 }

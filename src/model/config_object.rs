@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets: when they were changed, and who uses them. Of their data nothing is ever kept.
+//! ConfigMaps and Secrets: when they were changed, and who uses them. Their data is never kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::template::Template;
 use super::time::Time;
 use super::wire::null_is_default;
 
-/// The fields of ConfigMaps and Secrets that containers get to see.
+/// The fields of ConfigMaps and Secrets that are visible to containers.
 const DATA: [&str; 3] = ["f:data", "f:binaryData", "f:stringData"];
 
 /// The field that makes an object immutable; it cannot be unset.
@@ -25,14 +25,13 @@ const IMMUTABLE: &str = "f:immutable";
 pub struct ConfigObject {
     /// Name, namespace and creation time.
     pub metadata: ObjectMeta,
-    /// When whoever owns its data has last set a field, which may have been another one; `None` if unknown. The removal of a key
-    /// leaves no time.
+    /// When a manager that owns data last set any field, not necessarily data; `None` if unknown. Removing a key leaves no time.
     pub changed_at: Option<Timestamp>,
     /// Whether its data cannot be changed, so that the kubelet does not watch it.
     pub immutable: bool,
 }
 
-/// What the API has of it, as far as it is read and written.
+/// The fields of the API object that are read and written.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Wire {
@@ -59,7 +58,7 @@ struct ManagedFields {
     fields_v1: BTreeMap<String, IgnoredAny>,
 }
 
-/// Writes the names of fields alone: which keys a Secret has concerns nobody.
+/// Writes only the names of fields: the keys of a Secret must not be disclosed.
 fn names_only<S: serde::Serializer>(fields: &BTreeMap<String, IgnoredAny>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(fields.keys().map(|name| (name, BTreeMap::<(), ()>::new())))
 }
@@ -69,7 +68,7 @@ impl From<Wire> for ConfigObject {
         let Metadata { name, namespace, resource_version, creation_timestamp, managed_fields } = metadata;
         let has_data = |entry: &&ManagedFields| DATA.iter().any(|field| entry.fields_v1.contains_key(*field));
         let written = managed_fields.iter().filter(has_data).filter_map(|entry| entry.time.get()).max();
-        // An object that was never given data has not been changed since.
+        // An object that never had data has not been changed since its creation.
         let created = creation_timestamp.get().filter(|_| !managed_fields.is_empty());
         let immutable = managed_fields.iter().any(|entry| entry.fields_v1.contains_key(IMMUTABLE));
         let metadata = ObjectMeta { name, namespace, resource_version, creation_timestamp, ..ObjectMeta::default() };
@@ -88,24 +87,24 @@ impl From<ConfigObject> for Wire {
     }
 }
 
-/// How a container gets to see a ConfigMap or Secret.
+/// How a container accesses a ConfigMap or Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Use {
-    /// By environment variables, which are set when the container starts.
+    /// Through environment variables, which are set when the container starts.
     Env,
-    /// By a mounted part of a volume, which stays as it was when the container started.
+    /// Through a `subPath` mount, which stays as it was when the container started.
     SubPath,
-    /// By a volume of an init container, which has ended before the kubelet refreshes the files.
+    /// Through a volume of an init container, which ends before the kubelet refreshes the files.
     InitVolume,
-    /// By a mounted volume with an immutable object that was created again: the kubelet keeps the files of the former one
+    /// Through a mounted volume with an immutable object that was recreated: the kubelet keeps the files of the old one
     /// (pkg/kubelet/util/manager/watch_based_manager.go, release 1.37.2).
     ImmutableVolume,
-    /// By a mounted volume, whose files the kubelet refreshes.
+    /// Through a mounted volume, whose files the kubelet refreshes.
     Volume,
 }
 
 impl Use {
-    /// Returns the field of the template that it is by.
+    /// Returns the field of the template.
     pub fn field(self) -> &'static str {
         match self {
             Use::Env => "env",
@@ -116,7 +115,7 @@ impl Use {
         }
     }
 
-    /// Returns whether the kubelet refreshes what a container sees after it has started.
+    /// Returns whether the kubelet refreshes the data after the container has started.
     pub fn is_refreshed(self) -> bool {
         self == Use::Volume
     }
@@ -137,8 +136,8 @@ pub struct ConfigUse {
     pub optional: bool,
 }
 
-/// Returns which ConfigMaps and Secrets the containers of a template use. What only the kubelet uses, such as to pull images, is
-/// not among them.
+/// Returns which ConfigMaps and Secrets the containers of a template use, excluding those that only the kubelet uses,
+/// such as for pulling images.
 pub fn uses(template: &Template) -> BTreeSet<ConfigUse> {
     let spec = &template.value()["spec"];
     let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
@@ -175,7 +174,7 @@ pub fn uses(template: &Template) -> BTreeSet<ConfigUse> {
 /// The kind and the name of an object, and whether it is optional.
 type Reference = (Kind, String, bool);
 
-/// Returns the ConfigMaps and Secrets that a volume shows.
+/// Returns the ConfigMaps and Secrets in a volume.
 fn sources(volume: &Value) -> Vec<Reference> {
     let config_map = references(volume, ["configMap", ""], "name");
     let secret = references(volume, ["", "secret"], "secretName");
@@ -184,7 +183,7 @@ fn sources(volume: &Value) -> Vec<Reference> {
     config_map.chain(secret).chain(projected).collect()
 }
 
-/// Returns the ConfigMap and the Secret that two fields name.
+/// Returns the ConfigMap and the Secret named by two fields.
 fn references<'a>(value: &'a Value, fields: [&'a str; 2], name: &'a str) -> impl Iterator<Item = Reference> + use<'a> {
     let of = move |(kind, field): (Kind, &'a str)| {
         Some((kind, value[field][name].as_str()?.to_owned(), value[field]["optional"] == true))
@@ -217,7 +216,7 @@ mod tests {
         let binary = entry("2026-04-01T00:00:00Z", json!({"f:binaryData": {}}));
         assert_eq!(changed(json!([early(), binary])).as_deref(), Some("2026-04-01T00:00:00Z"));
         assert_eq!(changed(json!([label])).as_deref(), Some("2026-01-01T00:00:00Z"));
-        // A dump without managed fields does not tell.
+        // Without managed fields, a dump does not say.
         assert_eq!(changed(json!([])), None);
         assert_eq!(changed(Value::Null), None);
     }

@@ -12,14 +12,14 @@ use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::server_side_apply::{managed_fields, time_of};
 use super::template::Template;
 
-/// A revision: a template, and a number that is higher the more recent it is.
+/// A revision: a template, and a number that increases with each rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControllerRevision {
     /// Name, labels and owner.
     pub metadata: ObjectMeta,
     /// Annotations, copied from the owner when the revision was created.
     pub annotations: BTreeMap<String, String>,
-    /// The number: the highest is the current one.
+    /// The number; the current revision has the highest.
     pub revision: i64,
     /// The whole object, as it was read.
     pub object: Value,
@@ -42,14 +42,15 @@ impl ControllerRevision {
         Ok(ControllerRevision { metadata, annotations: annotations(&slim), revision, object })
     }
 
-    /// Returns the hash that pods of this revision carry, empty if the label is missing.
+    /// Returns the hash in the label of this revision's pods, empty if the label is missing.
     pub fn hash(&self) -> &str {
         self.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
     }
 
-    /// Decodes the whole template from the revision's data, which is a patch of a DaemonSet: `{"spec": {"template": {…, "$patch":
-    /// "replace"}}}`, as `getPatch` of pkg/controller/daemon/update.go, release 1.37.2, and OpenKruise's controller write it. Fails with a
-    /// fragment that explains the problem, if the data has no template that pods could be created from. Unknown fields are kept.
+    /// Decodes the whole template from the revision's data, which is a patch of a DaemonSet:
+    /// `{"spec": {"template": {…, "$patch": "replace"}}}`, as written by `getPatch` of pkg/controller/daemon/update.go, release
+    /// 1.37.2, and by OpenKruise's controller. Fails with a fragment that explains the problem, if the data has no template from
+    /// which pods could be created. Unknown fields are kept.
     pub fn template(&self) -> Result<Template, String> {
         let template = match self.object.pointer("/data/spec/template") {
             Some(template @ Value::Object(_)) => template,
@@ -67,9 +68,8 @@ impl ControllerRevision {
     /// Returns when the controller last numbered the revision for a DaemonSet, which is when it was last rolled out; `None` if
     /// unknown.
     ///
-    /// A revision that is rolled out again keeps its name and creation time, and gets the highest number,
-    /// so the time is that of the field manager of the number. One that is older than its DaemonSet was adopted, which is the
-    /// same manager's change.
+    /// A revision that is rolled out again keeps its name and creation time, and gets the highest number, so the time is that of
+    /// the number's field manager. A revision that is older than its DaemonSet was adopted, which is also written by that manager.
     pub fn rolled_out_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
         let adopted = || owner.metadata.creation_timestamp.get().filter(|owner| self.is_older_than(*owner));
         self.numbered_at_latest().filter(|at| adopted().is_none_or(|adopted| *at < adopted))
@@ -79,16 +79,16 @@ impl ControllerRevision {
         self.metadata.creation_timestamp.get().is_some_and(|created| created < owner)
     }
 
-    /// Returns when the field manager of the number has last written the revision: the number is not younger.
+    /// Returns when the number's field manager last wrote the revision: the number is at least that old.
     pub fn numbered_at_latest(&self) -> Option<Timestamp> {
-        // A redacted dump has the managers, but not their fields.
+        // A redacted dump contains the managers, but not their fields.
         let numbers = |entry: &&Value| {
             entry.get("fieldsV1").and_then(Value::as_object).is_none_or(|fields| fields.contains_key("f:revision"))
         };
         managed_fields(&self.object).iter().filter(numbers).filter_map(time_of).max()
     }
 
-    /// Returns when the latest rollout of the revision for a DaemonSet began; its creation if nothing later is known.
+    /// Returns when the latest rollout of the revision for a DaemonSet started; its creation if nothing later is known.
     pub(crate) fn rollout_began_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
         self.rolled_out_at(owner).or_else(|| self.metadata.creation_timestamp.get())
     }
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(with(json!([{"time": "2026-11-02T00:00:00Z"}])).unwrap().to_string(), "2026-11-02T00:00:00Z");
         assert_eq!(with(json!([])), None);
         assert_eq!(revision(json!({})).rolled_out_at(&owner("2026-10-09T00:00:00Z")), None);
-        // It has outlived its DaemonSet: the same manager has written the object when another one adopted it.
+        // It has outlived its DaemonSet: the same manager wrote the object when another one adopted it.
         assert_eq!(of(&managed, &owner("2026-10-31T00:00:00Z")), None);
     }
 }

@@ -12,10 +12,10 @@ use super::pod::{Container, PodSpec};
 use super::selector::LabelSelector;
 use super::template::Template;
 
-/// The API group of OpenKruise's Advanced DaemonSets, as API versions begin with it.
+/// The API group of OpenKruise's Advanced DaemonSets, the prefix of their API versions.
 pub const ADVANCED_GROUP: &str = "apps.kruise.io/";
 
-/// Which API a DaemonSet belongs to.
+/// The API of a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavor {
     /// Kubernetes' own, apps/v1.
@@ -51,7 +51,7 @@ pub struct DaemonSetSpec {
     pub update_strategy: UpdateStrategy,
     /// How long in seconds a pod must be ready to count as available.
     pub min_ready_seconds: i64,
-    /// How many revisions besides the current one are kept; 10 if absent.
+    /// The number of revisions to keep besides the current one; 10 if absent.
     pub revision_history_limit: Option<i64>,
 }
 
@@ -73,7 +73,7 @@ pub enum UpdateStrategy {
     RollingUpdate(RollingUpdate),
     /// Somebody deletes them, and the controller creates new ones.
     OnDelete,
-    /// A type that the API does not have; the controller replaces nothing.
+    /// A type that the API does not define; the controller replaces nothing.
     Unknown(String),
 }
 
@@ -88,7 +88,7 @@ struct UpdateStrategyFields {
 impl TryFrom<UpdateStrategyFields> for UpdateStrategy {
     type Error = String;
 
-    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2: no type is `RollingUpdate`.
+    /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2: the type defaults to `RollingUpdate`.
     fn try_from(UpdateStrategyFields { r#type, rolling_update }: UpdateStrategyFields) -> Result<Self, String> {
         match r#type.as_str() {
             "" | "RollingUpdate" if rolling_update.is_null() => Ok(UpdateStrategy::default()),
@@ -111,11 +111,11 @@ impl Default for UpdateStrategy {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
-    /// How many nodes may be without an available pod.
+    /// The number of nodes that may be without an available pod.
     pub max_unavailable: IntOrPercent,
-    /// How many nodes may have a second pod.
+    /// The number of nodes that may have a second pod.
     pub max_surge: IntOrPercent,
-    /// Advanced DaemonSets only: how many pods stay on the old revision.
+    /// Advanced DaemonSets only: the number of pods that stay on the old revision.
     pub partition: Option<IntOrPercent>,
     /// Advanced DaemonSets only: whether the rolling update is suspended.
     pub paused: bool,
@@ -157,7 +157,7 @@ pub struct DaemonSetStatus {
     pub number_unavailable: i64,
     /// Nodes with a pod of the current revision.
     pub updated_number_scheduled: i64,
-    /// The generation of the spec that the controller last acted on.
+    /// The generation of the spec that the controller last reconciled.
     pub observed_generation: i64,
 }
 
@@ -176,8 +176,8 @@ impl DaemonSet {
         paths.map(|path| path.trim_end_matches('/'))
     }
 
-    /// Returns who writes the DaemonSet back if somebody else changes it: the object whose controller owns it, the one that k3s and
-    /// Rancher made it for, or the addon manager of the cluster.
+    /// Returns the writer that restores the DaemonSet if somebody else changes it: the object whose controller owns it,
+    /// the one for which k3s and Rancher created it, or the addon manager of the cluster.
     pub fn writer(&self) -> Option<String> {
         let owner = || self.metadata.controller().map(|owner| format!("{} {}", owner.kind, owner.name));
         let rancher = || {
@@ -192,7 +192,8 @@ impl DaemonSet {
         owner().or_else(rancher).or_else(addon)
     }
 
-    /// Returns who reverts at once what somebody else changes. k3s applies the files of its add-ons when they change and when it starts.
+    /// Returns the writer that reverts changes immediately. k3s applies the files of its add-ons only when they change and when it
+    /// starts.
     pub fn reverted_by(&self) -> Option<String> {
         let owner = self.annotations.get("objectset.rio.cattle.io/owner-gvk");
         let is_addon = self.metadata.controller().is_none() && owner.is_some_and(|it| it.ends_with("Kind=Addon"));
@@ -205,7 +206,7 @@ impl DaemonSet {
     }
 
     /// Returns whether its pods register a plugin with the kubelet, such as a CSI driver: they mount the kubelet's registration
-    /// directory, wherever a distribution has its root, or have the container that registers a driver there.
+    /// directory, below any distribution's root directory, or have the container that registers a driver there.
     pub fn registers_with_kubelet(&self) -> bool {
         let is_registrar = |container: &Container| {
             [&container.name, &container.image].into_iter().any(|name| name.contains("driver-registrar"))
@@ -214,7 +215,7 @@ impl DaemonSet {
             || self.spec.template.spec.containers.iter().any(is_registrar)
     }
 
-    /// Reads a DaemonSet from the whole object; `null` means the same as an absent field. Fails if a field has the wrong type.
+    /// Reads a DaemonSet from the whole object; `null` is the same as an absent field. Fails if a field has the wrong type.
     pub fn from_object(object: Value) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(default)]
@@ -233,17 +234,17 @@ impl DaemonSet {
         Ok(DaemonSet { metadata, annotations, spec, status, object })
     }
 
-    /// Returns whether the controller has observed the present spec.
+    /// Returns whether the controller has observed the current spec.
     pub fn is_observed(&self) -> bool {
         self.status.observed_generation >= self.metadata.generation
     }
 
-    /// Returns the group and version that the object came in, such as `apps/v1`.
+    /// Returns the group and version in which the object was read, such as `apps/v1`.
     pub fn api_version(&self) -> &str {
         self.object.get("apiVersion").and_then(Value::as_str).unwrap_or("apps/v1")
     }
 
-    /// Returns which API it belongs to.
+    /// Returns its flavor.
     pub fn flavor(&self) -> Flavor {
         if self.api_version().starts_with(ADVANCED_GROUP) { Flavor::Advanced } else { Flavor::Apps }
     }
@@ -253,7 +254,7 @@ impl DaemonSet {
         Template::new(self.object.pointer("/spec/template").cloned().unwrap_or_default())
     }
 
-    /// Returns what it becomes with another template; the same if the template cannot be read.
+    /// Returns the DaemonSet with another template; unchanged if the template cannot be read.
     pub(crate) fn with_template(&self, template: &Template) -> DaemonSet {
         let mut object = self.object.clone();
         object["spec"]["template"] = template.value().clone();
@@ -285,7 +286,7 @@ pub(super) fn annotations(object: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Removes fields that are `null`, which in Go read as absent, as `discardNullValuesFromPatch` of a strategic merge patch does.
+/// Removes `null` fields, which Go reads as absent, like `discardNullValuesFromPatch` for a strategic merge patch.
 pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {

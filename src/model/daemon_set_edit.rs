@@ -1,4 +1,4 @@
-//! Changes of a DaemonSet's object, as `kubectl edit` or `kubectl set` would make them.
+//! Edits to a DaemonSet's object, as `kubectl edit` or `kubectl set` would make them.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use super::hold::{HELD_SINCE_ANNOTATION, ORIGINAL_STRATEGY_ANNOTATION};
 use super::int_or_percent::IntOrPercent;
 
-/// A change of a DaemonSet.
+/// An edit to a DaemonSet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DaemonSetEdit {
-    /// A toleration is added.
+    /// Adds a toleration.
     Toleration(Value),
-    /// A label is required by `nodeSelector`, or no longer.
+    /// Sets or removes a label in `nodeSelector`.
     NodeSelector(String, Option<String>),
-    /// A container gets another image.
+    /// Sets the image of a container.
     Image(String, String),
-    /// A container, or the only one, requests other quantities of resources.
+    /// Sets resource requests of a container, or of the only one.
     Requests(Option<String>, BTreeMap<String, String>),
-    /// As many pods may be unavailable during a rolling update.
+    /// Sets how many pods may be unavailable during a rolling update.
     MaxUnavailable(IntOrPercent),
 }
 
 impl DaemonSetEdit {
-    /// Changes the whole object of a DaemonSet that was read. Fails with the reason if there is nothing to be changed.
+    /// Edits the whole object of a DaemonSet. Fails with the reason if there is nothing to edit.
     pub fn apply(&self, object: &mut Value) -> Result<(), String> {
         let annotations = &object["metadata"]["annotations"];
         let is_held =
@@ -59,7 +59,7 @@ impl DaemonSetEdit {
                     return Err(format!("its update strategy is {of}: maxUnavailable has no effect"));
                 }
                 strategy["rollingUpdate"]["maxUnavailable"] = json!(most);
-                // The API server takes one of both alone.
+                // The API server accepts only one of the two.
                 if most.value() > 0 {
                     strategy["rollingUpdate"]["maxSurge"] = json!(0);
                 }
@@ -69,7 +69,7 @@ impl DaemonSetEdit {
     }
 }
 
-/// Finds a container, or the only one that is no init container.
+/// Finds a container by name, or the only one that is not an init container.
 fn container<'a>(pod: &'a mut Value, name: Option<&String>) -> Result<&'a mut Value, String> {
     let mut all = Vec::new();
     for (field, value) in pod.as_object_mut().into_iter().flatten() {
@@ -103,7 +103,7 @@ mod tests {
         json!({"name": name, "image": format!("{name}:1")})
     }
 
-    /// Returns the spec of a DaemonSet with these fields of its pods and its strategy after a change.
+    /// Returns the edited spec of a DaemonSet with these fields in its pods and its strategy.
     fn edited(pod: Value, strategy: Value, edit: &Edit) -> Result<Value, String> {
         let mut object = json!({"spec": {"updateStrategy": strategy, "template": {"spec": pod}}});
         edit.apply(&mut object).map(|()| object["spec"].take())

@@ -5,12 +5,12 @@ use jiff::Timestamp;
 use super::metadata::ObjectMeta;
 use super::time::Time;
 
-/// The events of the node controllers about a node that is gone (`monitorNodeHealth`,
+/// The events of the node controllers about a node that no longer exists (`monitorNodeHealth`,
 /// pkg/controller/nodelifecycle/node_lifecycle_controller.go, and `MonitorNodes`,
 /// k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go, release 1.37).
 pub const REMOVAL_EVENTS: [&str; 2] = ["RemovingNode", ABOUT_TO_BE_DELETED];
 
-/// The one that comes before the deletion, which may fail.
+/// The event before the deletion, which may fail.
 pub const ABOUT_TO_BE_DELETED: &str = "DeletingNode";
 
 wire! {
@@ -18,7 +18,7 @@ wire! {
     pub struct Event {
         /// Name and namespace of the event itself.
         metadata: ObjectMeta = 1,
-        /// What the event is about.
+        /// The object that the event is about.
         involved_object: ObjectReference = 2,
         /// A CamelCase word for what happened, such as `FailedCreate`.
         reason: String = 3,
@@ -72,22 +72,22 @@ wire! {
     }
 }
 
-/// For how many seconds an event may still tell what is wrong: what is tried again is told again, every five minutes at the latest
+/// How many seconds an event counts as current: recurring failures are reported again every five minutes at the latest
 /// (`EventAggregator`, k8s.io/client-go/tools/record/events_cache.go, release 1.37).
 const RECENT: i64 = 600;
 
 impl Event {
-    /// Returns whether the event is not long ago.
+    /// Returns whether the event is recent.
     pub fn is_recent(&self, now: Timestamp) -> bool {
         self.last_seen().is_none_or(|at| now.duration_since(at).as_secs() <= RECENT)
     }
 
-    /// Returns how often the event happened, in either form: once at least.
+    /// Returns how often the event happened, in either format: at least once.
     pub fn times(&self) -> i32 {
         self.series.as_ref().map_or(self.count, |series| series.count).max(1)
     }
 
-    /// Returns when the event last happened, in either form.
+    /// Returns when the event last happened, in either format.
     pub fn last_seen(&self) -> Option<Timestamp> {
         let series = self.series.as_ref().and_then(|series| series.last_observed_time.get());
         series

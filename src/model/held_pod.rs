@@ -1,4 +1,4 @@
-//! Pods on nodes that an autoscaler removes, and the annotations by which it leaves them.
+//! Pods on nodes that an autoscaler removes, and the annotations that make it keep them.
 
 use serde_json::Value;
 
@@ -14,8 +14,7 @@ pub enum Autoscaler {
 }
 
 impl Autoscaler {
-    /// Returns the annotation of pods that it does not evict, with its value. Karpenter: `HasDoNotDisrupt`,
-    /// pkg/utils/pod/scheduling.go.
+    /// Returns the annotation, with its value, that makes it keep a pod. Karpenter: `HasDoNotDisrupt`, pkg/utils/pod/scheduling.go.
     pub fn annotation(self) -> (&'static str, &'static str) {
         match self {
             Autoscaler::ClusterAutoscaler => ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
@@ -29,7 +28,7 @@ impl Autoscaler {
 pub struct HeldPod {
     /// The pod.
     pub pod: Pod,
-    /// The autoscalers that leave it because of an annotation.
+    /// The autoscalers that keep it because of an annotation.
     pub left_by: Vec<Autoscaler>,
 }
 

@@ -1,4 +1,4 @@
-//! A hold: the update strategy of a DaemonSet is suspended, and annotations keep what it was.
+//! A hold: the update strategy of a DaemonSet is suspended, and annotations record the original.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ use super::int_or_percent::IntOrPercent;
 use super::names::is_label_key;
 use super::selector::LabelSelector;
 
-/// The annotation that keeps the update strategy as it was before the hold, in JSON.
+/// The annotation that stores the update strategy from before the hold, in JSON.
 pub const ORIGINAL_STRATEGY_ANNOTATION: &str = "kubectl-ds/original-update-strategy";
 
-/// The annotation with the time at which the hold began.
+/// The annotation with the start time of the hold.
 pub const HELD_SINCE_ANNOTATION: &str = "kubectl-ds/held-since";
 
 /// The annotation with the number or percentage of pods that stay on older revisions.
@@ -21,42 +21,42 @@ pub const PARTITION_ANNOTATION: &str = "kubectl-ds/partition";
 /// The annotation that names the last client that has updated pods.
 pub const RUN_ANNOTATION: &str = "kubectl-ds/run";
 
-/// The annotation with what the next run needs to know of the last stage, see [`StageFlags`].
+/// The annotation with what the next run needs to know about the last stage, see [`StageFlags`].
 pub const GATES_ANNOTATION: &str = "kubectl-ds/gates";
 
 /// All annotations of a hold.
 pub const ANNOTATIONS: [&str; 5] =
     [ORIGINAL_STRATEGY_ANNOTATION, HELD_SINCE_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION, GATES_ANNOTATION];
 
-/// All annotations of an object together may have 256 KiB.
+/// All annotations of an object together are limited to 256 KiB.
 const MAX_GATES_LENGTH: usize = 16 << 10;
 
-/// The version of the annotation's format that is written and read.
+/// The supported version of the annotation's format.
 const GATES_VERSION: u32 = 1;
 
-/// A hold of a DaemonSet of Kubernetes' own.
+/// A hold of a Kubernetes DaemonSet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hold {
-    /// The update strategy before the hold, as the API has it.
+    /// The update strategy before the hold, as in the API.
     pub original: Value,
-    /// Whether that is no longer known: somebody has edited or removed the annotation.
+    /// Whether the original is lost: somebody has edited or removed the annotation.
     pub is_original_lost: bool,
     /// How many pods stay on older revisions; `None` if all are held.
     pub partition: Option<IntOrPercent>,
-    /// The flags of the last stage; `None` if they are not known.
+    /// The flags of the last stage; `None` if unknown.
     pub flags: Option<StageFlags>,
-    /// When the hold began, if that can be read.
+    /// When the hold started, if readable.
     pub since: Option<Timestamp>,
-    /// Whether the strategy is still suspended: somebody else may have put it back.
+    /// Whether the strategy is still suspended: somebody else may have restored it.
     pub is_in_force: bool,
 }
 
 impl Hold {
     /// Returns the hold of a DaemonSet.
     ///
-    /// If somebody has removed the original strategy alone, or has edited it so that the API server would refuse it, it is a rolling
-    /// update at the pace that the DaemonSet still has: only the type changes when a hold begins. Without a pace it was OnDelete, since
-    /// the API server gives every rolling update one.
+    /// If only the annotation with the original strategy was removed, or was edited so that the API server would reject
+    /// it, the original is a rolling update at the pace that the DaemonSet still has: a hold changes only the type.
+    /// Without a pace it was OnDelete, since the API server sets a default pace for every rolling update.
     pub fn of(daemon_set: &DaemonSet) -> Option<Self> {
         let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str);
         let is_in_force = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -74,7 +74,7 @@ impl Hold {
                     return json!({"type": "OnDelete"});
                 }
                 live["type"] = "RollingUpdate".into();
-                // Nobody has checked the pace while it was not in force.
+                // The pace was not validated while it was not in force.
                 if is_usable(&live) { live } else { json!({"type": "RollingUpdate"}) }
             }),
             partition: annotation(PARTITION_ANNOTATION).and_then(|partition| partition.parse().ok()),
@@ -89,14 +89,14 @@ impl Hold {
         Hold::of(daemon_set).filter(|hold| hold.is_in_force)
     }
 
-    /// Returns whether the DaemonSet has the template that the last stage was to replace: admission has dropped the new one, or
-    /// somebody has put the old one back. The current revision is not the one that the stage was about.
+    /// Returns whether the DaemonSet still has the template that the last stage was to replace: admission has dropped
+    /// the new one, or somebody has restored the old one. The current revision is not the target of the stage.
     pub fn lacks_template(&self, current_hash: Option<&str>) -> bool {
         let replaced = self.flags.as_ref().and_then(|flags| flags.replaced_revision.as_deref());
         replaced.is_some() && replaced == current_hash
     }
 
-    /// Returns whether the last stage rolls out the restart that the template of the DaemonSet has, to all nodes.
+    /// Returns whether the last stage rolls out the restart in the DaemonSet's template to all nodes.
     pub(crate) fn is_restart(&self, daemon_set: &DaemonSet) -> bool {
         let at = self.flags.as_ref().and_then(|flags| flags.restarted_at.as_deref());
         let is_for_all = self.partition.is_some_and(|partition| partition.value() == 0);
@@ -109,15 +109,15 @@ impl Hold {
     }
 }
 
-/// The flags of a stage that the next run needs, too: its gates, and which nodes it is limited to; and which template it has
-/// replaced.
+/// The flags of a stage that the next run needs, too: its gates, the nodes to which it is limited, and the template
+/// that it has replaced.
 ///
-/// Anybody who may edit the DaemonSet may have written them. They are only ever shown, as a command that somebody may run; so
-/// that a command of `--verify` is not kept at all, only that there was one.
+/// Anybody who may edit the DaemonSet may have written them. They are only shown, as a command to run, so the command
+/// of `--verify` is not kept, only whether there was one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StageFlags {
-    /// The only nodes that may be updated, in this order; all if empty.
+    /// The only nodes that may be updated, in this order; all nodes if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// Whether there were too many nodes to keep.
@@ -129,25 +129,25 @@ pub struct StageFlags {
     /// The label by whose values nodes are spread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_by: Option<String>,
-    /// How many nodes may become unavailable in the run.
+    /// The number of nodes that may become unavailable during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrPercent>,
-    /// Whether `undo` has begun it, for which pods may have restarted before.
+    /// Whether it was started by `undo`, before which pods may have restarted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_undo: bool,
-    /// The hash of the revision whose template it was to replace; `None` if it rolls out the one that was there.
+    /// The hash of the revision whose template it was to replace; `None` if it rolls out the existing one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_revision: Option<String>,
-    /// When the restart that it rolls out was requested, as the template has it; `None` if it was not begun by `restart`.
+    /// The restart time in the template that it rolls out; `None` if it was not started by `restart`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<String>,
-    /// How often a new pod may restart.
+    /// The number of times that a new pod may restart.
     #[serde(default)]
     pub max_restarts: i32,
-    /// For how many seconds new pods must be available at the end.
+    /// How many seconds new pods must be available at the end.
     #[serde(default)]
     pub soak_seconds: i64,
-    /// After how many seconds without progress the stage stops.
+    /// Number of seconds without progress after which the stage stops.
     pub progress_deadline_seconds: i64,
     /// Whether a command had to succeed for each updated node.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -173,7 +173,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl StageFlags {
-    /// Returns the annotation, which is small.
+    /// Returns the value of the annotation, which is small.
     pub fn to_annotation(&self) -> String {
         let text = |flags: &StageFlags| json!(Versioned { version: GATES_VERSION, flags }).to_string();
         let all = text(self);
@@ -183,7 +183,7 @@ impl StageFlags {
         }
     }
 
-    /// Reads the annotation; `None` if anything in it is not what a run writes.
+    /// Reads the annotation; `None` if anything in it could not have been written by a run.
     fn read(text: &str) -> Option<Self> {
         if text.len() > MAX_GATES_LENGTH {
             return None;
@@ -192,7 +192,7 @@ impl StageFlags {
         if version != GATES_VERSION {
             return None;
         }
-        // Clients before 0.1.0 noted whether images were pulled first, which no stage that has begun depends on.
+        // Clients before 0.1.0 recorded whether images were pulled first, which does not affect a stage that has started.
         flags.as_object_mut()?.remove("prepull");
         let flags = StageFlags::deserialize(flags).ok()?;
         let is_node =
@@ -208,7 +208,7 @@ impl StageFlags {
     }
 }
 
-/// Returns the update strategy of a DaemonSet as the API has it.
+/// Returns the update strategy of a DaemonSet as in the API.
 pub fn live_strategy(daemon_set: &DaemonSet) -> Value {
     let live = daemon_set.object.pointer("/spec/updateStrategy").filter(|strategy| strategy.is_object());
     live.cloned().unwrap_or_else(|| json!({"type": "RollingUpdate"}))
@@ -259,7 +259,7 @@ mod tests {
         for flags in [flags(), only_deadline] {
             assert_eq!(StageFlags::read(&flags.to_annotation()), Some(flags));
         }
-        // Too many nodes are left out, and that is known.
+        // Too many nodes are omitted, and this is recorded.
         let nodes = (0..5000).map(|number| format!("node-{number}")).collect();
         let many = StageFlags { nodes, ..flags() }.to_annotation();
         assert!(many.len() < MAX_GATES_LENGTH);
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// It would be refused when it is restored, again and again.
+    /// It would be rejected whenever it is restored.
     #[test]
     fn an_original_strategy_that_the_api_server_refuses_is_not_used() {
         let hold = |original: &Value, pace: &Value| {

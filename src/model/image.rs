@@ -5,9 +5,9 @@
 pub struct Image<'a> {
     /// The registry and the path.
     pub repository: &'a str,
-    /// What follows the colon.
+    /// The part after the colon.
     pub tag: Option<&'a str>,
-    /// What follows the `@`, such as `sha256:…`.
+    /// The part after the `@`, such as `sha256:…`.
     pub digest: Option<&'a str>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Returns the API's default pull policy for an image: `Always` for the tag `latest`, which is also the default of
+/// Returns the API's default pull policy for an image: `Always` for the tag `latest`, which is also the default tag of
 /// a name without tag and digest.
 ///
 /// Ported from `SetDefaults_Container`, pkg/apis/core/v1/defaults.go, with `ParseImageName`,
@@ -37,8 +37,7 @@ pub fn default_pull_policy(name: &str) -> &'static str {
 
 /// Returns whether the name is a reference to an image.
 ///
-/// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release that Kubernetes 1.37.2
-/// is built with.
+/// Ported from `ParseNormalizedNamed` of github.com/distribution/reference 0.6.0, the release used by Kubernetes 1.37.2.
 pub fn is_valid(name: &str) -> bool {
     let is_identifier = name.len() == 64 && is_lower_hex(name);
     let (domain, remainder) = split_docker_domain(name);
@@ -84,7 +83,7 @@ fn is_domain(text: &str) -> bool {
     is_port && (is_address || host.split('.').all(is_component))
 }
 
-/// Returns whether the text is path components with slashes between them.
+/// Returns whether the text consists of path components separated by slashes.
 fn is_remote_name(text: &str) -> bool {
     text.split('/').all(|component| {
         let atoms = component.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());

@@ -53,7 +53,7 @@ impl IntOrPercent {
     }
 }
 
-/// Why a text is no number of pods.
+/// Why a text is not a number of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidIntOrPercent {
     /// It is neither a number nor a percentage.
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for IntOrPercent {
     }
 }
 
-/// Returns a count as the API's integers have it.
+/// Converts a count to the API's integer type.
 pub fn int(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

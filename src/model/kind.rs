@@ -1,9 +1,9 @@
-//! The kinds of objects that a snapshot can hold: one table, which reading, counting, sorting and writing them go through.
+//! The kinds of objects in a snapshot: one table for reading, counting, sorting and writing them.
 
 use super::snapshot::Snapshot;
 
-/// Declares the kinds, a line each: the group and version, the kind and the resource as the API names them, and the list of a
-/// snapshot that has them. The order is the one in which a snapshot is written.
+/// Declares the kinds, one per line: the group and version, the kind and the resource as named in the API, and the
+/// snapshot's list of them. The order is the one in which a snapshot is written.
 macro_rules! kinds {
     (
         $d:tt
@@ -11,7 +11,7 @@ macro_rules! kinds {
         in some dumps { $($(#[doc = $some_doc:literal])+ $some:ident: $some_version:literal $some_name:literal $some_resource:literal $some_list:ident,)+ }
         in no dump { $($(#[doc = $no_doc:literal])+ $no:ident: $no_version:literal $no_name:literal $no_resource:literal,)+ }
     ) => {
-        /// A kind of object that a snapshot can hold.
+        /// A kind of object in a snapshot.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
             $($(#[doc = $doc])+ $kind,)+
@@ -23,12 +23,12 @@ macro_rules! kinds {
             /// Every kind that each cluster has, in the order in which a snapshot is written.
             pub const ALL: [Kind; [$($name),+].len()] = [$(Kind::$kind),+];
 
-            /// Returns every kind that dumps have, in the order in which a snapshot is written.
+            /// Returns every kind that dumps contain, in the order in which a snapshot is written.
             pub fn every() -> impl Iterator<Item = Kind> {
                 Kind::ALL.into_iter().chain([$(Kind::$some),+])
             }
 
-            /// Returns the group and version, the kind, and the resource as the API names them.
+            /// Returns the group and version, the kind, and the resource as named in the API.
             pub fn api_names(self) -> (&'static str, &'static str, &'static str) {
                 match self {
                     $(Kind::$kind => ($version, $name, $resource),)+
@@ -38,8 +38,8 @@ macro_rules! kinds {
             }
         }
 
-        /// Does something with the place that a snapshot has for the objects of a kind, whatever their type; returns `None` for a kind
-        /// that has none.
+        /// Evaluates an expression with the snapshot's list of the objects of a kind, whatever their type; returns
+        /// `None` for a kind without one.
         macro_rules! with_place {
             ($d kind:expr, $d place:ident => $d do:expr) => {
                 match $d kind {
@@ -83,26 +83,26 @@ kinds! { $
     in some dumps {
         /// OpenKruise's Advanced DaemonSets. Few clusters have them, so a dump without them is complete.
         AdvancedDaemonSets: "apps.kruise.io/v1beta1" "DaemonSet" "daemonsets.apps.kruise.io" advanced_daemon_sets,
-        /// PodDisruptionBudgets. Only changes of the update strategy and simulated preemptions look at them, so a dump without them
-        /// is complete.
+        /// PodDisruptionBudgets. They are only used for changes to the update strategy and simulated preemptions, so a
+        /// dump without them is complete.
         PodDisruptionBudgets: "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" pod_disruption_budgets,
-        /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not offer.
+        /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not advertise.
         DeviceClasses: "resource.k8s.io/v1" "DeviceClass" "deviceclasses" device_classes,
-        /// ConfigMaps, without their data. Only `status NAME` looks at them, so a dump without them is complete.
+        /// ConfigMaps, without their data. Only `status NAME` uses them, so a dump without them is complete.
         ConfigMaps: "v1" "ConfigMap" "configmaps" config_maps,
-        /// Secrets, without their data, as ConfigMaps.
+        /// Secrets, without their data, like ConfigMaps.
         Secrets: "v1" "Secret" "secrets" secrets,
-        /// Namespaces. Only those in which pods are missing matter, so a dump without them is complete.
+        /// Namespaces. Only those with missing pods are used, so a dump without them is complete.
         Namespaces: "v1" "Namespace" "namespaces" namespaces,
     }
     in no dump {
-        /// ResourceQuotas. Only what has changed is read of them.
+        /// ResourceQuotas. Only their changes are read.
         ResourceQuotas: "v1" "ResourceQuota" "resourcequotas",
     }
 }
 
 impl Kind {
-    /// The kinds that limit and label the pods of a namespace, of which who has changed them is read.
+    /// The kinds that limit and label a namespace's pods, whose managers are read.
     pub const WRITTEN: [Kind; 3] = [Kind::LimitRanges, Kind::ResourceQuotas, Kind::Namespaces];
 
     /// Returns the resource's name, such as `pods`.
@@ -110,18 +110,18 @@ impl Kind {
         self.api_names().2
     }
 
-    /// Returns whether a group and version and the name of a kind mean this one.
+    /// Returns whether a group and version and a kind's name refer to this kind.
     pub(crate) fn is(self, api_version: &str, name: &str) -> bool {
         let (known_version, known_name, _) = self.api_names();
         (known_version, known_name) == (api_version, name)
     }
 }
 
-/// The place that a snapshot has for the objects of a kind.
+/// Access to a snapshot's list of the objects of a kind.
 pub(crate) struct Place<T> {
     /// Returns the objects.
     pub of: fn(&Snapshot) -> &Vec<T>,
-    /// Returns the objects, to be changed.
+    /// Returns the objects mutably.
     pub of_mut: fn(&mut Snapshot) -> &mut Vec<T>,
 }
 

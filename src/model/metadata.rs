@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::shared::Shared;
 use super::time::Time;
 
-/// The label that a DaemonSet's pods and revisions carry: the hash of their template.
+/// The label on a DaemonSet's pods and revisions with the hash of their template.
 pub const CONTROLLER_REVISION_HASH_LABEL: &str = "controller-revision-hash";
 
 /// The label on pods that predates revisions: the generation of the template that they were created from.
@@ -16,10 +16,10 @@ pub const POD_TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
 /// The annotation that numbers the templates of a DaemonSet; it predates revisions.
 pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
-/// The annotation in which `kubectl apply` keeps the manifest that it applied last.
+/// The annotation in which `kubectl apply` stores the last applied manifest.
 pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The annotation of a pod template whose change restarts the pods, as `kubectl rollout restart` sets it.
+/// The annotation of a pod template that restarts the pods when changed, as set by `kubectl rollout restart`.
 pub const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
 
 wire! {
@@ -29,7 +29,7 @@ wire! {
         name: String = 1,
         /// The namespace; empty for nodes.
         namespace: String = 3,
-        /// The uid, which a recreated object does not share.
+        /// The uid, which differs after the object is recreated.
         uid: String = 5,
         /// The version of the last write.
         resource_version: String = 6,
@@ -70,7 +70,7 @@ impl ObjectMeta {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Returns whether the object has that name in that namespace.
+    /// Returns whether the object has this name and namespace.
     pub fn is_named(&self, namespace: &str, name: &str) -> bool {
         (self.namespace.as_str(), self.name.as_str()) == (namespace, name)
     }
@@ -80,13 +80,13 @@ impl ObjectMeta {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
-    /// Returns when deletion began: `deletionTimestamp` is the end of the grace period.
+    /// Returns when deletion started: `deletionTimestamp` is the end of the grace period.
     pub fn deleted_at(&self) -> Option<Timestamp> {
         let grace = SignedDuration::from_secs(self.deletion_grace_period_seconds.unwrap_or(0));
         self.deletion_timestamp.get()?.checked_sub(grace).ok()
     }
 
-    /// Returns whether deletion has begun.
+    /// Returns whether deletion has started.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_set()
     }

@@ -1,8 +1,7 @@
-//! Slim forms of Kubernetes objects: only the fields that are used.
+//! Slim forms of Kubernetes objects, with only the fields that are used.
 //!
-//! A body arrives as protobuf or JSON ([`wire`]), becomes nodes, pods, events and DaemonSets
-//! ([`node`], [`pod`], [`event`], [`daemon_set`]), and is collected in a [`snapshot::Snapshot`],
-//! which is all that the rules and the analyses ever see.
+//! A body arrives as protobuf or JSON ([`wire`]), becomes nodes, pods, events and DaemonSets ([`node`], [`pod`], [`event`],
+//! [`daemon_set`]), and is collected in a [`snapshot::Snapshot`], the only input of the rules and the analyses.
 
 #[macro_use]
 pub(crate) mod wire;

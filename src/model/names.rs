@@ -1,4 +1,4 @@
-//! Which texts are names, and keys and values of labels.
+//! Validates names, and keys and values of labels.
 //!
 //! Ported from k8s.io/apimachinery/pkg/util/validation/validation.go, release 1.37.
 
@@ -16,13 +16,13 @@ fn is_dns_part(text: &str) -> bool {
     has_alphanumeric_ends(text) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Returns whether the text can be a label's key: an optional DNS prefix, a slash, and a name (`IsLabelKey`).
+/// Returns whether a text is a valid label key: an optional DNS prefix, a slash, and a name (`IsLabelKey`).
 pub fn is_label_key(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && is_label_value(name)
 }
 
-/// Returns whether the text can be a label's value: at most 63 characters, or empty (`IsLabelValue`).
+/// Returns whether a text is a valid label value: at most 63 characters, or empty (`IsLabelValue`).
 pub fn is_label_value(text: &str) -> bool {
     let is_inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     text.is_empty() || (text.len() <= 63 && has_alphanumeric_ends(text) && text.bytes().all(is_inner))

@@ -20,7 +20,7 @@ wire! {
 
     /// A node's spec.
     pub struct NodeSpec {
-        /// Whether the node is cordoned. DaemonSets do not look at this, only at the taint.
+        /// Whether the node is cordoned. DaemonSets ignore this, but not the taint.
         unschedulable: bool = 4,
         /// The taints.
         taints: Vec<Taint> = 5,
@@ -44,7 +44,7 @@ wire! {
         allocatable: BTreeMap<String, Quantity> = 2,
         /// The conditions; the kubelet's heartbeat is in `Ready`.
         conditions: Vec<NodeCondition> = 4,
-        /// Its addresses, as far as it is not ready.
+        /// Its addresses; only kept while it is not ready.
         addresses: Vec<NodeAddress> = 5,
         /// The kubelet's version and platform.
         node_info: NodeSystemInfo = 7,
@@ -98,7 +98,7 @@ impl fmt::Display for Taint {
 }
 
 impl Node {
-    /// Returns the condition of that type.
+    /// Returns the condition with a type.
     pub fn condition(&self, type_: &str) -> Option<&NodeCondition> {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
@@ -108,7 +108,7 @@ impl Node {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
     }
 
-    /// Returns whether the node controller still hears from the kubelet, so that what is known of pods is not out of date.
+    /// Returns whether the node controller still hears from the kubelet, so that the status of pods is not stale.
     pub fn posts_status(&self) -> bool {
         self.condition("Ready").is_none_or(|condition| condition.status != "Unknown")
     }

@@ -1,21 +1,21 @@
-//! A node as it would be with other labels and taints.
+//! A hypothetical node with other labels and taints.
 
 use std::collections::BTreeMap;
 
 use super::node::{Node, Taint};
 
-/// Changes of the labels and taints of a node.
+/// Changes to the labels and taints of a node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeEdit {
-    /// Labels that are set, or removed.
+    /// Labels to set, or to remove.
     pub labels: BTreeMap<String, Option<String>>,
-    /// Taints that are added. One with the same key and effect is replaced.
+    /// Taints to add. One with the same key and effect is replaced.
     pub taints: Vec<Taint>,
-    /// Taints that are removed.
+    /// Taints to remove.
     pub removed_taints: Vec<TaintKey>,
 }
 
-/// Which taints are removed.
+/// Which taints to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaintKey {
     /// The key.

@@ -39,7 +39,7 @@ wire! {
         affinity: Option<Affinity> = 18,
         /// The scheduler's name; `default-scheduler` if empty.
         scheduler_name: String = 19,
-        /// The init containers, sidecars among them.
+        /// The init containers, including sidecars.
         init_containers: Vec<Container> = 20,
         /// The tolerations.
         tolerations: Vec<Toleration> = 22,
@@ -47,17 +47,17 @@ wire! {
         priority_class_name: String = 24,
         /// The priority, filled in by the API server.
         priority: Option<i32> = 25,
-        /// Conditions of others that readiness waits for.
+        /// Conditions set by others that readiness depends on.
         readiness_gates: Vec<PodReadinessGate> = 28,
         /// The runtime class.
         runtime_class_name: Option<String> = 29,
         /// Whether the pod preempts others: `Never`, or `PreemptLowerPriority` (also if empty).
         preemption_policy: String = 31,
-        /// What the runtime itself needs, filled in by the API server.
+        /// The resources of the runtime itself, filled in by the API server.
         overhead: BTreeMap<String, Quantity> = 32,
-        /// What keeps the pod from being scheduled.
+        /// The gates that keep the pod from being scheduled.
         scheduling_gates: Vec<PodSchedulingGate> = 38,
-        /// Resources of the whole pod, which go before those of its containers.
+        /// Resources of the whole pod, which take precedence over those of its containers.
         resources: Option<ResourceRequirements> = 40,
     }
 
@@ -73,9 +73,9 @@ wire! {
         resources: ResourceRequirements = 8,
         /// The probe that restarts the container if it fails.
         liveness_probe: Option<Probe> = 10,
-        /// The probe that has to succeed before the others begin, and restarts the container if it fails.
+        /// The probe that must succeed before the others start, and restarts the container if it fails.
         startup_probe: Option<Probe> = 22,
-        /// `Always` marks a sidecar among the init containers.
+        /// `Always` makes an init container a sidecar.
         restart_policy: Option<String> = 24,
         /// What happens if the container ends with certain exit codes.
         restart_policy_rules: Vec<ContainerRestartRule> = 25,
@@ -83,7 +83,7 @@ wire! {
 
     /// How often and for how long the kubelet probes a container.
     pub struct Probe {
-        /// After how many seconds a try has failed; 1 if 0.
+        /// The timeout in seconds; 1 if 0.
         timeout_seconds: i32 = 3,
     }
 
@@ -95,11 +95,11 @@ wire! {
         exit_codes: ContainerRestartRuleOnExitCodes = 2,
     }
 
-    /// Which exit codes a restart rule is for.
+    /// The exit codes to which a restart rule applies.
     pub struct ContainerRestartRuleOnExitCodes {
         /// `In` or `NotIn`.
         operator: String = 1,
-        /// The exit codes that are held against the operator.
+        /// The exit codes to compare.
         values: Vec<i32> = 2,
     }
 
@@ -111,7 +111,7 @@ wire! {
         container_port: i32 = 3,
         /// `TCP`, `UDP` or `SCTP`; TCP if empty.
         protocol: String = 4,
-        /// The address on the node; every one if empty.
+        /// The address on the node; all if empty.
         #[serde(rename = "hostIP")]
         host_ip: String = 5,
     }
@@ -124,7 +124,7 @@ wire! {
         requests: BTreeMap<String, Quantity> = 2,
     }
 
-    /// Rules about nodes and other pods. Only required node affinity concerns the controller.
+    /// Rules about nodes and other pods. Only required node affinity matters to the controller.
     pub struct Affinity {
         /// Rules about nodes.
         node_affinity: Option<NodeAffinity> = 1,
@@ -146,7 +146,7 @@ wire! {
     pub struct NodeSelectorTerm {
         /// Requirements on labels.
         match_expressions: Vec<NodeSelectorRequirement> = 1,
-        /// Requirements on fields, of which `metadata.name` is the only one.
+        /// Requirements on fields; only `metadata.name` exists.
         match_fields: Vec<NodeSelectorRequirement> = 2,
     }
 
@@ -156,7 +156,7 @@ wire! {
         key: String = 1,
         /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
         operator: String = 2,
-        /// The values it is held against.
+        /// The values to compare.
         values: Vec<String> = 3,
     }
 
@@ -174,7 +174,7 @@ wire! {
         toleration_seconds: Option<i64> = 5,
     }
 
-    /// A condition of others that readiness waits for.
+    /// A condition set by others that readiness depends on.
     pub struct PodReadinessGate {
         /// The condition's type.
         condition_type: String = 1,
@@ -196,13 +196,13 @@ wire! {
         message: String = 3,
         /// A CamelCase reason it is in this phase, such as `Evicted`.
         reason: String = 4,
-        /// When the kubelet took the pod on.
+        /// When the kubelet accepted the pod.
         start_time: Time = 7,
         /// The containers' states.
         container_statuses: Vec<ContainerStatus> = 8,
         /// The init containers' states.
         init_container_statuses: Vec<ContainerStatus> = 10,
-        /// The node whose lesser pods are being removed for this one.
+        /// The node on which lower-priority pods are being preempted for this one.
         nominated_node_name: String = 11,
         /// The state of an in-place resize, before release 1.33.
         resize: String = 14,
@@ -249,7 +249,7 @@ wire! {
         restart_count: i32 = 5,
         /// Whether its startup probe has passed.
         started: Option<bool> = 9,
-        /// Resources that the node has set aside for it.
+        /// Resources that the node has allocated to it.
         allocated_resources: BTreeMap<String, Quantity> = 10,
         /// Resources that are in force.
         resources: Option<ResourceRequirements> = 11,
@@ -297,7 +297,7 @@ wire! {
 }
 
 impl Pod {
-    /// Returns the condition of that type.
+    /// Returns the condition with a type.
     pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
@@ -313,7 +313,7 @@ impl Pod {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
     }
 
-    /// Returns the node that the pod is bound to, or those that its node affinity names.
+    /// Returns the node that the pod is bound to, or those named in its node affinity.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         let bound = Some(self.spec.node_name.as_str()).filter(|node| !node.is_empty());
         let affinity = self.spec.required_node_affinity().filter(|_| bound.is_none());
@@ -322,7 +322,7 @@ impl Pod {
         bound.into_iter().chain(named.map(String::as_str))
     }
 
-    /// Returns the hash of the revision that the pod was created from; empty if it has none, as upstream.
+    /// Returns the hash of the revision from which the pod was created; empty if it has none, as upstream.
     pub fn revision_hash(&self) -> &str {
         self.metadata.labels.get(CONTROLLER_REVISION_HASH_LABEL).map_or("", String::as_str)
     }
@@ -339,20 +339,20 @@ impl PodSpec {
         self.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()
     }
 
-    /// Returns the init containers that run as long as the pod does.
+    /// Returns the init containers that run for the pod's whole lifetime.
     pub fn sidecars(&self) -> impl Iterator<Item = &Container> {
         self.init_containers.iter().filter(|container| container.is_sidecar())
     }
 }
 
 impl Container {
-    /// Returns whether an init container runs as long as its pod: restart policy `Always`.
+    /// Returns whether an init container runs for its pod's whole lifetime: restart policy `Always`.
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }
 
-    /// Returns whether the kubelet restarts all containers of the pod if this one ends with an exit code: the first rule that matches
-    /// decides.
+    /// Returns whether the kubelet restarts all containers of the pod if this one ends with an exit code: the first rule that
+    /// matches decides.
     ///
     /// Ported from `FindMatchingContainerRestartRule`, pkg/api/v1/pod/util.go, release 1.37.2.
     pub fn restarts_all(&self, exit_code: i32) -> bool {
@@ -376,7 +376,7 @@ impl ContainerRestartRule {
 }
 
 impl ContainerStatus {
-    /// Returns whether the container is being created, for the first time or after its node has rebooted.
+    /// Returns whether the container is being created, for the first time or after a reboot of its node.
     pub fn is_being_created(&self) -> bool {
         let waiting = self.state.waiting.as_ref();
         waiting.is_some_and(|waiting| matches!(waiting.reason.as_str(), "ContainerCreating" | "PodInitializing"))

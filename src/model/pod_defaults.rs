@@ -1,4 +1,4 @@
-//! The API server's defaults for pods: those that it sets in the pod of a template, and not in the template itself.
+//! The API server's defaults for pods: those that it sets in the pod of a template, but not in the template itself.
 
 use super::amounts::{Exact, exact, is_hugepages, is_pod_level};
 use super::pod::{Container, PodSpec, ResourceList, ResourceRequirements};
@@ -24,12 +24,11 @@ impl PodSpec {
         round_up(&mut self.overhead);
     }
 
-    /// Returns the pod with the requests of the whole pod that follow from its limits and from its containers, and the
-    /// limits that these follow from; `None` if it sets no resources of the whole pod. Other limits are not counted by
-    /// anybody here.
+    /// Returns the pod with the pod-level requests that are derived from its limits and from its containers, and the
+    /// limits on which they depend; `None` if it sets no pod-level resources. Other limits are not used here.
     ///
-    /// They are set after admission, and so from what a LimitRange gives to containers; up to Kubernetes 1.36, before
-    /// it. Ported from `DefaultPodLevelResources`, pkg/api/pod/util.go, release 1.37.2.
+    /// They are set after admission, and so after a LimitRange has set defaults for containers; up to Kubernetes 1.36,
+    /// before it. Ported from `DefaultPodLevelResources`, pkg/api/pod/util.go, release 1.37.2.
     pub fn with_pod_level_defaults(&self) -> Option<Self> {
         let ResourceRequirements { mut limits, mut requests } = self.resources.clone()?;
         if limits.is_empty() && requests.is_empty() {
@@ -79,7 +78,7 @@ fn set_missing<'a>(amounts: &mut ResourceList, from: impl Iterator<Item = (&'a S
     }
 }
 
-/// Rounds amounts that are finer than a thousandth.
+/// Rounds up amounts with a precision finer than a thousandth.
 ///
 /// Ported from `SetDefaults_ResourceList`, pkg/apis/core/v1/defaults.go, release 1.37.2.
 fn round_up(amounts: &mut ResourceList) {

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets, and whether they let the API server evict a pod.
+//! PodDisruptionBudgets, and whether they allow the API server to evict a pod.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct PodDisruptionBudget {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
-    /// Selects the pods: an empty selector all of the namespace, and none no pod.
+    /// Selects the pods: an empty selector matches all in the namespace, an absent one none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
     /// When unready pods may be evicted: `IfHealthyBudget` (also if absent), or `AlwaysAllow`.
@@ -38,39 +38,39 @@ pub struct PodDisruptionBudgetSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetStatus {
-    /// How many pods may be evicted now.
+    /// The number of pods that may be evicted now.
     pub disruptions_allowed: i64,
-    /// When pods were evicted that have not left yet, by name.
+    /// Eviction times of pods that still exist, by name.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub disrupted_pods: BTreeMap<String, Time>,
-    /// How many pods the budget counts.
+    /// The number of pods that the budget counts.
     pub expected_pods: i64,
-    /// How many of them are healthy.
+    /// The number of healthy pods.
     pub current_healthy: i64,
-    /// How many of them must be healthy.
+    /// The number of pods that must be healthy.
     pub desired_healthy: i64,
-    /// The generation of the spec that the numbers are computed from.
+    /// The generation of the spec from which the numbers were computed.
     pub observed_generation: i64,
 }
 
 impl PodDisruptionBudget {
     /// Returns how many of its pods may be unavailable; `None` if the controller has not computed that.
     ///
-    /// It computes nothing for a percentage, or for `maxUnavailable`, of pods whose owner has no scale subresource, such
-    /// as a DaemonSet: `getExpectedPodCount`, pkg/controller/disruption/disruption.go, release 1.37.2.
+    /// It cannot compute a percentage, or `maxUnavailable`, for pods whose owner has no scale subresource, such as a
+    /// DaemonSet: `getExpectedPodCount`, pkg/controller/disruption/disruption.go, release 1.37.2.
     pub fn allowed_unavailable(&self) -> Option<i64> {
         let PodDisruptionBudgetStatus { expected_pods, desired_healthy, observed_generation, .. } = self.status;
         let is_computed = expected_pods > 0 && observed_generation >= self.metadata.generation;
         is_computed.then(|| (expected_pods - desired_healthy).max(0))
     }
 
-    /// Returns whether it selects pods of a namespace with these labels.
+    /// Returns whether it selects pods with these labels in a namespace.
     pub fn selects(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
         self.metadata.namespace == namespace
             && self.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 
-    /// Returns whether the API server refuses now to evict a running pod that no other budget selects.
+    /// Returns whether the API server currently refuses to evict a running pod that no other budget selects.
     fn refuses(&self, pod: &Pod) -> bool {
         let status = &self.status;
         if !pod.is_ready() {
@@ -86,21 +86,21 @@ impl PodDisruptionBudget {
     }
 }
 
-/// How many evicted pods may not have left yet: `MaxDisruptedPodSize`, pkg/registry/core/pod/storage/eviction.go, release 1.37.2.
+/// The most evicted pods that may still exist: `MaxDisruptedPodSize`, pkg/registry/core/pod/storage/eviction.go, release 1.37.2.
 const MAX_DISRUPTED_PODS: usize = 2000;
 
-/// Whether the PodDisruptionBudgets of a cluster let the API server evict a pod now.
+/// Whether the PodDisruptionBudgets of a cluster allow a pod to be evicted now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Eviction<'a> {
     /// They do.
     Allowed,
-    /// This one does not.
+    /// This one does not allow it.
     RefusedBy(&'a PodDisruptionBudget),
-    /// More than one selects the pod, which the API server does not support: it never evicts the pod.
+    /// Several select the pod, which the API server does not support: it never evicts the pod.
     SeveralBudgets,
 }
 
-/// Returns whether budgets let the API server evict a pod now.
+/// Returns whether the budgets allow a pod to be evicted now.
 ///
 /// Ported from `Create`, `canIgnorePDB` and `checkAndDecrement`, pkg/registry/core/pod/storage/eviction.go, release 1.37.2.
 pub fn eviction<'a>(budgets: &'a [PodDisruptionBudget], pod: &Pod) -> Eviction<'a> {
@@ -146,7 +146,7 @@ mod tests {
         for (policy, status, ready, is_allowed) in [
             (json!(null), status(3, 3, 0), "True", false),
             (json!(null), status(4, 3, 1), "True", true),
-            // The others are what the budget protects.
+            // The others are those that the budget protects.
             (json!(null), status(3, 3, 0), "False", true),
             (json!("IfHealthyBudget"), status(3, 3, 0), "False", true),
             (json!(null), status(2, 3, 0), "False", false),

@@ -1,4 +1,4 @@
-//! Amounts of resources, as exact as Kubernetes keeps them.
+//! Resource quantities, with the same precision as in Kubernetes.
 
 use std::fmt;
 
@@ -12,38 +12,38 @@ pub struct Quantity {
     pub text: String,
 }
 
-/// The nano units in one unit: the finest that a quantity can be.
+/// Nano units per unit, the finest precision of a quantity.
 const NANOS: i128 = 1_000_000_000;
 
 impl Quantity {
-    /// Wraps an amount that was written as text; it is not checked until it is used.
+    /// Wraps an amount given as text, which is not validated until it is used.
     pub fn new(text: impl Into<String>) -> Self {
         Quantity { text: text.into() }
     }
 
-    /// Returns an amount of billionths.
+    /// Returns an amount in billionths of a unit.
     pub(super) fn from_nanos(nanos: i128) -> Self {
         Quantity::new(decimal(nanos))
     }
 
     /// Returns whole units, with fractions rounded up: `Quantity.Value` in Go.
     ///
-    /// Text that is no quantity counts as 0, since the API server lets none through.
+    /// Text that is not a quantity counts as 0, since the API server rejects it.
     pub fn value(&self) -> i64 {
         clamp(div_ceil(self.nanos().unwrap_or(0), NANOS))
     }
 
     /// Returns thousandths of a unit, with fractions rounded up: `Quantity.MilliValue` in Go.
     ///
-    /// Text that is no quantity counts as 0, since the API server lets none through.
+    /// Text that is not a quantity counts as 0, since the API server rejects it.
     pub fn milli_value(&self) -> i64 {
         clamp(div_ceil(self.nanos().unwrap_or(0), NANOS / 1_000))
     }
 
-    /// Returns the amount in billionths of a unit, or `None` if the text is no quantity.
+    /// Returns the amount in billionths of a unit, or `None` if the text is not a quantity.
     ///
-    /// Finer fractions are rounded away from zero and amounts beyond 2^63 - 1 units are capped, as
-    /// `ParseQuantity` of k8s.io/apimachinery/pkg/api/resource/quantity.go, release 1.37, does.
+    /// Finer fractions are rounded away from zero and amounts beyond 2^63 - 1 units are capped, as in `ParseQuantity`
+    /// of k8s.io/apimachinery/pkg/api/resource/quantity.go, release 1.37.
     pub fn nanos(&self) -> Option<i128> {
         let (negative, unsigned) = match self.text.as_bytes().first()? {
             b'-' => (true, &self.text[1..]),
@@ -62,7 +62,7 @@ impl Quantity {
         Some(if negative { -nanos } else { nanos })
     }
 
-    /// Returns the amount rounded up to thousandths, or `None` if the text is no quantity.
+    /// Returns the amount rounded up to thousandths, or `None` if the text is not a quantity.
     pub fn round_up_to_milli(&self) -> Option<Quantity> {
         let nanos = self.nanos()?;
         let milli = NANOS / 1_000;
@@ -70,17 +70,17 @@ impl Quantity {
         Some(Quantity::from_nanos(rounded))
     }
 
-    /// Returns the one spelling that all spellings of this amount have in common, or `None` if the text is no
-    /// quantity: the shorter of the decimal and the binary one.
+    /// Returns the canonical spelling of this amount, or `None` if the text is not a quantity: the shorter of the decimal and the
+    /// binary one.
     ///
-    /// Kubernetes keeps whether an amount was written in decimal or binary units, which is no difference in meaning.
+    /// Kubernetes preserves whether an amount was written in decimal or binary units, which is not a semantic difference.
     pub fn canonical(&self) -> Option<String> {
         let nanos = self.nanos()?;
         let decimal = decimal(nanos);
         Some(binary(nanos).filter(|binary| binary.len() < decimal.len()).unwrap_or(decimal))
     }
 
-    /// Returns the one decimal spelling of this amount, or `None` if the text is no quantity.
+    /// Returns the canonical decimal spelling of this amount, or `None` if the text is not a quantity.
     pub fn canonical_decimal(&self) -> Option<String> {
         self.nanos().map(decimal)
     }
@@ -116,7 +116,7 @@ fn binary(nanos: i128) -> Option<String> {
     Some(format!("{number}{}", suffixes[suffix]))
 }
 
-/// What one unit of a suffix stands for.
+/// The value of a suffix.
 enum Scale {
     /// A power of ten.
     Decimal(i32),
@@ -147,7 +147,7 @@ impl Scale {
         })
     }
 
-    /// Returns the number in billionths, rounded up, or `None` if it is beyond all bounds.
+    /// Returns the number in billionths, rounded up, or `None` if it is out of range.
     fn nanos(&self, whole: &str, fraction: &str) -> Option<i128> {
         let fraction = fraction.trim_end_matches('0');
         let digits = format!("{whole}{fraction}");
@@ -164,7 +164,7 @@ impl Scale {
             let power = 10_i128.checked_pow(u32::try_from(exponent).ok()?)?;
             return digits.parse::<i128>().ok()?.checked_mul(power)?.checked_mul(factor);
         }
-        // More digits than can matter are cut, and whatever was cut rounds up.
+        // Excess digits are cut, and any digit that was cut rounds up.
         let drop = usize::try_from(-exponent).ok()?;
         let keep = digits.len().saturating_sub(drop);
         if matches!(self, Scale::Decimal(_)) {
@@ -177,7 +177,7 @@ impl Scale {
     }
 }
 
-/// Divides and rounds up, that is away from zero for what is above it.
+/// Divides and rounds up, which is away from zero for positive numbers.
 fn div_ceil(number: i128, divisor: i128) -> i128 {
     number.div_euclid(divisor) + i128::from(number.rem_euclid(divisor) != 0)
 }
@@ -200,7 +200,7 @@ impl Serialize for Quantity {
 
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// Manifests may give a bare number where the API gives text.
+        /// Manifests may contain a bare number instead of text.
         struct TextOrNumber;
         impl de::Visitor<'_> for TextOrNumber {
             type Value = Quantity;

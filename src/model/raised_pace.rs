@@ -1,4 +1,4 @@
-//! A pace of a rolling update that was raised because the rollout was blocked: an annotation keeps what it was.
+//! A rolling update's pace that was raised because the rollout was blocked: an annotation records the original.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use super::int_or_percent::IntOrPercent;
 /// The annotation with the pace before and after it was raised, such as `maxUnavailable=1 -> maxUnavailable=2`.
 pub const RAISED_PACE_ANNOTATION: &str = "kubectl-ds/raised-pace";
 
-/// A pace that was raised, and has not been changed since.
+/// A pace that was raised and not changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RaisedPace {
-    /// What it was.
+    /// The previous pace.
     pub before: Limit,
-    /// What it became.
+    /// The raised pace.
     pub after: Limit,
 }
 
-/// How many nodes a rolling update may take at a time.
+/// The number of nodes that a rolling update may affect at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// So many may have a second pod.
+    /// This many may have a second pod.
     MaxSurge(IntOrPercent),
-    /// So many may be without an available pod.
+    /// This many may be without an available pod.
     MaxUnavailable(IntOrPercent),
 }
 
 impl Limit {
-    /// Returns the limit of these two fields, of which one is 0.
+    /// Returns the limit for these two fields, one of which is 0.
     pub fn new(max_surge: IntOrPercent, max_unavailable: IntOrPercent) -> Self {
         match max_surge.value() {
             0 => Limit::MaxUnavailable(max_unavailable),
@@ -61,7 +61,7 @@ impl Limit {
 }
 
 impl RaisedPace {
-    /// Returns what is noted of a DaemonSet, unless somebody has changed the pace since.
+    /// Returns the recorded pace of a DaemonSet, unless the pace has been changed since.
     pub fn of(daemon_set: &DaemonSet) -> Option<Self> {
         let (before, after) = daemon_set.annotations.get(RAISED_PACE_ANNOTATION)?.split_once(" -> ")?;
         let (before, after) = (Limit::read(before)?, Limit::read(after)?);

@@ -1,12 +1,12 @@
-//! What stands in a redacted dump for what is hidden.
+//! The placeholders for hidden text in a redacted dump.
 
-/// What stands for a value begins with this, and ends with its number.
+/// The prefix of the placeholder for a value, followed by its number.
 pub const STAND_IN: &str = "REDACTED-";
 
-/// What stands for the registry of an image ends with this.
+/// The suffix of the placeholder for an image's registry.
 pub const REGISTRY: &str = ".redacted";
 
-/// Returns whether a text has a part that is hidden, so that it tells nothing about another snapshot.
+/// Returns whether a part of a text is hidden, so that it cannot be compared with another snapshot.
 pub fn hides(text: &str) -> bool {
     text.contains(STAND_IN) || text.contains(REGISTRY)
 }

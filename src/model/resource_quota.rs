@@ -1,4 +1,4 @@
-//! ResourceQuotas: what the objects of a namespace may take together.
+//! ResourceQuotas: limits on the total resources of a namespace.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::metadata::ObjectMeta;
 use super::quantity::Quantity;
 
-/// A limit on what the objects of a namespace take together.
+/// A limit on the total resources of the objects in a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceQuota {
     /// Name and namespace.
     pub metadata: ObjectMeta,
-    /// Which pods it is about.
+    /// The pods that it applies to.
     pub spec: ResourceQuotaSpec,
-    /// What it allows, and what is used.
+    /// The limits, and the usage.
     pub status: ResourceQuotaStatus,
 }
 
-/// Which pods a ResourceQuota is about.
+/// The pods to which a ResourceQuota applies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceQuotaSpec {
     /// The scopes that a pod must be in.
     pub scopes: Vec<String>,
-    /// The same with values.
+    /// Scopes with values.
     pub scope_selector: Option<ScopeSelector>,
 }
 
@@ -33,7 +33,7 @@ pub struct ResourceQuotaSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScopeSelector {
-    /// What has to hold, all of it.
+    /// Requirements that must all hold.
     pub match_expressions: Vec<ScopedRequirement>,
 }
 
@@ -49,12 +49,12 @@ pub struct ScopedRequirement {
     pub values: Vec<String>,
 }
 
-/// What a ResourceQuota allows, and what is used.
+/// The limits of a ResourceQuota, and the usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceQuotaStatus {
-    /// What is allowed, by resource.
+    /// The limits, by resource.
     pub hard: BTreeMap<String, Quantity>,
-    /// What is used.
+    /// The usage, by resource.
     pub used: BTreeMap<String, Quantity>,
 }

@@ -27,13 +27,13 @@ pub struct LabelSelectorRequirement {
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
-    /// The values it is held against.
+    /// The values to compare.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// Returns whether the labels meet every requirement; no requirement is met by all labels.
+    /// Returns whether the labels meet every requirement; an empty selector matches all labels.
     ///
     /// A requirement with an unknown operator matches nothing.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -60,7 +60,7 @@ impl LabelSelectorRequirement {
     }
 }
 
-/// Writes the selector as `-l` and the API's `labelSelector` take it.
+/// Writes the selector in the syntax of `-l` and the API's `labelSelector`.
 impl std::fmt::Display for LabelSelector {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut separator = "";
@@ -82,21 +82,20 @@ impl std::fmt::Display for LabelSelector {
     }
 }
 
-/// Why the text of a selector cannot be read.
+/// Why a selector cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to parse requirement {requirement:?}: {problem}")]
 pub struct SelectorError {
-    /// The part that cannot be read.
+    /// The part that cannot be parsed.
     pub requirement: String,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong with it, and the correct syntax.
     pub problem: String,
 }
 
 impl std::str::FromStr for LabelSelector {
     type Err = SelectorError;
 
-    /// Reads a selector as kubectl's `-l` does: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Fails on the first requirement that is none, and
-    /// names it.
+    /// Parses a selector like kubectl's `-l`: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Fails with the first invalid requirement.
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let mut selector = LabelSelector::default();
         for part in split_outside_parentheses(text) {

@@ -1,7 +1,7 @@
-//! What `kubectl apply --server-side` makes of an object, as its `managedFields` tell it.
+//! The result of `kubectl apply --server-side` on an object, according to its `managedFields`.
 //!
-//! A live server answers that itself, except for what kubectl does after a client-side apply; see [`without_abandoned`].
-//! From a dump it is computed here.
+//! A live server computes this itself, except for what kubectl does after a client-side apply; see
+//! [`without_abandoned`]. From a dump it is computed here.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,28 +14,27 @@ pub fn managed_fields(object: &Value) -> &[Value] {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The operation of an entry of `managedFields` whose manager has applied the object.
+/// The operation of `managedFields` entries whose manager has applied the object.
 pub const APPLY: &str = "Apply";
 
-/// The manager that the API server gives all fields at the first apply of an object that had no managed fields
+/// The manager to which the API server assigns all fields at the first apply of an object without managed fields
 /// (`NewSkipNonAppliedManager`, k8s.io/apimachinery/pkg/util/managedfields/internal/skipnonapplied.go, release 1.37).
 pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The manager that the API server merges the oldest ones into (`NewCapManagersManager`, capmanagers.go in the same place).
+/// The manager into which the API server merges the oldest ones (`NewCapManagersManager`, capmanagers.go in the same directory).
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// Returns a field manager, unless the API server has made up its name.
+/// Returns a field manager, unless its name was made up by the API server.
 pub fn known_manager(name: &str) -> Option<&str> {
     Some(name).filter(|name| ![BEFORE_FIRST_APPLY, ANCIENT_CHANGES].contains(name))
 }
 
-/// Returns when the manager of an entry of `managedFields` has last changed the object.
+/// Returns when the manager of a `managedFields` entry last changed the object.
 pub fn time_of(entry: &Value) -> Option<Timestamp> {
     entry.get("time")?.as_str()?.parse().ok()
 }
 
-/// Returns an object without the fields that only kubectl has set, and that a manifest no longer has; `None` if it has no
-/// such fields.
+/// Returns an object without the fields that only kubectl has set and that are no longer in a manifest; `None` if there are none.
 pub fn without_abandoned(object: &Value, manifest: &Value) -> Option<Value> {
     let (own, others) = owners(object);
     let mut left = object.clone();
@@ -45,7 +44,8 @@ pub fn without_abandoned(object: &Value, manifest: &Value) -> Option<Value> {
     (left != *object).then_some(left)
 }
 
-/// Returns an object after a server-side apply of a manifest, without the API server's defaults. Fails if an entry of a list lacks its key.
+/// Returns an object after a server-side apply of a manifest, before the API server's defaults. Fails if a list entry lacks its
+/// key.
 pub fn applied(object: &Value, manifest: &Value) -> Result<Value, String> {
     let mut left = without_abandoned(object, manifest).unwrap_or_else(|| object.clone());
     for entry in managed_fields(object) {
@@ -54,7 +54,7 @@ pub fn applied(object: &Value, manifest: &Value) -> Result<Value, String> {
     strategic_merge::overlaid(&left, manifest.clone())
 }
 
-/// Returns whether a field of a set has another value in another object.
+/// Returns whether a field in a set has different values in two objects.
 pub fn differs(fields: &Value, one: &Value, other: &Value) -> bool {
     members(fields).any(|(key, inner)| match (found(one, key), found(other, key)) {
         (Some(one), Some(other)) if members(inner).next().is_some() => differs(inner, one, other),
@@ -63,7 +63,7 @@ pub fn differs(fields: &Value, one: &Value, other: &Value) -> bool {
 }
 
 /// Returns the fields of kubectl, and those of other managers. `kubectl apply --server-side` takes over the fields of
-/// whoever last wrote the annotation of a client-side apply: see `migrateToSSAIfNecessary`,
+/// the manager that last wrote the annotation of a client-side apply: see `migrateToSSAIfNecessary`,
 /// k8s.io/kubectl/pkg/cmd/apply/apply.go, release 0.37.2.
 fn owners(object: &Value) -> (Vec<&Value>, Vec<&Value>) {
     let entries = managed_fields(object).iter().filter(|entry| entry["subresource"].as_str().is_none_or(str::is_empty));
@@ -79,13 +79,13 @@ fn owners(object: &Value) -> (Vec<&Value>, Vec<&Value>) {
     (own, others)
 }
 
-/// Removes the fields of a set that neither the manifest nor another manager has, with the defaults inside them.
+/// Removes the fields in a set that neither the manifest nor another manager has, including the defaults in them.
 fn remove(object: &mut Value, fields: &Value, others: &[&Value], manifest: Option<&Value>) {
     for (key, inner) in members(fields) {
         let Some(place) = place(object, key) else { continue };
         let others: Vec<&Value> = others.iter().filter_map(|other| other.get(key)).collect();
         let manifest = manifest.and_then(|manifest| found(manifest, key));
-        // An item of a list belongs to a manager only if its set has the item itself.
+        // A list item belongs to a manager only if its set contains the item itself.
         let is_own = !key.starts_with("k:") || inner.get(".").is_some();
         if others.is_empty() && manifest.is_none() && is_own {
             take(object, key);
@@ -95,7 +95,7 @@ fn remove(object: &mut Value, fields: &Value, others: &[&Value], manifest: Optio
     }
 }
 
-/// Removes the values that are replaced as a whole and that the manifest has: their sets have no members.
+/// Removes the values in the manifest that are replaced as a whole: their sets have no members.
 fn replace_atomic(object: &mut Value, fields: &Value, manifest: &Value) {
     for (key, inner) in members(fields) {
         let (Some(place), Some(manifest)) = (place(object, key), found(manifest, key)) else { continue };
@@ -119,7 +119,7 @@ fn position(items: &[Value], key: &str) -> Option<usize> {
     items.iter().position(|item| match (form, &wanted) {
         ("k:", Value::Object(keys)) => keys.iter().all(|(field, value)| match item.get(field) {
             Some(found) => found == value,
-            // The API's default, which a manifest leaves out.
+            // The API's default, which a manifest may omit.
             None => field == "protocol" && value == "TCP",
         }),
         ("v:", value) => item == value,
@@ -160,7 +160,7 @@ mod tests {
 
     use super::{applied, differs, without_abandoned};
 
-    /// Returns an object of which kubectl set the first fields, and somebody else the others.
+    /// Returns an object in which kubectl owns the first fields, and another manager the others.
     fn object(pod: Value, own: Value, others: Value) -> Value {
         let entry = |manager: &str, fields: Value| {
             let fields = json!({"f:spec": {"f:template": {"f:spec": fields}}});

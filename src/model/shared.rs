@@ -1,24 +1,24 @@
-//! What many objects have alike, kept once.
+//! Values that many objects have in common, stored once.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A part of an object that equal parts of others can share their memory with: the pods of a DaemonSet have the same
-/// labels, owner and containers.
+/// A part of an object that can share its memory with equal parts of other objects: the pods of a DaemonSet have the
+/// same labels, owner and containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shared<T>(Arc<T>);
 
 impl<T: Clone + PartialEq> Shared<T> {
-    /// Shares the memory of another one if it is equal.
+    /// Shares the memory of another part if it is equal.
     pub fn share(&mut self, other: &Self) {
         if self == other {
             self.0 = other.0.clone();
         }
     }
 
-    /// Returns the part, which is cloned if others share it.
+    /// Returns the part, which is cloned if it is shared.
     pub fn into_inner(self) -> T {
         Arc::unwrap_or_clone(self.0)
     }

@@ -21,43 +21,42 @@ use super::time::Time;
 use super::wire::null_is_default;
 use super::written::{Written, WrittenNode, WrittenObject};
 
-/// What was read from a cluster.
+/// The contents of a cluster, as read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
-    /// The time that ages are relative to.
+    /// The time from which ages are counted.
     pub now: Timestamp,
-    /// By how much the clock of `now` is ahead of this machine's: either of them may be wrong.
+    /// How far the clock of `now` is ahead of this machine's; either may be wrong.
     pub clock_difference: SignedDuration,
-    /// The only namespace whose DaemonSets a dump has, if it says so.
+    /// The only namespace whose DaemonSets a dump contains, if it says so.
     pub only_namespace: Option<String>,
     /// The requested DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
-    /// DaemonSets that were not requested and on which pods of others depend: they install a plugin of the kubelet, such as a CSI driver,
-    /// or remove a taint that a node begins with.
+    /// DaemonSets that were not requested but that pods of others depend on: they install a kubelet plugin, such as a
+    /// CSI driver, or remove a startup taint of a node.
     pub node_agents: Vec<DaemonSet>,
-    /// The requested Advanced DaemonSets of OpenKruise. Only `rollout` looks at them.
+    /// The requested Advanced DaemonSets of OpenKruise. Only `rollout` uses them.
     pub advanced_daemon_sets: Vec<DaemonSet>,
     /// The revisions in the DaemonSets' namespaces, including those of other owners.
     pub controller_revisions: Vec<ControllerRevision>,
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// Who has changed the labels and the spec of a node last, by its name, if it has managed fields; read only to tell what has
-    /// changed.
+    /// Who last changed the labels and the spec of a node, by its name, if it has managed fields; read only for recent changes.
     pub node_writes: BTreeMap<String, Vec<Written>>,
-    /// LimitRanges, ResourceQuotas and namespaces, and the DaemonSets of other namespaces than the requested one, with who has changed
-    /// them last; read only to tell what has changed.
+    /// LimitRanges, ResourceQuotas and namespaces, and the DaemonSets of namespaces that were not requested, with their
+    /// last writers; read only for recent changes.
     pub written_objects: BTreeMap<Kind, Vec<WrittenObject>>,
     /// The pods; see [`Snapshot::pods_complete`].
     pub pods: Vec<Pod>,
     /// The nodes for which all pods were read.
     pub pods_complete: PodsComplete,
-    /// If the query is about one node: pods on other nodes of DaemonSets whose pod on it is in trouble, to compare it with.
+    /// For a query about one node: pods on other nodes of the DaemonSets that fail on it, for comparison.
     pub peers: Vec<Pod>,
     /// Events about DaemonSets, pods and nodes.
     pub events: Vec<Event>,
-    /// The namespaces: from a live server those of DaemonSets that lack pods.
+    /// The namespaces; from a live server only those of DaemonSets with missing pods.
     pub namespaces: Vec<Namespace>,
-    /// DaemonSets that were not requested, in the namespaces of those that were.
+    /// DaemonSets that were not requested, in the namespaces of the requested ones.
     pub neighbors: Vec<Neighbor>,
     /// Defaults and limits for pods of a namespace.
     pub limit_ranges: Vec<LimitRange>,
@@ -69,53 +68,53 @@ pub struct Snapshot {
     pub priority_classes: Vec<PriorityClass>,
     /// Device classes, which may provide extended resources.
     pub device_classes: Vec<DeviceClass>,
-    /// Whether they were read, which they are only if a pod requests something that nodes do not offer.
+    /// Whether they were read, which is only the case if a pod requests a resource that nodes do not advertise.
     pub device_classes_read: bool,
     /// Leases that components renew while they run.
     pub leases: Vec<Lease>,
-    /// PodDisruptionBudgets: those in the DaemonSets' namespaces for changes of the update strategy, and all of them if there are
-    /// `held_pods`, or a preemption is simulated.
+    /// PodDisruptionBudgets: those in the DaemonSets' namespaces for changes to the update strategy, and all of them if
+    /// there are `held_pods`, or a preemption is simulated.
     pub pod_disruption_budgets: Vec<PodDisruptionBudget>,
-    /// Whether these are all that the cluster has.
+    /// Whether these are all PodDisruptionBudgets of the cluster.
     pub budgets_complete: bool,
-    /// The pods on the nodes whose drain is stuck, with what may keep them from being evicted; not in dumps.
+    /// The pods on nodes whose drain is stuck, with what may prevent their eviction; not in dumps.
     pub held_pods: Vec<HeldPod>,
-    /// Why these could not be read, if they could not.
+    /// Why the held pods could not be read, if so.
     pub held_pods_unread: Option<GapCause>,
     /// ConfigMaps that the DaemonSets use; read only to compare their changes with pods.
     pub config_maps: Vec<ConfigObject>,
-    /// Secrets, as ConfigMaps.
+    /// Secrets, like ConfigMaps.
     pub secrets: Vec<ConfigObject>,
-    /// Names of objects in a dump: of ServiceAccounts, ConfigMaps, Secrets and PersistentVolumeClaims, by kind, namespace and name. A
-    /// live server is asked about those that matter.
+    /// Names of objects in a dump: of ServiceAccounts, ConfigMaps, Secrets and PersistentVolumeClaims, by kind,
+    /// namespace and name. For a live server, only the relevant ones are requested.
     pub object_names: BTreeSet<(String, String, String)>,
-    /// What the API server answered when it was asked, in dry runs, for pods that it had refused.
+    /// The API server's answers to dry runs of pods that it had refused.
     pub admissions: Vec<Admission>,
     /// What could not be read, and why.
     pub gaps: Vec<Gap>,
-    /// DaemonSets that were asked for by name, together with others, and do not exist.
+    /// DaemonSets that were requested by name, together with others, and do not exist.
     pub unknown_names: Vec<UnknownName>,
 }
 
-/// What the API server answered to a dry run of a new pod.
+/// The API server's answer to a dry run of a new pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
     /// The DaemonSet of the pod.
     pub daemon_set_uid: String,
-    /// The hash of its revision; empty for a template that has none yet.
+    /// The hash of its revision; empty for a template that has no revision yet.
     pub hash: String,
     /// The message with which the pod was refused; `None` if it would be created.
     pub refusal: Option<String>,
-    /// What it needs to start and what does not exist: kinds, such as `ConfigMap`, and names.
+    /// Objects that it needs to start but that do not exist: kinds, such as `ConfigMap`, and names.
     pub lacks: Vec<(&'static str, String)>,
 }
 
-/// The name of a DaemonSet that does not exist, and what may have been meant.
+/// The name of a DaemonSet that does not exist, and suggestions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
     /// The name.
     pub name: String,
-    /// Similar names that do exist, nearest first.
+    /// Similar existing names, nearest first.
     pub near: Vec<String>,
     /// Other namespaces that have a DaemonSet of this name.
     pub elsewhere: Vec<String>,
@@ -132,13 +131,13 @@ pub struct Neighbor {
     pub pod_labels: BTreeMap<String, String>,
 }
 
-/// The nodes for which a snapshot has all pods, so that free resources can be computed.
+/// The nodes whose pods in a snapshot are complete, so that free resources can be computed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodsComplete {
     /// All pods of the cluster.
     Everywhere,
-    /// All pods of these nodes; of other nodes only those of the DaemonSets.
+    /// All pods of these nodes; for other nodes, only those of the DaemonSets.
     #[serde(rename = "onNodes")]
     On(BTreeSet<String>),
 }
@@ -171,21 +170,21 @@ pub enum GapCause {
     ForbiddenElsewhere(String),
     /// The dump has no object of the kind.
     NotInDump,
-    /// Reading failed, which this holds the reason of; something that can do without went on.
+    /// Reading failed, for this reason, and the result did not depend on it.
     Failed(String),
     /// The API server returned no object of the kind, although the status of a DaemonSet counts some.
     NoneReturned,
-    /// An object has an unexpected shape, or one that was read by its name could not be read, and was skipped.
+    /// An object has an unexpected shape, or an object requested by name could not be read, and was skipped.
     Unreadable {
         /// Its kind and name, such as `Pod kube-system/cni-x7v2p`.
         object: String,
-        /// Where it stands and what is wrong with it.
+        /// Its position and the error.
         problem: String,
     },
 }
 
 impl Snapshot {
-    /// Returns the names of a kind that a dump has in a namespace: see [`Snapshot::object_names`].
+    /// Returns the names of a kind in a namespace of a dump: see [`Snapshot::object_names`].
     pub(crate) fn names(&self, kind: &str, namespace: &str) -> impl Iterator<Item = &str> {
         let first = (kind.to_owned(), namespace.to_owned(), String::new());
         let (kind, namespace) = (first.0.clone(), first.1.clone());
@@ -195,12 +194,12 @@ impl Snapshot {
             .map(|(.., name)| name.as_str())
     }
 
-    /// Returns whether a dump has an object of that name.
+    /// Returns whether a dump has an object with this name.
     pub(crate) fn has_name(&self, kind: &str, namespace: &str, name: &str) -> bool {
         self.object_names.contains(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 
-    /// Notes who has changed a node, and returns it.
+    /// Records who has changed a node, and returns it.
     pub fn note_writes(&mut self, node: WrittenNode) -> Node {
         let WrittenNode { node, written } = node;
         let latest = |written: &[Written]| written.iter().map(|it| it.at).max();
@@ -219,19 +218,19 @@ impl Snapshot {
         Snapshot { now, ..Snapshot::default() }
     }
 
-    /// Returns what the API server says now about a pod of a revision; `None` if it was not asked.
+    /// Returns the API server's answer about a pod of a revision; `None` if it was not asked.
     pub fn admission(&self, daemon_set: &DaemonSet, hash: &str) -> Option<&Admission> {
         let is_asked =
             |admission: &&Admission| admission.daemon_set_uid == daemon_set.metadata.uid && admission.hash == hash;
         self.admissions.iter().find(is_asked)
     }
 
-    /// Returns whether the API server would create a pod of a revision now; `None` if that is not known.
+    /// Returns whether the API server would create a pod of a revision now; `None` if unknown.
     pub fn is_admitted(&self, daemon_set: &DaemonSet, hash: &str) -> Option<bool> {
         self.admission(daemon_set, hash).map(|admission| admission.refusal.is_none())
     }
 
-    /// Returns the DaemonSet of Kubernetes' own with that name.
+    /// Returns the Kubernetes DaemonSet with a name.
     pub fn daemon_set(&self, namespace: &str, name: &str) -> Option<&DaemonSet> {
         self.daemon_sets.iter().find(|one| one.metadata.is_named(namespace, name))
     }
@@ -268,16 +267,16 @@ impl Snapshot {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Namespace {
-    /// The name, when it is to be deleted, and what it adds to pods.
+    /// The name, the deletion timestamp, and what it adds to pods.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: NamespaceMeta,
-    /// What keeps it, once it is being deleted.
+    /// What blocks its deletion.
     #[serde(deserialize_with = "null_is_default")]
     pub status: NamespaceStatus,
 }
 
-/// The annotations of a namespace whose node selector admission adds to pods: that of OpenShift, and that of the plugin
-/// PodNodeSelector (plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2).
+/// The annotations with the node selector that admission adds to the namespace's pods: for OpenShift, and for the
+/// plugin PodNodeSelector (plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2).
 pub const NODE_SELECTOR_ANNOTATIONS: [&str; 2] =
     ["openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"];
 
@@ -310,7 +309,7 @@ fn node_selectors<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NamespaceStatus {
-    /// What the namespace controller says about the deletion.
+    /// The namespace controller's conditions about the deletion.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<NamespaceCondition>,
 }
@@ -324,7 +323,7 @@ pub struct NamespaceCondition {
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// The words of the namespace controller.
+    /// The message of the namespace controller.
     pub message: String,
 }
 
@@ -354,19 +353,19 @@ pub struct LimitRangeItem {
     /// `Container`, `Pod` or `PersistentVolumeClaim`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Limits of containers that set none.
+    /// Default limits of containers.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub default: ResourceList,
-    /// Requests of containers that set none.
+    /// Default requests of containers.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub default_request: ResourceList,
-    /// The least that is requested.
+    /// The minimum requests.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub min: ResourceList,
-    /// The highest limits.
+    /// The maximum limits.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub max: ResourceList,
-    /// By how much limits may exceed requests.
+    /// The maximum ratio of limits to requests.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub max_limit_request_ratio: ResourceList,
 }
@@ -414,7 +413,7 @@ pub struct PriorityClass {
     pub metadata: ObjectMeta,
     /// The priority of pods that use it.
     pub value: i32,
-    /// Whether pods without a priority class get it.
+    /// Whether it is the default for pods without a priority class.
     pub global_default: bool,
     /// Whether its pods preempt others, as in a pod's spec.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -435,7 +434,7 @@ pub struct DeviceClass {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeviceClassSpec {
-    /// The extended resource that its devices are (KEP-5004).
+    /// The extended resource that its devices provide (KEP-5004).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extended_resource_name: Option<String>,
 }
@@ -456,6 +455,6 @@ pub struct Lease {
 pub struct LeaseSpec {
     /// When the holder last renewed it.
     pub renew_time: Time,
-    /// How long it is valid from then, in seconds.
+    /// How many seconds it is valid from then.
     pub lease_duration_seconds: Option<i64>,
 }

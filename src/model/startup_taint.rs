@@ -1,6 +1,6 @@
-//! Taints that a node begins with, and which DaemonSet removes them.
+//! Taints that a node starts with, and which DaemonSet removes them.
 //!
-//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers do, and so does Cilium.
+//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers and Cilium do.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 
-/// Taints that a DaemonSet can be told by the name of a container to remove: not every template names the domain.
+/// Taints whose DaemonSet is recognized by the name of a container: not every template contains the domain.
 const CONTAINERS: [(&str, &str); 5] = [
     ("node.cilium.io/agent-not-ready", "cilium-agent"),
     ("cni.istio.io/not-ready", "install-cni"),
@@ -25,14 +25,14 @@ pub fn is_startup(key: &str) -> bool {
     })
 }
 
-/// Returns the keys of such taints on nodes.
+/// Returns the keys of the nodes' startup taints.
 pub fn startup_keys(nodes: &[Node]) -> BTreeSet<String> {
     let keys = nodes.iter().flat_map(|node| &node.spec.taints).map(|taint| &taint.key);
     keys.filter(|key| is_startup(key)).cloned().collect()
 }
 
-/// Returns whether a DaemonSet removes the taint with this key: its containers or volumes name the domain, as a CSI driver names its
-/// socket.
+/// Returns whether a DaemonSet removes the taint with this key: its containers or volumes contain the domain, as in the
+/// path of a CSI driver's socket.
 pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
     let Some(spec) = daemon_set.object.pointer("/spec/template/spec") else { return false };
     let named = CONTAINERS.iter().filter(|(taint, _)| *taint == key);
@@ -45,11 +45,11 @@ pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
     ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))
 }
 
-/// The taint that the kubelet sets if a cloud provider is external, until the cloud controller manager has initialized the node.
+/// The taint that the kubelet sets with an external cloud provider, until the cloud controller manager has initialized the node.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// What those programs are called that remove [`UNINITIALIZED`]: most vendors take the name of upstream's (k8s.io/cloud-provider). Azure's
-/// for nodes and that of vSphere have names of their own.
+/// The names of the programs that remove [`UNINITIALIZED`]: most vendors use upstream's (k8s.io/cloud-provider);
+/// Azure's program for nodes and vSphere's have different names.
 const INITIALIZERS: [&str; 3] = ["cloud-controller-manager", "cloud-node-manager", "cloud-provider-vsphere"];
 
 /// Returns whether a DaemonSet runs the cloud controller manager, which removes [`UNINITIALIZED`].
@@ -63,8 +63,8 @@ pub fn initializes_nodes(daemon_set: &DaemonSet) -> bool {
     containers.into_iter().flatten().any(is_it)
 }
 
-/// Returns whether pods of other DaemonSets depend on those of a DaemonSet: they install a plugin of the kubelet or of the network, or remove
-/// one of these taints.
+/// Returns whether pods of other DaemonSets depend on those of a DaemonSet: they install a kubelet or network plugin,
+/// or remove one of these taints.
 pub fn is_node_agent(daemon_set: &DaemonSet, keys: &BTreeSet<String>) -> bool {
     daemon_set.registers_with_kubelet()
         || daemon_set.installs_network()

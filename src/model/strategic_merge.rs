@@ -1,9 +1,9 @@
-//! What `kubectl apply` makes of a DaemonSet: the strategic merge patch between what was last applied, the manifest and
-//! the live object, and what the API server does with such a patch.
+//! The result of `kubectl apply` on a DaemonSet: the strategic merge patch computed from the last applied
+//! configuration, the manifest and the live object, and the effect of such a patch on the API server.
 //!
-//! Ported from k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, release 0.37.2, including what is odd there: ports are
-//! merged by `containerPort` alone, so that entries of one port and two protocols are mixed up. Not ported are directives
-//! that a manifest itself contains, and lists of strings that are merged, of which a DaemonSet has only `finalizers`.
+//! Ported from k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, release 0.37.2, including its quirks: ports are
+//! merged by `containerPort` alone, so entries with one port and two protocols are mixed up. Not ported: directives in
+//! the manifest itself, and merging lists of strings, of which a DaemonSet has only `finalizers`.
 
 use serde_json::{Map, Value, json};
 
@@ -29,8 +29,8 @@ fn merge_key(of: Option<&Type>, field: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether fields that an entry no longer has are cleared (`patchStrategy:"merge,retainKeys"`), so that one source
-/// of a volume replaces another.
+/// Returns whether fields that an entry no longer has are cleared (`patchStrategy:"merge,retainKeys"`), so that one
+/// source of a volume replaces another.
 fn retains_keys(field: &str) -> bool {
     matches!(field, "volumes" | "resourceClaims")
 }
@@ -46,8 +46,8 @@ const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// Returns the patch that `kubectl apply` sends: the changes from the live object to the manifest, and the deletions from what was last
-/// applied. Fails, as kubectl does, if an entry of a list lacks its merge key or is not an object.
+/// Returns the patch that `kubectl apply` sends: the changes from the live object to the manifest, and the deletions from the last
+/// applied configuration. Fails, as kubectl does, if a list entry lacks its merge key or is not an object.
 pub fn three_way_patch(last_applied: &Value, manifest: &Value, live: &Value) -> Result<Value, String> {
     let (of, empty) = (Some(&DaemonSet), Object::new());
     let [last_applied, manifest, live] =
@@ -57,14 +57,13 @@ pub fn three_way_patch(last_applied: &Value, manifest: &Value, live: &Value) -> 
     Ok(Value::Object(patch))
 }
 
-/// Returns an object after a strategic merge patch, without the API server's defaults. Fails if an entry of a list lacks its merge key or
-/// is not an object.
+/// Returns an object after a strategic merge patch, before the API server's defaults. Fails if a list entry lacks its
+/// merge key or is not an object.
 pub fn patched(object: &Value, patch: Value) -> Result<Value, String> {
     merged(object, patch, Mode::Apply)
 }
 
-/// Returns an object with the fields of a manifest, in which entries of lists are found as in a server-side apply. Fails as [`patched`]
-/// does.
+/// Returns an object with the fields of a manifest, matching list entries as in a server-side apply. Fails as [`patched`] does.
 pub(super) fn overlaid(object: &Value, manifest: Value) -> Result<Value, String> {
     merged(object, manifest, Mode::ServerSide)
 }
@@ -77,7 +76,7 @@ fn merged(object: &Value, patch: Value, mode: Mode) -> Result<Value, String> {
     Ok(Value::Object(object))
 }
 
-/// Which differences a patch has.
+/// Which differences a patch contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
     Changes,
@@ -165,7 +164,7 @@ fn diff_lists(
     Ok((entries, order))
 }
 
-/// Returns the entries sorted by their merge keys as text. Of equal ones, Go's sort puts the last first.
+/// Returns the entries sorted by their merge keys as text. Go's sort puts the last of equal ones first.
 fn by_key<'a>(list: &'a [Value], key: &str) -> Result<Vec<(String, usize, &'a Object)>, String> {
     let entry = |(at, value): (usize, &'a Value)| {
         let object = value.as_object().ok_or_else(|| format!("{value} is not an object"))?;
@@ -177,14 +176,14 @@ fn by_key<'a>(list: &'a [Value], key: &str) -> Result<Vec<(String, usize, &'a Ob
     Ok(entries)
 }
 
-/// What a patch is merged into.
+/// The target of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Another patch: nulls and directives are kept.
     Combine,
     /// An object.
     Apply,
-    /// An object, by a manifest that is applied on the server: ports are told apart by their protocols, too.
+    /// An object, with a manifest that is applied server-side: ports are distinguished by their protocols, too.
     ServerSide,
 }
 
@@ -271,7 +270,7 @@ fn is_deletion(entry: &Value) -> bool {
     entry[PATCH] == "delete"
 }
 
-/// Sorts entries as a list is sorted that has all of them. Ported from `normalizeSliceOrder`.
+/// Sorts entries in the order of a list that has all of them. Ported from `normalizeSliceOrder`.
 fn sort_like(entries: &mut [Value], order: &[Value], key: &str) {
     entries.sort_by_key(|entry| (is_deletion(entry), position(order, entry, key)));
 }
@@ -280,8 +279,8 @@ fn position(order: &[Value], entry: &Value, key: &str) -> usize {
     order.iter().position(|other| other[key] == entry[key]).unwrap_or(usize::MAX)
 }
 
-/// Puts the entries that `order` has into that order, and the others, which only the live object has, between them as
-/// they were. Ported from `normalizeElementOrder` and `mergeSortedSlice`.
+/// Puts the entries in `order` into that order, with the others, which only the live object has, between them in their
+/// original places. Ported from `normalizeElementOrder` and `mergeSortedSlice`.
 fn in_order(merged: Vec<Value>, order: &[Value], live: &[Value], key: &str) -> Vec<Value> {
     let (mut ordered, mut others): (Vec<Value>, Vec<Value>) =
         merged.into_iter().partition(|entry| position(order, entry, key) != usize::MAX);

@@ -1,4 +1,4 @@
-//! Pod templates in JSON: what is written back, and what it means.
+//! Pod templates in JSON: the form that is written back, and the normal form that is compared.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
@@ -10,11 +10,11 @@ use super::quantity::Quantity;
 use super::template_defaults;
 use super::template_types::{FieldKind, PodTemplateSpec, Type};
 
-/// A pod template as JSON: every field is kept, also those that this program does not know.
+/// A pod template as JSON, with every field, including unknown ones.
 #[derive(Debug, Clone)]
 pub struct Template {
     value: Value,
-    /// What it means, and the hash of that: each of thousands of revisions is compared with all others.
+    /// Its normal form and the hash of that: each of thousands of revisions is compared with all others.
     meaning: OnceLock<(u64, Value)>,
 }
 
@@ -25,8 +25,7 @@ impl PartialEq for Template {
 }
 
 impl Template {
-    /// Removes what has no meaning: nulls, which Go reads as absent, and the `$patch` of a
-    /// revision's data.
+    /// Removes what has no meaning: nulls, which Go reads as absent, and the `$patch` in a revision's data.
     pub fn new(mut value: Value) -> Self {
         drop_noise(&mut value, Some(&PodTemplateSpec));
         Template { value, meaning: OnceLock::new() }
@@ -37,25 +36,25 @@ impl Template {
         &self.value
     }
 
-    /// Returns when its pods were last restarted, as the annotation has it.
+    /// Returns the time of the last restart in its annotation.
     pub(crate) fn restarted_at(&self) -> Option<&str> {
         self.value["metadata"]["annotations"][RESTARTED_AT_ANNOTATION].as_str()
     }
 
     /// Returns the canonical form of the template, except for the order of lists.
     ///
-    /// The API's defaults are set, quantities are canonical, and values that mean the same as absence are removed.
+    /// The API's defaults are set, quantities are canonical, and values that are equivalent to absence are removed.
     /// Unknown fields and values of the wrong type are kept as they are.
     pub fn normal(&self) -> Value {
         normal(&PodTemplateSpec, &self.value)
     }
 
-    /// Returns whether its pods do not start without an object, or without a key of it.
+    /// Returns whether its pods cannot start without an object, or without a key of it.
     pub fn needs(&self, kind: &str, name: &str, key: Option<&str>) -> bool {
         refers(&self.value["spec"], kind, name, key)
     }
 
-    /// Returns whether two templates mean the same, whatever their spelling.
+    /// Returns whether two templates are semantically equal.
     pub fn same_meaning(&self, other: &Template) -> bool {
         self.meaning() == other.meaning()
     }
@@ -69,7 +68,7 @@ impl Template {
     }
 }
 
-/// Returns whether a part of a template refers to an object that has to exist, or a key of it.
+/// Returns whether a part of a template refers to a required object, or a key of it.
 fn refers(value: &Value, kind: &str, name: &str, key: Option<&str>) -> bool {
     let is_it = |field: &str, value: &Value| {
         let is_name = |field: &str| value[field] == name;
@@ -148,7 +147,7 @@ pub(crate) fn normal(of: &Type, value: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Returns the normal form of a field's value, or `None` if it means the same as absence.
+/// Returns the normal form of a field's value, or `None` if it is equivalent to absence.
 fn normal_field(kind: &FieldKind, value: &Value) -> Option<Value> {
     let value = match (kind, value) {
         (FieldKind::Optional(of), _) => return Some(normal(of, value)),
@@ -185,7 +184,7 @@ fn resource_amount(resource: &str, amount: &Value) -> Value {
     })
 }
 
-/// Returns the canonical spelling of a quantity; anything else is returned as it is.
+/// Returns the canonical spelling of a quantity; anything else is returned unchanged.
 fn canonical(value: &Value, spell: impl Fn(&Quantity) -> Option<String>) -> Value {
     let quantity = match value {
         Value::String(text) => Quantity::new(text),
@@ -195,7 +194,7 @@ fn canonical(value: &Value, spell: impl Fn(&Quantity) -> Option<String>) -> Valu
     spell(&quantity).map_or_else(|| value.clone(), Value::String)
 }
 
-/// Sorts the lists of a value in normal form as far as their order has no meaning.
+/// Sorts the lists of a value in normal form unless their order matters.
 pub fn arranged(of: &Type, value: &Value) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let arrange = |(name, value): (&String, &Value)| {

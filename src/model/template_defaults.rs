@@ -17,9 +17,9 @@ use Default::{False, NoFields, Number, Text};
 
 /// The constant defaults of each type, by the field's name in JSON.
 ///
-/// They are those of `SetObjectDefaults_DaemonSet`, pkg/apis/apps/v1/zz_generated.defaults.go, and of the functions of
-/// pkg/apis/core/v1/defaults.go that it calls, release 1.37.2. What a pod gets and its template does not, such as the
-/// node's ports under `hostNetwork` and requests from limits, is not among them.
+/// They are those of `SetObjectDefaults_DaemonSet`, pkg/apis/apps/v1/zz_generated.defaults.go, and of the functions in
+/// pkg/apis/core/v1/defaults.go that it calls, release 1.37.2, excluding defaults that are set in pods but not in
+/// templates, such as host ports under `hostNetwork` and requests from limits.
 const DEFAULTS: &[(&str, &[(&str, Default)])] = &[
     (
         "PodSpec",
@@ -63,11 +63,11 @@ const DEFAULTS: &[(&str, &[(&str, Default)])] = &[
     ("PersistentVolumeClaimSpec", &[("volumeMode", Text("Filesystem"))]),
 ];
 
-/// What `SetDefaults_Container` fills in, but for the pull policy.
+/// The defaults of `SetDefaults_Container`, except for the pull policy.
 const CONTAINER: &[(&str, Default)] =
     &[("terminationMessagePath", Text("/dev/termination-log")), ("terminationMessagePolicy", Text("File"))];
 
-/// Sets the defaults of a type; values that mean the same as absence must have been removed from the fields before.
+/// Sets the defaults of a type; values that are equivalent to absence must have been removed from the fields before.
 pub(super) fn apply(of: &str, fields: &mut Map<String, Value>) {
     let defaults = DEFAULTS.iter().find(|(name, _)| *name == of).map_or(&[][..], |(_, defaults)| *defaults);
     for (name, default) in defaults {
@@ -100,9 +100,9 @@ fn fill_pull_policy(fields: &mut Map<String, Value>, image: &str, policy: &str) 
     }
 }
 
-/// Makes an empty directory of a volume without a source: `SetDefaults_Volume`.
+/// Turns a volume without a source into an empty directory: `SetDefaults_Volume`.
 ///
-/// An unknown field may be the source, so no default is set beside one.
+/// An unknown field may be the source, so no default is set next to one.
 fn fill_volume_source(fields: &mut Map<String, Value>) {
     let is_no_source =
         |name: &String| Volume.field(name).is_some_and(|field| !matches!(field.kind, FieldKind::Optional(_)));
@@ -111,7 +111,7 @@ fn fill_volume_source(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Keeps the old and the new name of the service account equal; the new one decides.
+/// Keeps the old and the new name of the service account equal; the new one takes precedence.
 ///
 /// Ported from `SetDefaults_PodSpec`, pkg/apis/core/v1/defaults.go, release 1.37.2.
 fn mirror_service_account(fields: &mut Map<String, Value>) {

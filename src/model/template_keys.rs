@@ -1,4 +1,4 @@
-//! The keys by which entries of a template's lists are identified.
+//! The keys that identify the entries of a template's lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ pub enum Key {
     Field(&'static str),
     /// The name; the order matters, because they run one after another.
     InitContainer,
-    /// The name; the last one of a name wins, and a value may refer to variables above it.
+    /// The name; the last entry with a name wins, and a value may refer to variables above it.
     Env,
-    /// The reference and prefix; the last one that has a variable wins.
+    /// The reference and prefix; the last entry with a variable wins.
     EnvFrom,
     /// The port and protocol.
     Port,
-    /// Everything that decides what is tolerated.
+    /// All fields that determine what is tolerated.
     Toleration,
     /// The topology key and `whenUnsatisfiable`.
     Spread,
-    /// The kind of the source and the name of what it reads.
+    /// The kind of the source and the name of the object.
     Projection,
     /// The key and operator.
     Requirement,
@@ -64,7 +64,7 @@ impl Key {
         matches!(self, Key::InitContainer | Key::Env | Key::EnvFrom | Key::Sequence)
     }
 
-    /// Returns the entries in canonical order: sorted as far as the order has no meaning.
+    /// Returns the entries in canonical order: sorted unless their order matters.
     pub fn arrange(self, entries: &[Value]) -> Vec<Value> {
         match self {
             Key::InitContainer | Key::EnvFrom | Key::Sequence => entries.to_vec(),
@@ -78,8 +78,7 @@ impl Key {
     }
 }
 
-/// Sorts variables by name without moving one past a variable that it refers to, or past one of
-/// the same name.
+/// Sorts variables by name without moving one past a variable that it refers to, or past one with the same name.
 fn arrange_variables(entries: &[Value]) -> Vec<Value> {
     let names: Vec<String> = entries.iter().map(|entry| Key::Env.of(entry)).collect();
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -87,7 +86,7 @@ fn arrange_variables(entries: &[Value]) -> Vec<Value> {
         places.entry(name).or_default().push(place);
     }
     let of_one_name = places.values().flat_map(|places| places.windows(2).map(|pair| (pair[0], pair[1])));
-    // Those of one name are bound to each other, so that the nearest ones above and below bind the others, too.
+    // Entries with the same name keep their relative order, so the nearest ones above and below constrain the others, too.
     let of_references = entries.iter().enumerate().flat_map(|(place, entry)| {
         let others = references(entry).into_iter().filter_map(|name| places.get(name));
         others.flat_map(move |others| {

@@ -1,8 +1,8 @@
-//! The types of a DaemonSet: the fields of each, and what the absence of each field means.
+//! The types in a DaemonSet: the fields of each, and what the absence of each field means.
 //!
-//! The table of them is generated from the Go types in k8s.io/api/apps/v1/types.go, k8s.io/api/core/v1/types.go and
-//! k8s.io/apimachinery/pkg/apis/meta/v1/types.go, release 1.37.2. The order of fields, in which they are shown, and the
-//! keys of lists are not in the Go types and are edited by hand.
+//! The table is generated from the Go types in k8s.io/api/apps/v1/types.go, k8s.io/api/core/v1/types.go and
+//! k8s.io/apimachinery/pkg/apis/meta/v1/types.go, release 1.37.2. The order in which fields are shown and the keys of
+//! lists are not in the Go types and are edited by hand.
 
 use super::template_keys::Key;
 
@@ -20,22 +20,22 @@ pub struct Type {
 pub struct Field {
     /// The name in JSON.
     pub name: &'static str,
-    /// What it holds.
+    /// The kind of its value.
     pub kind: FieldKind,
 }
 
-/// The type of a field, as far as it decides what its absence means.
+/// The kind of a field, as far as it determines what its absence means.
 #[derive(Debug)]
 pub enum FieldKind {
-    /// A string, number or boolean whose zero value means the same as absence.
+    /// A string, number or boolean whose zero value is equivalent to absence.
     Value(Scalar),
-    /// A pointer: presence has a meaning of its own.
+    /// A pointer: the zero value differs from absence.
     Pointer(Scalar),
-    /// A port by number or name; the number 0 means the same as absence.
+    /// A port by number or name; the number 0 is equivalent to absence.
     IntOrString,
-    /// A quantity of which zero means the same as absence.
+    /// A quantity whose zero value is equivalent to absence.
     Quantity,
-    /// A quantity whose presence has a meaning of its own.
+    /// A quantity whose zero value differs from absence.
     OptionalQuantity,
     /// Quantities by resource name.
     Quantities,
@@ -43,43 +43,43 @@ pub enum FieldKind {
     Texts,
     /// A list of strings or numbers whose order matters.
     Values(Scalar),
-    /// A struct; if it is empty, that means the same as absence.
+    /// A struct; an empty one is equivalent to absence.
     Struct(&'static Type),
-    /// Fields whose presence has a meaning even if there are none.
+    /// A pointer to a struct: an empty one differs from absence.
     Optional(&'static Type),
     /// A list of structs, and their key.
     List(&'static Type, Key),
 }
 
-/// A value that is no object or list.
+/// A value that is not an object or list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     /// A string.
     Text,
     /// A boolean.
     Bool,
-    /// A number of 32 bits.
+    /// A 32-bit number.
     Int32,
-    /// A number of 64 bits.
+    /// A 64-bit number.
     Int64,
     /// A time.
     Time,
     /// Anything.
     Json,
-    /// A number of 32 bits, or a string.
+    /// A 32-bit number, or a string.
     IntOrString,
     /// An amount of a resource.
     Quantity,
 }
 
 impl Type {
-    /// Returns the field of that name.
+    /// Returns the field with a name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
-/// The kinds that the table has a word for.
+/// The names of the kinds in the table.
 mod words {
     #![expect(non_upper_case_globals, reason = "they stand for types in the table")]
     use super::{FieldKind, Scalar};

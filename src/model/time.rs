@@ -19,8 +19,8 @@ pub struct Time {
 }
 
 impl Time {
-    /// Returns the timestamp, or `None` if unset, or if it is one of the last hours of the year 9999, which the API takes and
-    /// nothing happens in.
+    /// Returns the timestamp, or `None` if unset, or if it is in the last hours of the year 9999, which the API accepts
+    /// but which never occurs.
     pub fn get(&self) -> Option<Timestamp> {
         if self.is_set() { Timestamp::new(self.seconds, self.nanos).ok() } else { None }
     }
@@ -30,7 +30,7 @@ impl Time {
         *self != Time::default()
     }
 
-    /// Reads a time that a timestamp cannot hold.
+    /// Reads a time that a `Timestamp` cannot represent.
     fn beyond_timestamps(text: &str) -> Option<Self> {
         let is_zone = |character: char| matches!(character, 'Z' | 'z' | '+') || character == '-';
         let zone = text.char_indices().skip("9999-12-31".len()).find(|(_, character)| is_zone(*character))?.0;
@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// A text that is borrowed if it can be.
+/// A text that is borrowed if possible.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);

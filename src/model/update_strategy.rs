@@ -5,17 +5,17 @@ use std::fmt;
 use super::daemon_set::{Flavor, RollingUpdate, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
 
-/// Something that the API server refuses, or a webhook does.
+/// An error that the API server or a webhook reports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The path of the field, as the server names it.
     pub path: String,
-    /// What is wrong, as `field.Error` of k8s.io/apimachinery says it.
+    /// What is wrong, in the words of `field.Error` of k8s.io/apimachinery.
     pub message: String,
 }
 
 impl Problem {
-    /// Returns whether another problem is the same, maybe of another entry of a list.
+    /// Returns whether another problem is the same, possibly for another list entry.
     pub(crate) fn is_like(&self, other: &Problem) -> bool {
         let plain = |problem: &Problem| problem.path.split(['[', ']']).step_by(2).collect::<String>();
         self.message == other.message && plain(self) == plain(other)
@@ -36,8 +36,8 @@ impl fmt::Display for Problem {
 const ROLLING_UPDATE: &str = "spec.updateStrategy.rollingUpdate";
 
 impl UpdateStrategy {
-    /// Returns what the API server, or of an Advanced DaemonSet the webhook of OpenKruise, rejects, with the field's
-    /// path; under `OnDelete` neither looks at the other fields.
+    /// Returns the errors of the API server or, for an Advanced DaemonSet, of OpenKruise's webhook, with the field's
+    /// path; under `OnDelete` neither validates the other fields.
     ///
     /// Ported from `ValidateDaemonSetUpdateStrategy`, pkg/apis/apps/validation/validation.go, release 1.37.2, and from
     /// `validateDaemonSetUpdateStrategy`, pkg/webhook/daemonset/validating/daemonset_validation.go of OpenKruise 1.9.

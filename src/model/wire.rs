@@ -1,11 +1,11 @@
-//! One struct, two wire forms: the macro that declares a slim struct once for protobuf and JSON.
+//! One struct, two wire formats: the macro that declares a slim struct once for protobuf and JSON.
 //!
-//! The field numbers are those of the `generated.proto` files of k8s.io/api and
-//! k8s.io/apimachinery (release 1.37); they are part of the API and do not change.
+//! The field numbers are those of the `generated.proto` files of k8s.io/api and k8s.io/apimachinery (release 1.37);
+//! they are part of the API and do not change.
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads a JSON value in which `null` means the same as an absent field, as it does in Go. Fails if the value is neither `null` nor a `T`.
+/// Reads a JSON value in which `null` is the same as an absent field, as in Go. Fails if the value is neither `null` nor a `T`.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -14,12 +14,12 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Returns whether a field has its zero value, which JSON leaves out.
+/// Returns whether a field has its zero value, which JSON omits.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Reads types from whole objects, by their `from_object`.
+/// Implements reading of types from whole objects, with their `from_object`.
 macro_rules! read_from_object {
     ($($name:ident)+) => { $(
         impl<'de> serde::Deserialize<'de> for $name {
@@ -31,7 +31,7 @@ macro_rules! read_from_object {
     )+ };
 }
 
-/// Reads types from whole objects, and writes them as the objects that they keep.
+/// Implements reading of types from whole objects, and writing them as the objects that they keep.
 macro_rules! kept_whole {
     ($name:ident) => {
         read_from_object!($name);
@@ -44,10 +44,10 @@ macro_rules! kept_whole {
     };
 }
 
-/// Declares structs with both wire forms: `field: Type = number,` a line.
+/// Declares structs with both wire formats: one `field: Type = number,` per line.
 ///
-/// The type determines the protobuf shape: a scalar, a message, `Vec` for repeated and `Option` for what
-/// may be absent. A message without `Option` is equal to an empty one when absent.
+/// The type determines the protobuf encoding: a scalar, a message, `Vec` for repeated and `Option` for optional fields.
+/// A message without `Option` is equal to an empty one when absent.
 macro_rules! wire {
     ($( $(#[$meta:meta])* pub struct $name:ident { $($body:tt)* } )+) => {
         $( wire!(@fields [$(#[$meta])*] $name [] $($body)*); )+

@@ -1,4 +1,4 @@
-//! Who has changed which fields of an object last, as its `managedFields` keep it.
+//! Who last changed which fields of an object, according to its `managedFields`.
 
 use jiff::Timestamp;
 use prost::Message as _;
@@ -14,33 +14,33 @@ use super::time::Time;
 /// The fields of a node's spec that keep pods off it.
 const OF_INTEREST: [&str; 2] = ["taints", "unschedulable"];
 
-/// The labels that the node controller copies from others when a node is new (`labelReconcileInfo`,
-/// pkg/controller/nodelifecycle/node_lifecycle_controller.go, release 1.37.2). It owns them for good, and writes taints.
+/// The labels that the node controller copies from others on a new node (`labelReconcileInfo`,
+/// pkg/controller/nodelifecycle/node_lifecycle_controller.go, release 1.37.2). It owns them forever, and also writes taints.
 const COPIED: [&str; 2] = ["beta.kubernetes.io/os", "beta.kubernetes.io/arch"];
 
-/// What one entry of `managedFields` keeps: the last time that its manager has changed the object, and which fields it owns.
+/// The contents of one `managedFields` entry: the last time that its manager changed the object, and which fields it owns.
 ///
-/// Which of them it changed at that time is not kept: perhaps none, because what it changed was removed since, or is owned by
-/// whoever has changed it since. Of fields that it only removed, not even the time is kept (`managedFieldsUpdater.Update`,
+/// It does not say which of them were changed at that time: perhaps none, because what it changed was removed since, or is now
+/// owned by a later writer. For fields that it only removed, not even the time is kept (`managedFieldsUpdater.Update`,
 /// k8s.io/apimachinery/pkg/util/managedfields/internal/managedfieldsupdater.go, and `Updater.Update`,
-/// sigs.k8s.io/structured-merge-diff/v6/merge/update.go, release 1.37). What another entry owns was last changed when its manager
-/// last wrote the object, or before.
+/// sigs.k8s.io/structured-merge-diff/v6/merge/update.go, release 1.37). Fields of another entry were last changed when its manager
+/// last wrote the object, or earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The field manager, such as `kubectl-taint`; `None` if unknown.
     pub manager: Option<String>,
-    /// When it has last changed the object.
+    /// When it last changed the object.
     pub at: Timestamp,
-    /// Whether it has applied the object: it then owns fields that it never changed, too.
+    /// Whether it applied the object, in which case it also owns fields that it never changed.
     pub applied: bool,
-    /// The keys of its labels, which those of most nodes have alike.
+    /// The keys of its labels, which are the same on most nodes.
     pub labels: Shared<Vec<String>>,
-    /// The names of its fields of the spec, such as `taints`.
+    /// The names of its spec fields, such as `taints`.
     pub spec: Vec<String>,
 }
 
 impl Written {
-    /// Returns what the `managedFields` of an object keep, except for its status and other subresources; `None` if it has none.
+    /// Returns the contents of an object's `managedFields`, except for its status and other subresources; `None` if it has none.
     pub fn all(object: &Value) -> Option<Vec<Written>> {
         let entries = managed_fields(object);
         let is_of_object = |entry: &&Value| entry["subresource"].as_str().is_none_or(str::is_empty);
@@ -52,7 +52,7 @@ impl Written {
     }
 
     fn of(manager: &str, applied: bool, at: Timestamp, fields: &Value) -> Option<Written> {
-        // Nobody has written anything then.
+        // Nobody has written anything in this case.
         if !fields.is_object() || manager == BEFORE_FIRST_APPLY {
             return None;
         }
@@ -61,42 +61,42 @@ impl Written {
         Some(Written { manager, at, applied, labels: labels.into(), spec })
     }
 
-    /// Returns whether one of its fields is that of the spec.
+    /// Returns whether it owns a field of the spec.
     pub fn has(&self, field: &str) -> bool {
         self.spec.iter().any(|known| known == field)
     }
 }
 
-/// An object that limits or labels the pods of a namespace, or a DaemonSet of another one, of which only who has changed it is kept.
+/// An object that limits or labels a namespace's pods, or a DaemonSet in another namespace, of which only the writers are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenObject {
-    /// Its name, and when it was created.
+    /// Its name and creation time.
     pub metadata: ObjectMeta,
-    /// What its managed fields keep; `None` if it has none.
+    /// The contents of its managed fields; `None` if it has none.
     pub written: Option<Vec<Written>>,
 }
 
 read_from_object!(WrittenObject WrittenNode);
 
 impl WrittenObject {
-    /// Reads what is kept of an object. Fails if its metadata has a wrong type.
+    /// Reads the kept part of an object. Fails if its metadata has a wrong type.
     pub fn from_object(object: Value) -> Result<Self, String> {
         let metadata = serde_path_to_error::deserialize(&object["metadata"]).map_err(|error| error.to_string())?;
         Ok(WrittenObject { metadata, written: Written::all(&object) })
     }
 
-    /// Returns what is kept of a DaemonSet.
+    /// Returns the kept part of a DaemonSet.
     pub fn of_daemon_set(daemon_set: &DaemonSet) -> Self {
         WrittenObject { metadata: daemon_set.metadata.clone(), written: Written::all(&daemon_set.object) }
     }
 }
 
-/// A node with what its `managedFields` keep of labels, taints and cordons.
+/// A node with the `managedFields` contents for labels, taints and cordons.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenNode {
     /// The node.
     pub node: Node,
-    /// What is kept; `None` if it has no managed fields.
+    /// The contents; `None` if it has no managed fields.
     pub written: Option<Vec<Written>>,
 }
 
@@ -108,7 +108,7 @@ impl WrittenNode {
         Ok(WrittenNode { node, written })
     }
 
-    /// Reads a node in protobuf. Fails if the bytes are not a node.
+    /// Reads a protobuf node. Fails if the bytes are not a node.
     pub fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
         let problem = |error: prost::DecodeError| error.to_string();
         let node = Node::decode(bytes).map_err(problem)?;
@@ -123,7 +123,7 @@ impl WrittenNode {
     }
 }
 
-/// Returns what is kept of many nodes.
+/// Returns what is kept for each of many nodes.
 fn of_interest(mut written: Vec<Written>) -> Vec<Written> {
     for it in &mut written {
         if it.labels.iter().any(|label| COPIED.contains(&label.as_str())) {

@@ -1,4 +1,4 @@
-//! Edits of single fields, as operations of a JSON Patch.
+//! Edits to single fields, as JSON Patch operations.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::DaemonSetPatch;
 use crate::model::daemon_set::DaemonSet;
 
-/// Edits of one object. Each operation applies to what those before it have made of the object.
+/// Edits to one object. Each operation applies to the result of the ones before it.
 pub(super) struct Edits<'a> {
     daemon_set: &'a DaemonSet,
     object: Value,
@@ -19,8 +19,7 @@ impl<'a> Edits<'a> {
         Edits { daemon_set, object: daemon_set.object.clone(), operations: Vec::new() }
     }
 
-    /// Sets a field, and creates the parents that the object lacks; others of their fields stay as they are. Does
-    /// nothing if the field has the value.
+    /// Sets a field, and creates missing parents; their other fields stay as they are. Does nothing if the field has the value.
     pub(super) fn set(&mut self, path: &[&str], value: impl Into<Value>) {
         let mut value = value.into();
         let find = |path: &[&str]| path.iter().try_fold(&self.object, |value, name| value.get(*name));
@@ -62,7 +61,7 @@ mod tests {
 
     use super::{DaemonSet, Edits};
 
-    /// Applies edits to an object by their patch, and returns what becomes of it and the number of operations.
+    /// Applies edits to an object by their patch, and returns the result and the number of operations.
     fn edited(object: &Value, edit: impl Fn(&mut Edits<'_>)) -> (Value, usize) {
         let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
         let mut edits = Edits::of(&daemon_set);

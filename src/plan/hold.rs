@@ -17,12 +17,12 @@ use crate::model::template::Template;
 pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
     match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
-        // A client that replaces pods stops.
+        // Stops a client that replaces pods.
         (_, UpdateStrategy::OnDelete) => edits.remove(&annotation(RUN_ANNOTATION)),
         (Flavor::Advanced, _) => edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], true),
         (Flavor::Apps, _) => {
             suspend(daemon_set, now, &mut edits);
-            // Of a hold that somebody has overridden: its client must not take this one for its own.
+            // Left by an overridden hold: its client must not mistake this hold for its own.
             edits.remove(&annotation(PARTITION_ANNOTATION));
             edits.remove(&annotation(RUN_ANNOTATION));
             edits.remove(&annotation(GATES_ANNOTATION));
@@ -31,8 +31,8 @@ pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetP
     edits.into_patch()
 }
 
-/// Suspends the update strategy if it is not yet, and notes how many pods stay on older revisions and which client replaces the
-/// others, under which flags. Of an Advanced DaemonSet, its controller replaces them.
+/// Suspends the update strategy if it is not suspended yet, and records how many pods stay on older revisions, which
+/// client replaces the others, and its flags. For an Advanced DaemonSet, its controller replaces them.
 pub(super) fn partition(
     daemon_set: &DaemonSet,
     now: Timestamp,
@@ -58,17 +58,18 @@ pub(super) fn partition(
     edits.into_patch()
 }
 
-/// Sets the type of the update strategy to OnDelete, and keeps the present strategy in an annotation.
+/// Sets the type of the update strategy to OnDelete, and stores the current strategy in an annotation.
 ///
-/// The fields that pace a rolling update stay: the API server retains them, so that they are kept twice.
+/// The fields that pace a rolling update stay: the API server retains them, so they are stored twice.
 fn suspend(daemon_set: &DaemonSet, now: Timestamp, edits: &mut Edits<'_>) {
     edits.set(&annotation(ORIGINAL_STRATEGY_ANNOTATION), live_strategy(daemon_set).to_string());
-    // With fractions, so that two clients that begin in the same second do not take each other's patch for their own.
+    // With fractions of a second, so that two clients that start in the same second do not mistake each other's patch for their
+    // own.
     edits.set(&annotation(HELD_SINCE_ANNOTATION), now.to_string());
     edits.set(&["spec", "updateStrategy", "type"], "OnDelete");
 }
 
-/// Restores the update strategy that a hold has suspended. If somebody else has changed it since, it stays.
+/// Restores the update strategy that a hold has suspended. If it has been changed since, it stays.
 pub(super) fn resume(daemon_set: &DaemonSet) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
     if let (Flavor::Advanced, UpdateStrategy::RollingUpdate(rolling)) =
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(resumed(&again).unwrap().object["spec"]["updateStrategy"], other);
     }
 
-    /// Nothing is suspended that way, so nothing must be restored.
+    /// Nothing was suspended, so nothing must be restored.
     #[test]
     fn on_delete_by_choice_is_left_alone() {
         for api_version in ["apps/v1", "apps.kruise.io/v1beta1"] {

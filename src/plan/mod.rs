@@ -1,7 +1,7 @@
-//! Writes as data: what `--dry-run` shows and what is sent are the same value.
+//! Writes as data: `--dry-run` shows the same value that is sent.
 //!
-//! A [`Plan`] is an [`Action`] that is carried out in [`Step`]s. What changes an object has a
-//! precondition, the version or the identity that it was made for, so that a concurrent edit is never overwritten.
+//! A [`Plan`] is an [`Action`] that is applied in [`Step`]s. A step that changes an object has a precondition, the
+//! version or the identity that it was planned for, so that a concurrent edit is never overwritten.
 
 mod edits;
 mod hold;
@@ -27,34 +27,34 @@ pub use set::{SpecFields, StrategyType};
 /// The name under which the API server records the fields that this tool has changed.
 pub const FIELD_MANAGER: &str = "kubectl-ds";
 
-/// What is done to a DaemonSet, and how.
+/// A change to a DaemonSet, and its steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What is done.
+    /// The change.
     pub action: Action,
-    /// How, in this order; empty if there is nothing to do.
+    /// The steps, in order; empty if there is nothing to do.
     pub steps: Vec<Step>,
 }
 
-/// What is done to a DaemonSet.
+/// A change to a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Its template becomes that of a revision again.
+    /// Restores the template of a revision.
     Undo {
         /// The number of the revision.
         to_revision: i64,
     },
-    /// All pods restart.
+    /// Restarts all pods.
     Restart,
-    /// The controller tries now to create the pods that were refused.
+    /// Makes the controller create refused pods now.
     Retry,
-    /// Fields of its spec besides the template get these values.
+    /// Sets fields of the spec besides the template.
     Set(SpecFields),
-    /// Its update strategy is suspended.
+    /// Suspends the update strategy.
     Pause,
-    /// Its update strategy is restored.
+    /// Restores the update strategy.
     Resume,
-    /// Its update strategy is suspended, and this number or percentage of its pods stays on older revisions.
+    /// Suspends the update strategy, and keeps this number or percentage of the pods on older revisions.
     Partition(IntOrPercent),
 }
 
@@ -78,9 +78,9 @@ pub struct DaemonSetPatch {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The version of the object that the operations are made for.
+    /// The version of the object for which the operations were computed.
     pub resource_version: String,
-    /// Whether the API server refuses fields that it does not know, as it does for `kubectl apply`: they come from a manifest.
+    /// Whether the API server should reject unknown fields, as for `kubectl apply`: they come from a manifest.
     pub refuses_unknown_fields: bool,
     operations: Vec<PatchOperation>,
 }
@@ -101,13 +101,13 @@ impl Plan {
         Plan::of(Action::Restart, restart::restart(daemon_set, now))
     }
 
-    /// Plans to make the controller look at the DaemonSet now; there is nothing to do if that was done at the same time.
+    /// Plans to make the controller sync the DaemonSet now; there is nothing to do if that was done at the same time.
     pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Self {
         Plan::of(Action::Retry, retry::retry(daemon_set, now))
     }
 
     /// Plans to set fields of the spec; there is nothing to do if they have these values. `remembers` tells whether the
-    /// present pace is kept in an annotation, so that it can be restored.
+    /// current pace is stored in an annotation, so that it can be restored.
     pub fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Self {
         Plan::of(Action::Set(fields), set::set(daemon_set, fields, remembers))
     }
@@ -129,7 +129,7 @@ impl Plan {
         Plan::of(Action::Partition(keep), hold::partition(daemon_set, now, keep, run, flags, template))
     }
 
-    /// Makes the API server refuse fields that it does not know.
+    /// Makes the API server reject unknown fields.
     #[must_use]
     pub(crate) fn refusing_unknown_fields(mut self) -> Self {
         for step in &mut self.steps {
@@ -145,7 +145,7 @@ impl Plan {
         Plan::of(Action::Resume, hold::resume(daemon_set))
     }
 
-    /// Returns what the DaemonSet becomes, as far as that is known without the API server.
+    /// Returns the resulting DaemonSet, as far as it is known without the API server.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Plan {
 }
 
 impl Step {
-    /// Returns the request as errors name it: a verb and a resource.
+    /// Returns the name of the request in errors: a verb and a resource.
     pub(crate) fn request(&self) -> &'static str {
         match self {
             Step::PatchDaemonSet(_) => "patch daemonsets",
@@ -184,14 +184,14 @@ impl DaemonSetPatch {
 
     /// Returns the JSON Patch (RFC 6902) to send.
     ///
-    /// It begins with the precondition: the API server refuses an object with another resource version than the
-    /// stored one with a conflict (409), whereas a failed `test` would give a bare 422.
+    /// It begins with the precondition: if the resource version differs from the stored one, the API server responds
+    /// with a conflict (409), whereas a failed `test` would result in a bare 422.
     pub fn patch(&self) -> Patch {
         let precondition = replace(["metadata", "resourceVersion"], self.resource_version.clone());
         Patch(std::iter::once(precondition).chain(self.operations.iter().cloned()).collect())
     }
 
-    /// Returns the JSON Pointers of what it changes.
+    /// Returns the JSON Pointers of the changed fields.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.operations.iter().map(|operation| operation.path().as_str())
     }
@@ -202,7 +202,7 @@ impl DaemonSetPatch {
         DaemonSetPatch { resource_version: resource_version.to_owned(), ..self.clone() }
     }
 
-    /// Returns what the object becomes, as far as that is known without the API server.
+    /// Returns the resulting object, as far as it is known without the API server.
     ///
     /// # Errors
     ///

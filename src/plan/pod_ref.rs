@@ -11,9 +11,9 @@ pub struct PodRef {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// The UID: another pod of the same name stays.
+    /// The UID, so that a different pod with the same name is not affected.
     pub uid: String,
-    /// The version of the pod that the decision was made for.
+    /// The version of the pod on which the decision was based.
     pub resource_version: String,
 }
 
@@ -28,7 +28,7 @@ impl PodRef {
         }
     }
 
-    /// Returns the body of a deletion: the API server refuses another version of the pod with a conflict (409).
+    /// Returns the body of a deletion: for any other version of the pod, the API server responds with a conflict (409).
     pub(crate) fn delete_options(&self, is_dry_run: bool) -> Value {
         let preconditions = json!({"uid": self.uid, "resourceVersion": self.resource_version});
         let dry_run = dry_run(is_dry_run);
@@ -37,7 +37,7 @@ impl PodRef {
 
     /// Returns the body of an eviction, which the API server refuses (429) if a PodDisruptionBudget does not allow it.
     ///
-    /// It has no resource version: the eviction itself changes the pod before it deletes it.
+    /// It has no resource version: the eviction itself changes the pod before deleting it.
     pub(crate) fn eviction(&self, is_dry_run: bool) -> Value {
         json!({
             "kind": "Eviction", "apiVersion": "policy/v1",
@@ -47,7 +47,7 @@ impl PodRef {
     }
 }
 
-/// Returns the `dryRun` of a body: the API server reads no parameters of a URL beside a body.
+/// Returns the `dryRun` field of a body: if there is a body, the API server ignores the URL parameters.
 fn dry_run(is_dry_run: bool) -> &'static [&'static str] {
     if is_dry_run { &["All"] } else { &[] }
 }

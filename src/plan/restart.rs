@@ -1,4 +1,4 @@
-//! Restarts all pods by an annotation of the template.
+//! Restarts all pods by setting an annotation in the template.
 
 use jiff::Timestamp;
 
@@ -7,10 +7,10 @@ use super::edits::Edits;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 
-/// Writes the time of a restart into the template, as `defaultObjectRestarter` of
-/// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.37.2, does.
+/// Writes the time of a restart into the template, like `defaultObjectRestarter` in
+/// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.37.2.
 ///
-/// Returns `None` if the template has this time already: it has seconds only.
+/// Returns `None` if the template already has this time, which has a resolution of one second.
 pub(super) fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
     let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let mut edits = Edits::of(daemon_set);

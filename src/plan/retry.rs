@@ -1,4 +1,4 @@
-//! Makes the controller look at a DaemonSet again, by an annotation of the object itself.
+//! Makes the controller sync a DaemonSet again by setting an annotation on the object itself.
 
 use jiff::Timestamp;
 
@@ -6,13 +6,13 @@ use super::DaemonSetPatch;
 use super::edits::Edits;
 use crate::model::daemon_set::DaemonSet;
 
-/// The annotation whose change makes the controller look at a DaemonSet again, and changes nothing else.
+/// The annotation whose change makes the controller sync a DaemonSet again without changing anything else.
 pub(crate) const RETRIED_ANNOTATION: &str = "kubectl-ds/retried-at";
 
-/// Writes the time into the annotation. Any update of the object puts it into the controller's queue at once, whatever the rate
-/// limiter has it wait for (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
+/// Writes the time into the annotation. Any update of the object puts it into the controller's queue immediately,
+/// regardless of the rate limiter (`updateDaemonset`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
 ///
-/// Returns `None` if the annotation has this time already.
+/// Returns `None` if the annotation already has this time.
 pub(super) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
     let mut edits = Edits::of(daemon_set);
     edits.set(&["metadata", "annotations", RETRIED_ANNOTATION], now.to_string());

@@ -10,21 +10,20 @@ use crate::model::hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::raised_pace::{Limit, RAISED_PACE_ANNOTATION, RaisedPace};
 
-/// The revisions that are kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release
-/// 1.37.2.
+/// The number of revisions kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2.
 const DEFAULT_REVISION_HISTORY_LIMIT: i64 = 10;
 
-/// Who replaces pods of an older revision.
+/// What replaces pods of an older revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrategyType {
     /// The controller.
     RollingUpdate,
-    /// Nobody, until somebody deletes them.
+    /// Nothing; they stay until somebody deletes them.
     OnDelete,
 }
 
 impl StrategyType {
-    /// Returns the name, as the API has it.
+    /// Returns its name in the API.
     pub fn name(self) -> &'static str {
         match self {
             StrategyType::RollingUpdate => "RollingUpdate",
@@ -33,24 +32,23 @@ impl StrategyType {
     }
 }
 
-/// Values of fields of a DaemonSet's spec; `None` for a field that is not concerned.
+/// Values of fields of a DaemonSet's spec; `None` for a field that is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpecFields {
     /// The type of the update strategy.
     pub strategy_type: Option<StrategyType>,
-    /// How many nodes may have a second pod.
+    /// The number of nodes that may have a second pod.
     pub max_surge: Option<IntOrPercent>,
-    /// How many nodes may be without an available pod.
+    /// The number of nodes that may be without an available pod.
     pub max_unavailable: Option<IntOrPercent>,
     /// How long in seconds a pod must be ready to count as available.
     pub min_ready_seconds: Option<i64>,
-    /// How many old revisions are retained.
+    /// The number of old revisions to retain.
     pub revision_history_limit: Option<i64>,
 }
 
 impl SpecFields {
-    /// Returns the values that a DaemonSet has, with the API's defaults for absent ones. No type has a value if the
-    /// DaemonSet's is unknown to the API.
+    /// Returns the values of a DaemonSet, with the API's defaults for absent ones. The type is absent if the API does not know it.
     pub fn of(daemon_set: &DaemonSet) -> Self {
         let spec = &daemon_set.spec;
         // The API server retains these fields under OnDelete.
@@ -69,8 +67,8 @@ impl SpecFields {
         }
     }
 
-    /// Returns the same change with the other of `maxSurge` and `maxUnavailable` set to 0, if one is given that is not
-    /// 0: only one of them may be.
+    /// If `maxSurge` or `maxUnavailable` is given and not 0, returns the same change with the other one set to 0: only
+    /// one of them may be non-zero.
     #[must_use]
     pub fn with_other_zero(self) -> Self {
         let is_set = |amount: Option<IntOrPercent>| amount.is_some_and(|amount| amount.value() != 0);
@@ -82,7 +80,7 @@ impl SpecFields {
         }
     }
 
-    /// Returns those of the values that differ from others.
+    /// Returns the values that differ from others.
     #[must_use]
     pub fn different_from(self, others: SpecFields) -> Self {
         fn changed<T: PartialEq>(value: Option<T>, other: Option<T>) -> Option<T> {
@@ -97,7 +95,7 @@ impl SpecFields {
         }
     }
 
-    /// Returns those of the values whose fields are among `fields`.
+    /// Returns the values whose fields are set in `fields`.
     #[must_use]
     pub fn of_fields(self, fields: SpecFields) -> Self {
         SpecFields {
@@ -126,8 +124,8 @@ impl SpecFields {
     }
 }
 
-/// Sets those of the fields that the DaemonSet has other values in. If it `remembers` the pace, it notes the one before;
-/// if not, a pace that is set is the one that is wanted, and nothing is noted any more.
+/// Sets the fields whose values differ from those of the DaemonSet. If it `remembers` the pace, it records the previous
+/// one; otherwise a pace that is set is permanent, and the record is removed.
 pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Option<DaemonSetPatch> {
     const RAISED: [&str; 3] = ["metadata", "annotations", RAISED_PACE_ANNOTATION];
     let mut edits = Edits::of(daemon_set);
@@ -137,7 +135,7 @@ pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -
         edits.set(path, value);
     }
     if remembers {
-        // Of a pace that is raised twice, the first is the one to restore.
+        // If a pace is raised twice, the original is the one to restore.
         let before = RaisedPace::of(daemon_set).map(|raised| raised.before).or_else(|| Limit::of(daemon_set));
         let after = (fields.max_surge.or(current.max_surge)).zip(fields.max_unavailable.or(current.max_unavailable));
         let after = after.map(|(max_surge, max_unavailable)| Limit::new(max_surge, max_unavailable));
@@ -148,7 +146,7 @@ pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -
         edits.remove(&RAISED);
     }
     if changed.strategy_type.is_some() {
-        // Whoever changes the type has left a hold, which must not come back to life with it.
+        // A user who changes the type ends a hold, which must not take effect again later.
         for key in hold::ANNOTATIONS {
             edits.remove(&["metadata", "annotations", key]);
         }

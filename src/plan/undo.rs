@@ -4,10 +4,10 @@ use super::{DaemonSetPatch, replace};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::template::Template;
 
-/// Replaces the template of a DaemonSet by that of a revision as a whole.
+/// Replaces the whole template of a DaemonSet with that of a revision.
 ///
-/// Only the template is changed, as `Rollback` of k8s.io/kubectl/pkg/polymorphichelpers/rollback.go,
-/// release 1.37.2, does; a JSON Patch works for custom resources, too, which do not support its strategic merge patch.
+/// Only the template is changed, as in `Rollback` in k8s.io/kubectl/pkg/polymorphichelpers/rollback.go, release 1.37.2;
+/// a JSON Patch also works for custom resources, which do not support its strategic merge patch.
 pub(super) fn undo(daemon_set: &DaemonSet, template: &Template) -> DaemonSetPatch {
     DaemonSetPatch::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())])
 }

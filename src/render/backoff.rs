@@ -1,4 +1,4 @@
-//! What backs off after failures.
+//! What is backing off after failures.
 
 use super::page::Page;
 use super::style;
@@ -6,7 +6,7 @@ use super::text::{columns, count};
 use crate::report::age::{format_age, seconds_between};
 use crate::report::plan::{Attempt, Backoff, ChangePlan, Obstacle};
 
-/// Writes what backs off, a line for each kind of attempt and what speaks against deleting the pods, and how to replace some.
+/// Writes what is backing off, one line per kind of attempt and obstacle to deleting the pods, and how to replace some.
 pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
     if plan.backoffs.is_empty() {
         page.paragraph("nothing is known to back off", style::context);
@@ -33,7 +33,7 @@ pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
     writeln!(page);
 }
 
-/// Returns what comes of the pods that were refused.
+/// Returns what will happen to the refused pods.
 fn created(backoff: &Backoff) -> &'static str {
     match backoff.obstacle {
         Some(Obstacle::ControlPlaneDown) => {
@@ -46,7 +46,7 @@ fn created(backoff: &Backoff) -> &'static str {
     }
 }
 
-/// Returns what speaks against deleting the pods.
+/// Returns why the pods should not be deleted.
 fn obstacle(backoff: &Backoff) -> String {
     let why = match backoff.obstacle {
         None => return String::new(),
@@ -62,7 +62,7 @@ fn obstacle(backoff: &Backoff) -> String {
     format!(" (do not delete: {why})")
 }
 
-/// Returns when the next attempt is, as far as that is known.
+/// Returns the time of the next attempt, if known.
 fn by_itself(alike: &[&Backoff], plan: &ChangePlan) -> String {
     let from_now = |at| format_age(seconds_between(plan.now, at));
     if let Some(next) = alike.iter().map(|it| it.next).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min())

@@ -1,4 +1,4 @@
-//! A change of a DaemonSet: the plan, its warnings and its outcome.
+//! A change to a DaemonSet: the plan, its warnings and its outcome.
 
 use super::backoff;
 use super::changes;
@@ -92,7 +92,7 @@ pub fn made_by_server(plan: &ChangePlan, page: &mut Page<'_>) {
     write_made("the server also changed:", &plan.outcome.made_by_server, page)
 }
 
-/// Writes changes of the server below a line, if there are any.
+/// Writes the server's changes below a line, if there are any.
 pub(super) fn write_made(head: &str, made: &[Change], page: &mut Page<'_>) {
     if made.is_empty() {
         return;
@@ -107,7 +107,7 @@ pub(super) fn write_made(head: &str, made: &[Change], page: &mut Page<'_>) {
 pub fn concurrent_edit(title: &str, changes: &[Change], page: &mut Page<'_>) {
     writeln!(page, "changes to {} since it was read:", page.view.show(title));
     let lines = page.view.text(|page| changes::write(changes, page));
-    // Standard error has no color.
+    // Standard error is not colored.
     write!(page, "{}", anstream::adapter::strip_str(&lines));
 }
 
@@ -135,8 +135,8 @@ pub fn not_needed(plan: &ChangePlan, page: &mut Page<'_>) {
     page.paragraph(&text, style::plain)
 }
 
-/// Writes the outcome, after the sentence that the change was made, and suggests the next commands; that to watch the rollout only
-/// if it is not watched anyway.
+/// Writes the outcome, after the sentence that the change was made, and suggests the next commands; the one to watch
+/// the rollout only if it is not being watched.
 pub fn outcome(plan: &ChangePlan, is_watched: bool, page: &mut Page<'_>) {
     let outcome = &plan.outcome;
     if outcome.changed_again {
@@ -161,8 +161,8 @@ pub fn outcome(plan: &ChangePlan, is_watched: bool, page: &mut Page<'_>) {
     let on = |arguments: &[&str]| Command::kubectl(arguments).namespace(&plan.daemon_set.namespace);
     if plan.kind == PlanKind::UndoPlan {
         let text = plan.from_revision.map(|from| match outcome.can_return {
-            // A command that brings back what was just rolled back would be pasted by mistake. Nothing shows that a template that was
-            // never there before is one that was rolled back to.
+            // A command that restores what was just rolled back would be pasted by mistake. A template that was never
+            // there before cannot be recognized as a rollback.
             true if !outcome.is_target => {
                 style::moving(format!("revision {from} is retained, and the next `undo` may return to it"))
             }
@@ -190,7 +190,7 @@ pub fn outcome(plan: &ChangePlan, is_watched: bool, page: &mut Page<'_>) {
     })
 }
 
-/// Writes what the server stored beside what was sent, and the command that restores what was before the change.
+/// Writes what the server stored in addition to the change, and the command that restores the previous state.
 pub fn revert(plan: &ChangePlan, page: &mut Page<'_>) {
     made_by_server(plan, page);
     plan.revert.iter().for_each(|fix| page.hint(fix));

@@ -1,4 +1,4 @@
-//! Reports that are followed in pipes and logs: a line per change, each with its time.
+//! Followed reports in pipes and logs: one line per change, each with its time.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::text::{count, or_unknown};
 use crate::report::age::seconds_between;
 use crate::report::list::ListReport;
 
-/// After how many seconds without a change a line shows that the cluster is still followed.
+/// Number of seconds without a change after which a line shows that the cluster is still being followed.
 const HEARTBEAT: i64 = 60;
 
-/// A sentence about each DaemonSet, by its title. Sentences have no ages, so that only changes change them.
+/// A sentence about each DaemonSet, by its title. Sentences contain no ages, so that they only change with the cluster.
 pub(crate) type Sentences = BTreeMap<String, String>;
 
-/// What was written so far.
+/// What has been written so far.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeLines {
     shown: Sentences,
@@ -24,7 +24,7 @@ pub(crate) struct ChangeLines {
 }
 
 impl ChangeLines {
-    /// Notes the sentences of a moment, and returns whether something has changed.
+    /// Records the current sentences, and returns whether something has changed.
     pub(crate) fn note(&mut self, sentences: &Sentences) -> bool {
         let has_changed = self.written.is_none() || self.shown != *sentences;
         self.shown.clone_from(sentences);
@@ -32,7 +32,7 @@ impl ChangeLines {
         has_changed
     }
 
-    /// Writes a line for each sentence that has changed, or one if none has for a while.
+    /// Writes a line for each changed sentence, or one if none has changed for a while.
     pub(crate) fn update(&mut self, sentences: Sentences, now: Timestamp, page: &mut Page<'_>) {
         let view = page.view;
         let time = Timestamp::from_second(now.as_second()).unwrap_or(now);

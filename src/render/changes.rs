@@ -20,12 +20,12 @@ const GAP: &str = "  ";
 /// The indentation of blocks below a path, without the mark.
 const INDENT: &str = "    ";
 
-/// How many lines are shown around the lines of a script that differ.
+/// Number of lines shown around the differing lines of a script.
 const CONTEXT: usize = 2;
 
-/// Writes changes with their marks, paths and values. A value that does not fit on the line of its path is written below it,
-/// and never truncated, unless it is JSON in an annotation, which tools write for themselves, and the output is a terminal.
-/// JSON is not quoted once more.
+/// Writes changes with their marks, paths and values. A value that does not fit on the line of its path is written
+/// below it, and not truncated, unless it is JSON in an annotation, which tools write for themselves, and the output is
+/// a terminal. Such JSON is not quoted again.
 pub fn write(changes: &[Change], page: &mut Page<'_>) {
     let view = page.view;
     let rows: Vec<Row> = changes.iter().map(|change| Row::new(change, view)).collect();
@@ -40,7 +40,7 @@ struct Row {
     shape: Shape,
 }
 
-/// How the values of a change are shown.
+/// How the values of a change are displayed.
 enum Shape {
     /// On the line of the path.
     Short(Vec<String>),
@@ -156,7 +156,7 @@ fn owned(pieces: &[word_diff::Piece<'_>]) -> Vec<(bool, String)> {
     pieces.iter().map(|(differs, piece)| (*differs, (*piece).to_owned())).collect()
 }
 
-/// Writes the lines that differ, with a hunk header if lines before them are left out.
+/// Writes the differing lines, with a hunk header if lines before them are omitted.
 fn write_difference(from: &Block, to: &Block, page: &mut Page<'_>) {
     let lines = |block: &Block| block.lines.clone();
     let (from, to) = (lines(from), lines(to));
@@ -172,7 +172,7 @@ fn write_difference(from: &Block, to: &Block, page: &mut Page<'_>) {
     }
 }
 
-/// How wide the columns are.
+/// The widths of the columns.
 struct Widths {
     path: usize,
     from: usize,
@@ -197,7 +197,7 @@ impl Widths {
 
 /// A value as lines.
 struct Block {
-    /// How YAML marks text of several lines, and what it ends with.
+    /// The YAML block indicator and header for text with several lines.
     head: Option<&'static str>,
     lines: Vec<String>,
 }
@@ -223,14 +223,14 @@ impl Block {
     }
 }
 
-/// Returns whether a change is of an annotation whose value is an object or a list in JSON.
+/// Returns whether a change is to an annotation whose value is an object or a list in JSON.
 fn is_annotation_in_json(change: &Change) -> bool {
     let is_json = |value: &Value| value.as_str().is_some_and(|text| text.starts_with(['{', '[']));
     let is_annotation = change.path.0.iter().any(|step| *step == PathStep::Field("annotations".to_owned()));
     is_annotation && [&change.from, &change.to].into_iter().flatten().all(is_json)
 }
 
-/// Creates a line of a script safe, and keeps its spaces.
+/// Makes a line of a script safe, and keeps its spaces.
 fn shown(line: &str, view: &View) -> String {
     let line = escape(line);
     if view.ascii && !line.is_ascii() {
@@ -311,7 +311,7 @@ mod tests {
         strip_str(&shown(changes, view)).to_string()
     }
 
-    /// Strips only the styles that are used here; a general stripper would also strip hostile sequences.
+    /// Strips only the styles used here; a general stripper would also strip hostile sequences.
     fn without_own_styles(text: &str) -> String {
         ["0", "1", "2", "7", "31", "32", "33", "39"]
             .iter()
@@ -380,7 +380,7 @@ mod tests {
             long(Some(200)),
             format!("~ spec.containers[agent].env[URL].value  {from}  →  {}\n", from.replace("thing", "other"))
         );
-        // A pipe gets the default width, and what does not fit goes below, untruncated.
+        // A pipe gets the default width, and anything that does not fit goes below, untruncated.
         assert_eq!(long(None).lines().count(), 3);
         for width in [Some(40), Some(80), None] {
             let text = long(width);
@@ -398,7 +398,7 @@ mod tests {
         let text = plain(&changes, &View::new(Some(60), false));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.len() == 2 && columns(lines[1]) <= 60 && lines[1].ends_with('…'), "{text}");
-        // Whoever reads a pipe gets all of it.
+        // The reader of a pipe gets all of it.
         assert!(plain(&changes, &View::new(None, false)).contains("\"type\":\"RollingUpdate\"}\n"));
     }
 

@@ -1,4 +1,4 @@
-//! One screen for one report, or for those of several clusters.
+//! One screen for one report, or for the reports of several clusters.
 
 use std::cmp::Reverse;
 
@@ -17,9 +17,9 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::{Fix, Origin};
 use crate::report::incident::Incident;
 
-/// The reports that a screen is about: one, or those of several clusters.
+/// The reports on a screen: one, or those of several clusters.
 pub(crate) struct Reports<'a, R> {
-    /// The clusters that have one.
+    /// The clusters that have a report.
     pub(super) of: Vec<Cluster<'a, R>>,
     /// The contexts of the others, and why they have none.
     failures: Vec<(&'a str, &'a str)>,
@@ -28,9 +28,9 @@ pub(crate) struct Reports<'a, R> {
 
 /// A cluster and its report.
 pub(super) struct Cluster<'a, R> {
-    /// Empty if it is the only one.
+    /// Empty for a single cluster.
     pub(super) context: &'a str,
-    /// `None` if it is the only one: the view has it.
+    /// `None` for a single cluster, whose origin is in the view.
     pub(super) origin: Option<&'static Origin>,
     pub(super) report: &'a R,
 }
@@ -43,17 +43,17 @@ impl<R> Clone for Cluster<'_, R> {
 
 impl<R> Copy for Cluster<'_, R> {}
 
-/// A row of a table, with the cluster that it is about.
+/// A row of a table, with its cluster.
 pub(super) type InCluster<'a, Row> = (&'a str, Row);
 
 impl<R> Cluster<'_, R> {
-    /// Returns a sentence after the cluster that it is about.
+    /// Returns a sentence, prefixed with its cluster.
     pub(super) fn sentence(&self, sentence: &str) -> String {
         if self.context.is_empty() { sentence.to_owned() } else { format!("{}: {sentence}", self.context) }
     }
 }
 
-/// Returns a name, and of which cluster it is.
+/// Returns a name, with its cluster.
 pub(super) fn name_in(context: &str, name: String) -> String {
     if context.is_empty() { name } else { format!("{name} ({context})") }
 }
@@ -92,7 +92,7 @@ impl<'a, R> Reports<'a, R> {
         self.of.iter().flat_map(of).collect()
     }
 
-    /// Makes a suggestion lead to a cluster.
+    /// Adds the cluster to a suggestion.
     pub(super) fn fix(&self, context: &str, mut fix: Fix) -> Fix {
         let origin = self.of.iter().find(|cluster| cluster.context == context).and_then(|cluster| cluster.origin);
         origin.iter().for_each(|origin| origin.complete(&mut fix));
@@ -107,7 +107,7 @@ impl<'a, R> Reports<'a, R> {
         }
     }
 
-    /// Returns ` in 2 of 3 clusters`, or nothing for the only one.
+    /// Returns ` in 2 of 3 clusters`, or nothing for a single cluster.
     fn place(&self) -> String {
         let all = self.of.len() + self.failures.len();
         match self.of.len() {
@@ -117,12 +117,12 @@ impl<'a, R> Reports<'a, R> {
         }
     }
 
-    /// Returns whether there is more than one cluster, or may have been.
+    /// Returns whether several clusters were requested.
     pub(super) fn are_several(&self) -> bool {
         self.are_several
     }
 
-    /// Writes what explains the troubles of several DaemonSets of a cluster at once.
+    /// Writes the causes that explain problems of several DaemonSets in a cluster.
     pub(super) fn incidents(&self, of: impl Fn(&'a R) -> (&'a [Incident], Timestamp), page: &mut Page<'_>) {
         let mut told: Vec<(usize, (String, &Fix))> = Vec::new();
         for cluster in &self.of {
@@ -145,8 +145,8 @@ impl<'a, R> Reports<'a, R> {
         incomplete(&gaps.collect::<Vec<_>>(), page);
     }
 
-    /// Writes a table of rows with, of several clusters, the context before them, and a row for each cluster without a report. What
-    /// `beneath` returns stands below its row, unless it is empty.
+    /// Writes a table of rows, for several clusters with the context first, and a row for each cluster without a
+    /// report. The result of `beneath` is written below its row, unless it is empty.
     pub(super) fn table<Row>(
         &self,
         heading: Heading,
@@ -178,7 +178,7 @@ impl<'a, R> Reports<'a, R> {
     }
 }
 
-/// Returns the namespace of all rows, which a table on a terminal then has no column for.
+/// Returns the namespace shared by all rows, for which a table on a terminal needs no column.
 pub(super) fn only_namespace<'a>(
     mut namespaces: impl Iterator<Item = &'a str>,
     heading: Heading,
@@ -188,7 +188,7 @@ pub(super) fn only_namespace<'a>(
     namespaces.all(|other| other == first).then_some(first)
 }
 
-/// Adds the namespace of all rows to the place that a headline tells.
+/// Adds the namespace shared by all rows to the place in a headline.
 pub(super) fn in_namespace(namespace: Option<&str>, place: &str) -> String {
     namespace.map(|namespace| format!(" in namespace {}", sanitize(namespace))).unwrap_or_default() + place
 }

@@ -35,7 +35,7 @@ pub fn sentence(cause: &CommonCause) -> String {
     format!("{} (on {failing} and {})", names.join(" or "), share(available_with, available, "available nodes"))
 }
 
-/// Returns what is likely to blame: what the failing nodes have in common, or else what the numbers of their pods say.
+/// Returns what is likely to blame: what the failing nodes have in common, or else what follows from the numbers of their pods.
 pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>) -> Vec<String> {
     let is_told = |what: SuspectKind| match what {
         SuspectKind::Revision => causes.iter().any(|cause| cause.revision.as_ref().is_some_and(|it| it.current)),
@@ -48,7 +48,7 @@ pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>) -> Vec<St
 
 /// Writes what is likely to blame, and what to do.
 pub(super) fn causes(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
-    // The nodes that are at fault are listed below.
+    // Nodes at fault are listed below.
     let suspect = daemon_set.suspect.as_ref().filter(|suspect| suspect.what != SuspectKind::Nodes);
     let texts = blame(&daemon_set.common_causes, suspect);
     for (index, text) in texts.iter().enumerate() {
@@ -63,7 +63,7 @@ pub(super) fn causes(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
     daemon_set.rollback.iter().for_each(|fix| page.what_to_do(fix, "  "));
 }
 
-/// Returns what is likely to blame, with the numbers that say so.
+/// Returns what is likely to blame, with the supporting numbers.
 fn suspicion(suspect: &Suspect) -> Option<String> {
     let number = suspect.revision?;
     let all = suspect.failing + suspect.available;

@@ -1,4 +1,4 @@
-//! Coverage by groups of nodes: a summary, then a group for each cause.
+//! Coverage by groups of nodes: a summary, then one group per cause.
 
 use jiff::Timestamp;
 
@@ -14,12 +14,12 @@ use crate::report::coverage::{
     Affected, Counters, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup,
 };
 
-/// The columns that a group's reason code and number of nodes take up, with the space after them.
+/// The columns of a group's reason code and number of nodes, with the space after them.
 const CODE_WIDTH: usize = 28;
 const COUNT_WIDTH: usize = 9;
 
-/// Writes the coverage of each DaemonSet; a healthy one takes one line. Unless it is `wide`, nodes that are not
-/// eligible are only counted while others are.
+/// Writes the coverage of each DaemonSet; a healthy one takes one line. Unless `wide` is set, ineligible nodes are only
+/// counted while others are eligible.
 pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
@@ -121,13 +121,13 @@ fn headline(daemon_set: &DaemonSetCoverage) -> String {
     line
 }
 
-/// Returns in parentheses the codes of why no node is eligible.
+/// Returns the reason codes in parentheses if no node is eligible.
 fn why_none(daemon_set: &DaemonSetCoverage) -> String {
     let codes = codes_of_others(daemon_set);
     if codes.is_empty() { codes } else { format!(" ({codes})") }
 }
 
-/// Returns the codes of why nodes are not eligible, with their numbers of nodes.
+/// Returns the codes of the ineligible nodes, with their numbers of nodes.
 fn codes_of_others(daemon_set: &DaemonSetCoverage) -> String {
     some_codes(&Affected::of(&daemon_set.not_eligible), usize::MAX)
 }
@@ -155,7 +155,7 @@ fn daemon_set_groups(
         writeln!(page);
         writeln!(page, "{:<CODE_WIDTH$}{:>5}    WHERE", "REASON", "NODES");
         for group in &daemon_set.problems {
-            // What is wrong with the whole DaemonSet was explained above.
+            // Problems of the whole DaemonSet were explained above.
             let is_explained =
                 daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
             head(group, style::trouble, page);
@@ -194,7 +194,7 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, page: &mut Page<'
     writeln!(page, "{code}{:>5}    {}", group.count, view.show(&which))
 }
 
-/// Writes how many other nodes are not eligible and the codes, or with `lists` why, with fixes only for a DaemonSet that is alone.
+/// Writes the number of other ineligible nodes and the codes, or with `lists` the reasons, with fixes only for a single DaemonSet.
 fn not_eligible(daemon_set: &DaemonSetCoverage, (is_alone, lists): (bool, bool), page: &mut Page<'_>) {
     let groups = &daemon_set.not_eligible;
     let without_pod: usize = groups.iter().map(|group| group.count).sum();
@@ -214,11 +214,11 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, (is_alone, lists): (bool, bool),
         0 => writeln!(page, "{nodes}:"),
         others => writeln!(page, "{nodes}; {without_pod} without a pod and {others} with one, see above:"),
     }
-    // To change the nodes is no advice if the template has excluded them.
+    // Changing the nodes is not the advice if the template has excluded them.
     rows_of(groups, is_alone && daemon_set.removed_nodes.is_none(), style::context, page)
 }
 
-/// Writes which counters of a status differ from what was counted, if any do.
+/// Writes which counters of a status differ from the counted numbers, if any.
 pub fn stale_status(counters: &Counters, page: &mut Page<'_>) {
     if counters.differences.is_empty() {
         return;

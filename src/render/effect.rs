@@ -1,4 +1,4 @@
-//! What a change of a DaemonSet's spec means for a cluster, in sentences.
+//! The effect of a change to a DaemonSet's spec on a cluster, in sentences.
 
 use super::page::Page;
 use super::style;
@@ -7,7 +7,7 @@ use crate::report::age::format_age;
 use crate::report::change::{Change, ChangePath};
 use crate::report::plan::{Effect, Pace, PlanKind, Standstill};
 
-/// Writes the effect of changes: how many pods a new template replaces, the pace of a rolling update if they concern it, and
+/// Writes the effect of changes: how many pods a new template replaces, the pace of a rolling update if affected, and
 /// the revisions that are deleted.
 pub(super) fn write(effect: &Effect, kind: PlanKind, changes: &[Change], page: &mut Page<'_>) {
     let limit = ChangePath::default().field("spec").field("revisionHistoryLimit");
@@ -19,7 +19,7 @@ pub(super) fn write(effect: &Effect, kind: PlanKind, changes: &[Change], page: &
     sentences.iter().flatten().for_each(|sentence| page.paragraph(sentence, style::plain))
 }
 
-/// Writes which nodes get or lose a pod, which the controller does at once whatever the update strategy is.
+/// Writes which nodes get or lose a pod, which happens immediately regardless of the update strategy.
 pub(super) fn nodes(gained: &[String], lost: &[String], page: &mut Page<'_>) {
     let view = page.view;
     let line = |verb: [&str; 2], what: &str, nodes: &[String]| {
@@ -36,7 +36,7 @@ pub(super) fn nodes(gained: &[String], lost: &[String], page: &mut Page<'_>) {
     }
 }
 
-/// Says how many pods a new template replaces, and how many at a time; nothing under OnDelete.
+/// Returns how many pods a new template replaces, and how many at a time; nothing under OnDelete.
 fn replaced(effect: &Effect) -> Option<String> {
     let none = || "all pods have this template already, so none will be replaced".to_owned();
     let Some(after) = effect.after else { return (effect.outdated == Some(0)).then(none) };
@@ -63,7 +63,7 @@ fn replaced(effect: &Effect) -> Option<String> {
     Some(format!("{pods}{deleted}; {} at a time; {}", limit(after), now(effect, after)))
 }
 
-/// Says how many pods are replaced in all, if not all are at once.
+/// Returns how many pods are replaced in total, if they are not all replaced at once.
 fn in_all(effect: &Effect, pace: Pace) -> String {
     let all = effect.outdated.zip(effect.not_replaced).map(|(outdated, not_replaced)| outdated - not_replaced);
     let all = effect.standstill.as_ref().map_or(all, |standstill| Some(standstill.replaced));
@@ -101,7 +101,7 @@ fn pace(effect: &Effect) -> String {
     format!("{start}: {}{instead}; {}{}", limit(after), now(effect, after), in_all(effect, after))
 }
 
-/// Says how much of the limit is used, and what follows from that.
+/// Returns how much of the limit is used, and the consequences.
 fn now(effect: &Effect, pace: Pace) -> String {
     let in_use = match (pace.in_use, pace.surges) {
         (None, true) => "how many have one now is not known".to_owned(),
@@ -114,7 +114,7 @@ fn now(effect: &Effect, pace: Pace) -> String {
         (Some(number), false) => format!("{number} are unavailable now"),
     };
     let (Some(replaced), Some(outdated)) = (pace.replaced_now, effect.outdated) else { return in_use };
-    // What is deleted on a node that is down is not replaced.
+    // A pod deleted on a node that is down is not replaced.
     let replaced = effect.standstill.as_ref().map_or(replaced, |standstill| replaced.min(standstill.replaced));
     let before = effect.before.and_then(|before| before.replaced_now).filter(|before| *before > 0);
     let instead = before.map_or_else(String::new, |before| format!(" instead of {before}"));
@@ -127,7 +127,7 @@ fn now(effect: &Effect, pace: Pace) -> String {
         (_, replaced) if pace.surges => {
             format!("{in_use}, so {replaced} new {} will be created immediately{instead}", plural(replaced, "pod"))
         }
-        // Those that are not available are replaced whatever the limit is.
+        // Unavailable pods are replaced regardless of the limit.
         (_, replaced) if pace.in_use.is_some_and(|in_use| in_use >= pace.allowed) => {
             let they = if replaced == 1 { "it is" } else { "they are" };
             let pods = will_be(replaced);
@@ -138,7 +138,7 @@ fn now(effect: &Effect, pace: Pace) -> String {
 }
 
 fn duration(effect: &Effect) -> Option<String> {
-    // While it is suspended, there is no pace to compare with.
+    // While the strategy is suspended, there is no pace to compare with.
     let (before, after) = (effect.before?.min_rollout_seconds, effect.after?.min_rollout_seconds);
     (before != after).then(|| {
         let (before, after) = (format_age(before), format_age(after));

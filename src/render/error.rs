@@ -4,7 +4,7 @@ use super::page::Page;
 use super::style;
 use crate::report::fix::Fix;
 
-/// Writes an error and its hints. On a terminal lines are wrapped, but no command is.
+/// Writes an error and its hints. On a terminal, lines are wrapped, except commands.
 pub(crate) fn write(message: &str, hints: &[Fix], page: &mut Page<'_>) {
     message.lines().for_each(|line| page.paragraph(line, style::plain));
     for hint in hints {

@@ -16,8 +16,8 @@ const RULE_WIDTH: usize = 24;
 /// The columns of a heading, with the space after it.
 const HEADING_WIDTH: usize = 14;
 
-/// Writes the explanations: the answer, what to do, and then what was checked. Checks that had nothing to check are
-/// shown if `wide` is set.
+/// Writes the explanations: the answer, what to do, and then the checks. Checks with nothing to check are shown if
+/// `wide` is set.
 pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let nodes = report.daemon_sets.iter().flat_map(|of| of.nodes.iter().map(|node| (node, &of.concerns)));
     for (index, (node, concerns)) in nodes.enumerate() {
@@ -27,7 +27,7 @@ pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
         let mut story = Story { now: report.now, wide, page: &mut *page };
         match &node.explanation {
             Some(explanation) => story.node(node, explanation),
-            // The node is gone, or could not be read: its pods alone are known.
+            // The node was deleted, or could not be read: only its pods are known.
             None => story.pods_without_node(node),
         }
         let is_told = |concern: &Reason| node.reasons.iter().any(|reason| reason.code == concern.code);
@@ -38,7 +38,7 @@ pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     incomplete(&report.incomplete, page)
 }
 
-/// The explanation of a node, as it is written on a page.
+/// The explanation of a node, being written on a page.
 struct Story<'a, 'v> {
     now: Timestamp,
     wide: bool,

@@ -1,4 +1,4 @@
-//! The summary of a rollout that was followed.
+//! The summary of a followed rollout.
 
 use jiff::Timestamp;
 

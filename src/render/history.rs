@@ -72,7 +72,7 @@ fn table(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
             Some(pods) if pods.ready < pods.total => style::moving(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
-        // Most revisions are rolled out once, as they are created.
+        // Most revisions are rolled out once, when they are created.
         Column::text("CREATED", |row: &&RevisionRow| age(row.created_at, report.now)).droppable(1),
         Column::text("ROLLED OUT", |row: &&RevisionRow| age(row.rolled_out_at, report.now)),
     ];

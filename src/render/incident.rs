@@ -1,4 +1,4 @@
-//! What explains the troubles of several DaemonSets at once, above their table.
+//! Causes that explain the problems of several DaemonSets at once, shown above their table.
 
 use jiff::Timestamp;
 
@@ -25,7 +25,7 @@ pub(super) fn incidents(incidents: &[(String, &Fix)], page: &mut Page<'_>) {
     page.more(incidents.len().saturating_sub(most), "cause", "-o json");
 }
 
-/// Returns what an incident is about.
+/// Returns the description of an incident.
 pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
     let Incident { cause, since, nodes, daemon_sets, in_rollout, .. } = incident;
     let ago = since.map(|since| time_since(since, now));

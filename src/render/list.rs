@@ -17,7 +17,7 @@ use super::text::{count, or_merged, or_unknown, time_since};
 use super::view::View;
 use crate::report::list::{ListReport, ListRow, Status};
 
-/// The maximum number of rows on a terminal before others are left out.
+/// The maximum number of rows on a terminal before others are omitted.
 pub(super) const MOST_ROWS: usize = 18;
 
 /// The minimum width for separate columns of desired, ready, updated and available pods.
@@ -30,15 +30,15 @@ pub struct ListParts {
     pub namespace: bool,
     /// Strategies, ages, images and node selectors.
     pub wide: bool,
-    /// Healthy DaemonSets too, however many there are.
+    /// All healthy DaemonSets, however many there are.
     pub all: bool,
     /// The summary and the heading.
     pub heading: Heading,
-    /// The order of the rows of several clusters.
+    /// The order of rows from several clusters.
     pub order: fn(&ListRow, &ListRow) -> Ordering,
 }
 
-/// A row, and the time that its age is relative to.
+/// A row, and the time from which its age is counted.
 type Row<'a> = (&'a ListRow, Timestamp);
 
 /// Writes a summary, and a row per DaemonSet. On a terminal, only the first few healthy ones are shown.
@@ -95,7 +95,7 @@ fn summary(reports: &Reports<'_, ListReport>, rows: &[InCluster<'_, Row<'_>>], p
     };
     let words = by_status(rows.iter().map(|(_, (row, _))| row.status));
     let statuses = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
-    // What else is wrong with a DaemonSet gives it another status.
+    // Other problems give a DaemonSet a different status.
     let nowhere = rows.iter().filter(|(_, (row, _))| row.counts.eligible == Some(0));
     let all_nowhere =
         match (nowhere.clone().count(), nowhere.filter(|(_, (row, _))| row.status == Status::NoNodes).count()) {
@@ -113,7 +113,7 @@ pub(super) fn by_status(statuses: impl Iterator<Item = Status>) -> Vec<String> {
     healthy.into_iter().chain(by_status).map(|(status, number)| format!("{number} {}", phrase(status))).collect()
 }
 
-/// Returns a status as the rest of a sentence that begins with how many DaemonSets have it.
+/// Returns a status as the end of a sentence that starts with the number of DaemonSets.
 fn phrase(status: Status) -> &'static str {
     match status {
         Status::Blocked => "blocked",
@@ -180,7 +180,7 @@ pub(super) fn styled(status: Status) -> fn(String) -> String {
     }
 }
 
-/// Returns what is wrong with a DaemonSet, with ages unless `now` is `None`.
+/// Returns a DaemonSet's problem, with ages unless `now` is `None`.
 pub(super) fn problem(row: &ListRow, now: Option<Timestamp>, width: usize) -> String {
     let removed = row.removed_nodes.as_ref().map(in_short);
     let lost = row.lost_pods.as_ref().map(|lost| lost_in_short(lost, now));

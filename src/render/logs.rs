@@ -1,4 +1,4 @@
-//! Logs: the lines of a pod, or those of several by the nodes that have them.
+//! Logs: the lines of one pod, or lines of several pods with the nodes that have them.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use super::view::View;
 use crate::encode::sanitize::escape;
 use crate::report::logs::{LogBlock, LogNodes, LogsReport, PodLog};
 
-/// How many DaemonSets that have the same lines are named.
+/// Number of DaemonSets with the same lines that are named.
 const NAMED: usize = 5;
 
-/// Writes the lines by the nodes that have them, and by the DaemonSets unless there is only one. They may be many, so that they are not
-/// laid out as a page.
+/// Writes the lines by the nodes that have them, and by the DaemonSets unless there is only one. They are not laid out
+/// as a page, because there may be many.
 pub fn blocks(report: &LogsReport, is_one: bool, view: &View, out: &mut dyn Write) -> io::Result<()> {
     for (index, LogBlock { daemon_sets, lines }) in report.blocks.iter().enumerate() {
         if index > 0 {
@@ -72,7 +72,7 @@ fn without_colors(text: &str) -> String {
     plain
 }
 
-/// Returns a line that is followed, after its node if there are several.
+/// Returns a line of a followed log, prefixed with its node if there are several.
 pub fn followed(node: &str, width: Option<usize>, text: &str, view: &View) -> String {
     let text = line(text, view);
     match width {
@@ -83,7 +83,7 @@ pub fn followed(node: &str, width: Option<usize>, text: &str, view: &View) -> St
     }
 }
 
-/// Returns which logs are left out, are incomplete or could not be read.
+/// Returns which logs are omitted, are incomplete or could not be read.
 pub fn remarks(report: &LogsReport) -> Vec<String> {
     let left_out = (report.left_out > 0).then(|| {
         let (read, all) = (report.logs.len(), report.logs.len() + report.left_out);

@@ -63,7 +63,7 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
     incomplete(&report.incomplete, page)
 }
 
-/// Writes what is wrong with a node itself.
+/// Writes the problems of the node itself.
 pub(super) fn condition(report: &CoverageReport, page: &mut Page<'_>) {
     let Some(NodeOverview { not_ready, unschedulable, taints, .. }) = &report.node else { return };
     if not_ready.is_none() && !unschedulable {

@@ -11,13 +11,13 @@ use crate::report::node_map::{MapState, NodeMap, NodeMapGroup};
 /// The widest name of a group, in columns.
 const MAX_NAME: usize = 24;
 
-/// The space between two groups of a line.
+/// The space between two groups on a line.
 const GAP: usize = 3;
 
 /// The space between the parts of a group.
 const SEPARATOR: usize = 2;
 
-/// How many nodes a glyph may represent.
+/// Possible numbers of nodes per glyph.
 const SCALES: [usize; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, LARGEST_SCALE];
 const LARGEST_SCALE: usize = 5_000;
 
@@ -45,12 +45,12 @@ fn write(map: &NodeMap, page: &mut Page<'_>) {
     lines(map, view, None).iter().for_each(|line| writeln!(page, "{line}"))
 }
 
-/// Returns what the nodes of a map should be.
+/// Returns the desired state of the nodes in a map.
 fn fine(map: &NodeMap) -> &'static str {
     if map.is_coverage { "available" } else { "updated" }
 }
 
-/// Returns the lines of a map and its legend, at most `rows` if that is given.
+/// Returns the lines of a map and its legend, at most `rows` if given.
 pub(crate) fn lines(map: &NodeMap, view: &View, rows: Option<usize>) -> Vec<String> {
     let Some(rows) = rows else { return lines_at(map, 1, usize::MAX, view) };
     let room = |scale: usize| rows.saturating_sub(legend(map, scale, view).len());
@@ -85,7 +85,7 @@ fn merged(map: &NodeMap) -> NodeMap {
     }
 }
 
-/// Returns how a state is shown: its glyph, what the glyph means, and its style.
+/// Returns the glyph of a state, its meaning, and its style.
 fn shown(state: MapState, view: &View) -> (&'static str, &'static str, fn(String) -> String) {
     let (glyph, ascii, word, style): (_, _, _, fn(String) -> String) = match state {
         MapState::Updated => ("■", "#", "updated", style::well),
@@ -100,7 +100,7 @@ fn shown(state: MapState, view: &View) -> (&'static str, &'static str, fn(String
     (if view.ascii { ascii } else { glyph }, word, style)
 }
 
-/// Returns what the glyphs mean, with the numbers of nodes.
+/// Returns the legend of the glyphs, with the numbers of nodes.
 fn legend(map: &NodeMap, scale: usize, view: &View) -> Vec<String> {
     let number = |state: MapState| map.groups.iter().map(|group| group.count(state)).sum::<usize>();
     let states = MapState::ALL.iter().copied().map(|state| (state, number(state))).filter(|(_, number)| *number > 0);
@@ -129,20 +129,20 @@ fn legend(map: &NodeMap, scale: usize, view: &View) -> Vec<String> {
     lines.into_iter().map(|(line, _)| line).collect()
 }
 
-/// How the groups are laid out: in columns of the same width.
+/// The layout of the groups: columns of equal width.
 struct Layout {
     names: Vec<String>,
     name_width: usize,
     number_width: usize,
     columns: usize,
-    /// The width of a column that is left for glyphs.
+    /// The remaining width of a column for glyphs.
     glyphs: usize,
     /// The rows of each line of groups.
     heights: Vec<usize>,
 }
 
 impl Layout {
-    /// Lays out with as few columns as fit into some rows.
+    /// Lays out with the fewest columns that fit into the given rows.
     fn new(map: &NodeMap, scale: usize, rows: usize, view: &View) -> Self {
         let is_labeled = map.groups.iter().any(|group| group.value.is_some());
         let name = |group: &NodeMapGroup| match &group.value {
@@ -255,7 +255,7 @@ fn numbers(group: &NodeMapGroup) -> String {
     format!("{}/{}", group.count_fine(), group.count_eligible())
 }
 
-/// Returns the number of glyphs for each state of a group; a state that occurs has at least one.
+/// Returns the number of glyphs for each state of a group, at least one for a state that occurs.
 fn glyphs_of(group: &NodeMapGroup, scale: usize) -> impl Iterator<Item = (MapState, usize)> {
     MapState::ALL.iter().map(move |state| (*state, group.count(*state).div_ceil(scale)))
 }

@@ -34,7 +34,7 @@ pub fn table(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
         }
         sentence(daemon_set, style::answer, page);
         let mut rows: Vec<&NodeCoverage> = daemon_set.nodes.iter().collect();
-        // Those in trouble first, those that are not eligible last; else by name.
+        // Problems first, ineligible nodes last; otherwise by name.
         rows.sort_by_key(|node| (node.state == NodeState::NotEligible, node.reasons.is_empty()));
         if !rows.is_empty() {
             table::write(&columns, &rows, page);

@@ -120,7 +120,7 @@ fn value(group: &OverheadGroup) -> String {
     group.value.clone().unwrap_or_else(|| "(no such label)".to_owned())
 }
 
-/// What nodes lack room for: certainly all of it, or some of it.
+/// Insufficient resources of nodes: certainly, or possibly.
 #[derive(PartialEq)]
 struct Lack {
     sure: bool,
@@ -155,7 +155,7 @@ fn resources<'a>(group: &'a OverheadGroup, resource: &'a str) -> impl Iterator<I
     group.shapes.iter().flat_map(|shape| &shape.resources).filter(move |one| one.resource == resource)
 }
 
-/// Returns what the DaemonSets request of a resource on the node with the most of them, and the greatest share.
+/// Returns the DaemonSets' requests for a resource on the node with the largest, and the largest share.
 fn cost(group: &OverheadGroup, resource: &str, wide: bool) -> String {
     let costs = || resources(group, resource).map(|one| &one.daemon_sets);
     let Some((least, most)) = costs().min_by_key(|one| one.value).zip(costs().max_by_key(|one| one.value)) else {
@@ -171,7 +171,7 @@ fn cost(group: &OverheadGroup, resource: &str, wide: bool) -> String {
     format!("{amount}{percent}")
 }
 
-/// Returns what is left on the node of a group that has the least.
+/// Returns what is left on the node of a group with the least.
 fn left(group: &OverheadGroup, wide: bool) -> String {
     let slots = group.shapes.iter().map(|shape| shape.pods_allowed.most.saturating_sub(shape.pods)).max();
     if slots == Some(0) {
@@ -195,7 +195,7 @@ fn left(group: &OverheadGroup, wide: bool) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Writes whole nodes' cpu in cores with one decimal, rounded down.
+/// Writes the cpu of whole nodes in cores with one decimal, rounded down.
 fn cores(amount: &Amount) -> String {
     match amount.value {
         less if less < 1_000 => amount.text.clone(),
@@ -208,7 +208,7 @@ fn name(requests: &DaemonSetRequests) -> String {
     format!("{}/{}", requests.namespace, requests.name)
 }
 
-/// Names a DaemonSet with what the node lacks for it.
+/// Names a DaemonSet with the node's insufficient resources.
 fn unfit(requests: &DaemonSetRequests) -> String {
     let lacks: Vec<String> = requests
         .lacks
@@ -297,7 +297,7 @@ fn single(report: &OverheadReport, node: &SingleNode, shape: &OverheadShape, wid
     }
 }
 
-/// Says whether the pod that was asked about fits, and what it lacks.
+/// Writes whether the requested pod fits, and what is insufficient.
 fn pod_answer(pod: &[Amount], fits: Range, shape: &OverheadShape, page: &mut Page<'_>) {
     let wanted = listed(pod);
     if fits.most > 0 {
@@ -402,7 +402,7 @@ fn daemon_sets_of(shape: &OverheadShape, page: &mut Page<'_>) {
     table::write(&columns, &shape.runs.iter().collect::<Vec<_>>(), page);
 }
 
-/// Says of each taint that an agent removes whether it stays.
+/// Writes for each startup taint whether it stays.
 fn startup_taints(report: &OverheadReport, page: &mut Page<'_>) {
     for group in &report.groups {
         for shape in &group.shapes {
@@ -413,7 +413,7 @@ fn startup_taints(report: &OverheadReport, page: &mut Page<'_>) {
     }
 }
 
-/// Says who removes a taint, or why it stays.
+/// Returns what removes a taint, or why it stays.
 pub(super) fn startup_taint(taint: &StartupTaintReport, place: &str, page: &mut Page<'_>) {
     let by = page.view.names(&taint.removed_by, 24);
     if !taint.stays {

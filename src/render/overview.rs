@@ -18,7 +18,7 @@ const MOST_REASONS: usize = 12;
 /// The most likely causes that a terminal shows.
 const MOST_CAUSES: usize = 2;
 
-/// Writes how many pods are not available, and what explains several DaemonSets at once.
+/// Writes how many pods are not available, and the causes that several DaemonSets share.
 pub(super) fn head(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     let daemon_sets = reports.rows(|report| &report.daemon_sets);
     page.paragraph(&reports.headline(|place| summary(&daemon_sets, place)), style::answer);
@@ -123,7 +123,7 @@ fn layout(view: &View) -> Vec<Column<'_, &Affected>> {
                 [name] if !reason.nodes.is_empty() => {
                     let lead = format!("{name} on ");
                     let nodes = some_of(&reason.nodes, width.saturating_sub(columns(&lead)));
-                    // The number of nodes has a column already.
+                    // The number of nodes already has a column.
                     if columns(&lead) + columns(&nodes) <= width { lead + &nodes } else { name.clone() }
                 }
                 names => some_of(names, width),
@@ -138,7 +138,7 @@ fn names(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], is: impl Fn(&DaemonS
     found.map(|(context, one)| name_in(context, format!("{}/{}", one.namespace, one.name))).collect()
 }
 
-/// Writes on one line how many DaemonSets have something, and the names of as many as fit.
+/// Writes on one line how many DaemonSets there are, and the names of as many as fit.
 pub(super) fn named(what: &str, names: &[String], page: &mut Page<'_>) {
     let view = page.view;
     if names.is_empty() {

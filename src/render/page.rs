@@ -1,4 +1,4 @@
-//! A page of text, which is laid out for a view and written at once.
+//! A page of text, which is laid out for a view and written in one go.
 
 use std::fmt::{self, Write};
 
@@ -9,16 +9,16 @@ use super::text::{columns, count, wrap, wrap_fix};
 use super::view::View;
 use crate::report::fix::Fix;
 
-/// The text that is shown on a terminal or in a pipe. `write!` adds to it, and never fails.
+/// The text for a terminal or a pipe. `write!` appends to it, and never fails.
 #[derive(Debug)]
 pub struct Page<'a> {
-    /// What it is laid out for.
+    /// The view for which it is laid out.
     pub view: &'a View,
     text: String,
 }
 
 impl View {
-    /// Returns the text of a page that a renderer writes.
+    /// Returns the text that a renderer writes on a page.
     pub fn text(&self, write: impl FnOnce(&mut Page<'_>)) -> String {
         let mut page = Page { view: self, text: String::new() };
         write(&mut page);
@@ -29,7 +29,7 @@ impl View {
 impl Page<'_> {
     /// Adds formatted text, for `write!` and `writeln!`.
     pub fn write_fmt(&mut self, text: fmt::Arguments<'_>) {
-        // A string can grow.
+        // Writing to a string does not fail.
         let _ = self.text.write_fmt(text);
     }
 
@@ -73,14 +73,14 @@ impl Page<'_> {
         }
     }
 
-    /// Writes how many more things there are than are shown, if any, and the flag that shows them.
+    /// Writes how many more things there are than shown, if any, and the flag that shows them.
     pub(super) fn more(&mut self, hidden: usize, thing: &str, flag: &str) {
         if hidden > 0 {
             writeln!(self, "{}", style::context(format!("+{} ({flag})", count(hidden, &format!("more {thing}")))));
         }
     }
 
-    /// Writes a command with what it is for.
+    /// Writes a command with its purpose.
     pub(super) fn hint(&mut self, fix: &Fix) {
         const COLUMN: usize = 15;
         let (advice, command) = self.view.suggest(fix);

@@ -124,7 +124,7 @@ fn gates(report: &PartitionReport) -> String {
     format!("{}{soak}; the stage stops after {deadline} without progress", parts.join(" "))
 }
 
-/// Writes the sentence that a plan was only shown.
+/// Writes the sentence that a plan was only displayed.
 pub(crate) fn dry_run(report: &PartitionReport, page: &mut Page<'_>) {
     writeln!(page);
     let done = match (report.rolls_back, report.restarts) {
@@ -139,7 +139,7 @@ fn count_of(number: i64) -> String {
     count(usize::try_from(number).unwrap_or(0), "node")
 }
 
-/// Writes how the stage ended, in a sentence; nothing if it was not begun.
+/// Writes how the stage ended, in a sentence; nothing if it was not started.
 pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
     let name = report.daemon_set.title();
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
@@ -174,7 +174,7 @@ pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
     }
 }
 
-/// Writes how the stage ended, and the commands that may follow.
+/// Writes how the stage ended, and the possible next commands.
 pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
     let view = page.view;
     let outcome = &report.outcome;
@@ -196,7 +196,7 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
     if let Some((failure, pod)) = failure.and_then(|it| Some((it, it.pod.as_ref()?))) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
         let crashed = matches!(failure.reason, Some(ReasonCode::CrashLooping | ReasonCode::OOMKilled));
-        // The container that runs now may have said nothing yet.
+        // The current container may not have logged anything yet.
         let command = match crashed || failure.gate == Gate::Restarts {
             true => command.switch("--previous"),
             false => command,
@@ -222,7 +222,7 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
     outcome.way_out.iter().for_each(|fix| page.hint(fix))
 }
 
-/// Returns how far a stage is, in a line.
+/// Returns the progress of a stage, in a line.
 pub(crate) fn progress(report: &PartitionReport) -> String {
     let outcome = &report.outcome;
     let kept = match report.keep {
@@ -237,7 +237,7 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
     format!("stage: {done}{kept}")
 }
 
-/// Returns whether a container of a pod with a reason has run, so that there is a log.
+/// Returns whether a container of a pod with this reason has run, so that there is a log.
 fn has_log(reason: ReasonCode) -> bool {
     use ReasonCode as R;
     !matches!(reason, R::ImagePullFailed | R::ContainerConfigError | R::ContainersStarting | R::SandboxFailed)

@@ -17,10 +17,10 @@ use crate::report::preview::{
     ChangesBy, ChangesByRow, DaemonSetPreview, NodeChange, PodChange, Preview, PreviewReport, nodes_of,
 };
 
-/// What is shown below the headline of a DaemonSet.
+/// The details below the headline of a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreviewDetail {
-    /// The nodes by what would change, in groups; or by the value of a label if the report has that.
+    /// The nodes in groups by what would change; or by the value of a label if the report has one.
     Groups,
     /// A row per node.
     Nodes,
@@ -72,7 +72,7 @@ fn of_daemon_set(one: &DaemonSetPreview, report: &PreviewReport, shown: PreviewD
     }
 }
 
-/// Writes a row for each DaemonSet for which a change of nodes changes something, and names the others.
+/// Writes a row for each DaemonSet that a change to nodes affects, and names the others.
 fn of_nodes(report: &PreviewReport, page: &mut Page<'_>) {
     let view = page.view;
     let changes = report.changes.join(", ");
@@ -126,7 +126,7 @@ fn is_changed(one: &DaemonSetPreview) -> bool {
 }
 
 fn why(one: &DaemonSetPreview) -> String {
-    // A group is of nodes whose pod stays, or of others: the messages differ.
+    // A group has only nodes whose pod stays, or only others: the messages differ.
     let is_gone = |group: &&ReasonGroup| group.nodes.first().is_none_or(|node| !one.stays.contains(node));
     let lost = one.loses.iter().filter(is_gone).map(|group| group.message.clone());
     let unfit = one.does_not_fit.iter().map(|group| format!("{} without room: {}", group.count, group.message));
@@ -194,7 +194,7 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
         line += match (changes, one.on_delete) {
             (false, _) => "; the template stays the same",
             (true, _) if one.updated_already > 0 => &already,
-            // Where they do not start, the rollout does not get that far.
+            // If they do not start, the rollout does not get that far.
             (true, false) if refused > 0 || unfit > 0 || blocks(one) => {
                 "; the template changes, so a rollout would begin"
             }
@@ -219,7 +219,7 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
     page.paragraph(&line, style::answer);
     warnings(&one.warnings, &[], page);
     writeln!(page);
-    // Whoever has given them with --if knows them.
+    // A user who has given them with --if knows them.
     if one.preview != Preview::Edit && !one.differences.is_empty() {
         changes::write(&one.differences, page);
         writeln!(page)
@@ -227,7 +227,7 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
 }
 
 fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) {
-    // What is lost comes first: nothing else hurts as much.
+    // Losses come first: nothing else does as much harm.
     groups("LOSES", &one.loses, page);
     if let Some(evicted) = &one.evicted {
         row("EVICTED", &evicted.nodes, style::trouble, page);
@@ -250,7 +250,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
     }
     let is_unknown = |node: &&NodeChange| match node.change {
         PodChange::Gains | PodChange::Keeps => node.fits.is_none(),
-        // Whether it fits was not asked if it is the nodes that change.
+        // If the nodes change, it was not checked whether it fits.
         PodChange::Missing => node.fits.is_none() && !changes_nodes,
         PodChange::Evicted | PodChange::Loses | PodChange::Stays | PodChange::None => false,
     };

@@ -14,32 +14,32 @@ pub struct ReadProgress(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The objects by resource, and the bytes that they came in.
+    /// The objects by resource, and their size as received.
     read: BTreeMap<&'static str, (usize, usize)>,
-    /// How many clusters are read; 0 if it is one as usual.
+    /// Number of clusters; 0 for a single one.
     clusters: usize,
-    /// Those of them that have not answered in full.
+    /// The clusters that have not answered completely yet.
     missing: BTreeSet<String>,
 }
 
 impl ReadProgress {
-    /// Makes the progress of several clusters.
+    /// Creates the progress of several clusters.
     pub fn of_clusters(names: impl IntoIterator<Item = String>) -> Self {
         let missing = BTreeSet::from_iter(names);
         ReadProgress(Arc::new(Mutex::new(State { clusters: missing.len(), missing, ..State::default() })))
     }
 
-    /// Notes that a cluster has answered in full, or has failed.
+    /// Records that a cluster has answered completely, or has failed.
     pub fn is_done(&self, cluster: &str) {
         self.state().missing.remove(cluster);
     }
 
-    /// Locks the state, which is whole after every change.
+    /// Locks the state, which is consistent after every change.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds objects of a resource that have been read, and the bytes that they came in.
+    /// Adds objects of a resource that have been read, and their size as received.
     pub fn add(&self, resource: &'static str, objects: usize, bytes: usize) {
         let mut state = self.state();
         let (all_objects, all_bytes) = state.read.entry(resource).or_default();
@@ -47,7 +47,7 @@ impl ReadProgress {
         *all_bytes += bytes;
     }
 
-    /// Returns the progress line after so long a wait.
+    /// Returns the progress line after a given wait.
     pub fn line(&self, waited: Duration) -> String {
         let State { read, clusters, missing } = &*self.state();
         let names = || missing.iter().map(|name| sanitize(name)).collect::<Vec<_>>().join(", ");
@@ -69,10 +69,10 @@ impl ReadProgress {
     }
 }
 
-/// The wait after which it is said how long it has been.
+/// The wait after which its duration is shown.
 pub(crate) const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// The line of a terminal that progress is drawn in; dropping it clears the line.
+/// The terminal line in which progress is drawn; dropping it clears the line.
 pub(crate) struct ProgressLine<'a> {
     err: &'a mut dyn Write,
     is_drawn: bool,
@@ -86,8 +86,8 @@ impl<'a> ProgressLine<'a> {
         ProgressLine { err, is_drawn: false }
     }
 
-    /// Draws the line, cut before the last of the columns: one that wraps would leave rows behind. Progress that cannot
-    /// be drawn is no reason to stop.
+    /// Draws the line, truncated before the last column: a line that wraps would leave rows behind. A failure to draw
+    /// is ignored.
     pub(crate) fn draw(&mut self, line: &str, columns: usize, ascii: bool) {
         self.is_drawn = true;
         let line = cut(line, columns.saturating_sub(1), ascii);

@@ -1,4 +1,4 @@
-//! What has changed in the cluster, the latest first.
+//! Changes in the cluster, the latest first.
 
 use jiff::Timestamp;
 
@@ -12,27 +12,27 @@ use crate::report::fix::Origin;
 use crate::report::history::DaemonSetName;
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange, RolloutNumbers};
 
-/// The minimum width of a terminal for what was changed beside the rest.
+/// The minimum width of a terminal for a column with the details.
 const LEAST_WIDTH_FOR_DETAILS: usize = 110;
 
-/// The width of what was changed on a line of its own.
+/// The width of the details on a separate line.
 const LINE: usize = 160;
 
-/// How many columns the names of DaemonSets with rollouts of unknown time may take.
+/// The maximum width of the names of DaemonSets with rollouts of unknown time.
 const MOST_UNDATED: usize = 160;
 
-/// What is not kept.
+/// The note on what the API does not keep.
 const NOT_KEPT: &str = "The API does not keep which fields a write changed: \"may have changed\" lists those that the field manager \
                         owns. It keeps no time of labels, taints and cordons that were removed, and of writes that \
                         the same manager has followed by another one.";
 
-/// What a dump may lack without a sign of it.
+/// The note on what a dump may lack without saying so.
 const NOT_IN_DUMP: &str = "ResourceQuotas, LimitRanges and namespaces are known only if the dump has them";
 
-/// A row, and the time that its age is relative to.
+/// A row, and the time from which its age is counted.
 type Row<'a> = (&'a ClusterChange, Timestamp);
 
-/// Writes a summary, and a row per change. On a terminal, only the latest ones are shown unless all are asked for.
+/// Writes a summary, and a row per change. On a terminal, only the latest ones are shown unless all are requested.
 pub(crate) fn recent_changes<'a>(
     reports: impl Into<Reports<'a, ChangesReport>>,
     wide: bool,
@@ -41,7 +41,7 @@ pub(crate) fn recent_changes<'a>(
 ) {
     let (reports, view) = (&reports.into(), page.view);
     let mut rows = reports.rows(|report| report.changes.iter().map(|row| (row, report.now)));
-    // Stable: within a cluster, the order is that of the report.
+    // The sort is stable: within a cluster, the order is that of the report.
     rows.sort_by_key(|(_, (row, now))| now.duration_since(row.at));
     page.paragraph(&reports.headline(|place| summary(reports, &rows, place)), style::answer);
     let is_narrow = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_DETAILS);
@@ -92,7 +92,7 @@ pub(crate) fn recent_changes<'a>(
     reports.incomplete(|report| &report.incomplete, page)
 }
 
-/// Says of which objects not all changes are known.
+/// Returns for which objects not all changes are known.
 fn not_known(report: &ChangesReport) -> Vec<String> {
     let mut texts = Vec::new();
     if !report.rollouts_without_time.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn with_ages(changes: &[ClusterChange], now: Timestamp, page: &mut Pa
     }
 }
 
-/// Returns what was changed, how and by whom, with no more names than fit.
+/// Returns the object, what was changed and by whom, with only as many names as fit.
 fn in_a_line(change: &ClusterChange, width: usize) -> String {
     let by = change.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
     format!("{}: {}{by}", object(change), some_of(&changed(change), width))
@@ -145,7 +145,7 @@ fn summary(reports: &Reports<'_, ChangesReport>, rows: &[InCluster<'_, Row<'_>>]
     }
 }
 
-/// Returns what was changed: its name, or how many there are.
+/// Returns the changed object: its name, or the number of objects.
 fn object(change: &ClusterChange) -> String {
     match (change.kind, change.names.as_slice()) {
         (ChangedKind::Node, [name]) => format!("node {name}"),
@@ -183,10 +183,10 @@ fn changed(change: &ClusterChange) -> Vec<String> {
     changed
 }
 
-/// Returns which revision was rolled out, and what that changed, in fragments.
+/// Returns the revision that was rolled out, and what changed, in fragments.
 fn rolled_out(change: &ClusterChange) -> Vec<String> {
     let RolloutNumbers { revision, compared_with, same_as } = change.rollout.unwrap_or_default();
-    // Others may have come in between.
+    // There may have been others in between.
     let since = compared_with.filter(|before| before.checked_add(1) != revision);
     let numbers =
         [same_as.map(|same| format!("equivalent to revision {same}")), since.map(|since| format!("since {since}"))];

@@ -1,9 +1,9 @@
 //! A region at the end of a terminal's text that is redrawn in place.
 //!
-//! The terminal is left as it is: no alternate screen, no raw mode, no hidden cursor, and no question that the terminal
-//! would have to answer. The cursor rests below the last line, so that whatever ends the process leaves nothing to
-//! restore, and what is printed next comes below. A line never reaches the last column, unless it is a command, which the
-//! terminal wraps so that it can be copied, and the region never the last row, so that nothing scrolls.
+//! The terminal's state is not changed: no alternate screen, no raw mode, no hidden cursor, and no queries that the
+//! terminal would have to answer. The cursor rests below the last line, so that nothing has to be restored however the
+//! process ends, and later output follows below. A line never reaches the last column, unless it is a command, which
+//! the terminal wraps so that it can be copied, and the region never reaches the last row, so that nothing scrolls.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthChar;
 
 use super::text::columns;
 
-/// Begins and ends synchronized output (DEC mode 2026): terminals that know it show a frame at once.
+/// Begins and ends synchronized output (DEC mode 2026): terminals that support it show a frame at once.
 const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
 
@@ -20,8 +20,8 @@ const END: &str = "\x1b[?2026l";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// Clears to the end of the screen in two steps: tmux takes a screen that is cleared from its first cell for one that is to
-/// be kept, and moves all of it to the scrollback.
+/// Clears to the end of the screen in two steps: if a screen is cleared from its first cell, tmux assumes that it
+/// should be kept, and moves all of it to the scrollback.
 const ERASE: &str = "\x1b[2K\x1b[1B\x1b[J\x1b[1A";
 
 /// The size of a terminal in columns and rows.
@@ -38,7 +38,7 @@ pub struct Size {
 pub struct Line {
     /// The text, with styles.
     pub text: String,
-    /// Whether it stays whole, and is cut otherwise if it is too long.
+    /// Whether it is never truncated.
     pub is_whole: bool,
 }
 
@@ -49,12 +49,12 @@ impl<T: Into<String>> From<T> for Line {
 }
 
 impl Line {
-    /// Returns a line that is not cut.
+    /// Returns a line that is not truncated.
     pub(super) fn whole(text: String) -> Self {
         Line { text, is_whole: true }
     }
 
-    /// Returns how many rows it takes on a terminal with so many columns.
+    /// Returns how many rows it takes on a terminal with this many columns.
     pub fn rows(&self, columns: usize) -> usize {
         if self.is_whole { rows_of(&self.text, columns) } else { 1 }
     }
@@ -64,7 +64,7 @@ impl Line {
     }
 }
 
-/// What is on the terminal.
+/// The lines on the terminal.
 #[derive(Debug, Default)]
 pub struct Region {
     lines: Vec<String>,
@@ -72,8 +72,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Draws lines in the place of the last ones, with one write. Lines that have not changed are not written again, and
-    /// what does not fit is cut. The only escape sequences that are kept are styles.
+    /// Replaces the previous lines, with one write. Unchanged lines are not written again, and lines that do not fit
+    /// are truncated. The only escape sequences that are kept are styles.
     pub fn draw(&mut self, lines: &[Line], size: Size, terminal: &mut dyn Write) -> io::Result<()> {
         let (mut rows, width) = (size.rows.saturating_sub(1), size.columns.saturating_sub(1));
         let fits = |line: &&Line| {
@@ -88,8 +88,8 @@ impl Region {
         }
         let mut frame = BEGIN.to_owned();
         self.move_to_top(size, &mut frame);
-        // In which row a line begins depends on those above it, and what clears the rest of a line that fills its row would
-        // clear the last character of it.
+        // The row of a line depends on the lines above it, and clearing the rest of a line that fills its row would
+        // clear its last character.
         let wraps = lines.iter().chain(&self.lines).any(|line| visible(line) > width);
         if is_resized || wraps || lines.is_empty() {
             frame.push_str(self.erase());
@@ -129,7 +129,7 @@ impl Region {
         terminal.flush()
     }
 
-    /// Returns what clears the region from its first line on. Without a line, there is no row below the cursor to go to.
+    /// Returns the sequence that clears the region from its first line. Without a line, there is no row below the cursor to go to.
     fn erase(&self) -> &'static str {
         if self.lines.is_empty() { CLEAR_BELOW } else { ERASE }
     }
@@ -145,7 +145,7 @@ impl Region {
     }
 }
 
-/// Returns how many rows a line with styles takes. A character of two columns is not divided between two rows.
+/// Returns how many rows a line with styles takes. A character with two columns is not split across two rows.
 fn rows_of(line: &str, width: usize) -> usize {
     let (mut rows, mut used) = (1, 0);
     let texts = parts(line).filter_map(|part| if let Part::Text(text) = part { Some(text) } else { None });
@@ -163,8 +163,8 @@ fn visible(line: &str) -> usize {
     parts(line).map(|part| if let Part::Text(text) = part { columns(text) } else { 0 }).sum()
 }
 
-/// Cuts a line with styles to a width in columns, with an ellipsis, and removes all escape sequences that are not styles.
-/// Spaces at the end are removed: terminals do not agree on whether they wrap them.
+/// Truncates a line with styles to a width in columns, with an ellipsis, and removes all escape sequences that are not
+/// styles. Trailing spaces are removed: terminals differ in whether they wrap them.
 fn fit(line: &str, width: usize) -> String {
     let is_cut = visible(line) > width;
     let mut room = if is_cut { width.saturating_sub(1) } else { width };
@@ -228,7 +228,7 @@ fn parts(line: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Returns the length of the style that text begins with.
+/// Returns the length of the style at the start of a text.
 fn style_length(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\x1b[")?;
     let length = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;

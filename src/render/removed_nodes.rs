@@ -1,4 +1,4 @@
-//! Nodes that a revision has removed, and those that have lost their pods otherwise.
+//! Nodes that a revision has removed, and nodes that have lost their pods for other reasons.
 
 use jiff::Timestamp;
 
@@ -8,7 +8,7 @@ use super::text::{count, some_of, time_since};
 use crate::report::coverage::{LostPods, RemovedNodes};
 use crate::report::fix::Fix;
 
-/// Writes which revision has removed nodes, which ones, and what gives them their pods back.
+/// Writes which revision has removed nodes, which ones, and how to give them their pods back.
 pub(super) fn write(removed: &RemovedNodes, now: Timestamp, page: &mut Page<'_>) {
     let view = page.view;
     let styled = if removed.needs_attention() { style::trouble } else { style::moving };
@@ -37,13 +37,13 @@ pub(super) fn in_short(removed: &RemovedNodes) -> String {
     format!("revision {} removed {nodes}", removed.revision)
 }
 
-/// Writes how many nodes have lost their pod without a revision, and where the reason is.
+/// Writes how many nodes have lost their pod without a new revision, and where to find the reason.
 pub(super) fn write_lost(lost: &LostPods, now: Timestamp, page: &mut Page<'_>) {
     let advice = format!("{}; {}", lost_in_short(lost, Some(now)), lost.fix.advice);
     page.remark(&Fix { advice, command: lost.fix.command.clone() }, style::moving);
 }
 
-/// Returns how many nodes have lost their pod without a revision.
+/// Returns how many nodes have lost their pod without a new revision.
 pub(super) fn lost_in_short(lost: &LostPods, now: Option<Timestamp>) -> String {
     let (are, their) = if lost.nodes == 1 { ("is", "its pod") } else { ("are", "their pods") };
     let nodes = count(lost.nodes, "node");

@@ -1,4 +1,4 @@
-//! The screen of a rollout that is followed: as much as fits into some rows, the most important first.
+//! The screen of a followed rollout: as much as fits into the given rows, the most important first.
 
 use jiff::Timestamp;
 
@@ -28,17 +28,17 @@ const MAX_CAUSES: usize = 4;
 /// The most events that are shown.
 const MAX_EVENTS: usize = 8;
 
-/// What is shown of a moment of the rollouts.
+/// The state of the rollouts at one moment.
 pub struct Moment<'a> {
-    /// How far the rollouts are.
+    /// The progress of the rollouts.
     pub report: &'a RolloutStatusReport,
-    /// What has happened on nodes, the newest first; only if there is one rollout.
+    /// The events on nodes, the newest first; only if there is one rollout.
     pub events: &'a [&'a NodeEvent],
-    /// Why the report may be out of date.
+    /// Why the report may be stale.
     pub notices: &'a [String],
 }
 
-/// Returns the lines of a screen with a number of rows.
+/// Returns the lines of a screen with a given number of rows.
 pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
     match moment.report.daemon_sets.as_slice() {
         [one] => one_rollout(one, moment, view, rows),
@@ -51,7 +51,7 @@ pub fn lines(moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
     }
 }
 
-/// Cuts lines to some rows, and says so.
+/// Limits lines to a number of rows, and says so.
 pub(crate) fn clip(mut lines: Vec<String>, rows: usize) -> Vec<Line> {
     if lines.len() > rows {
         let hidden = lines.len() - rows.saturating_sub(1);
@@ -62,7 +62,7 @@ pub(crate) fn clip(mut lines: Vec<String>, rows: usize) -> Vec<Line> {
     lines.into_iter().map(Line::from).collect()
 }
 
-/// Rows that are left.
+/// Remaining rows.
 struct RowsLeft {
     rows: usize,
     /// The columns of the terminal.
@@ -90,9 +90,9 @@ impl RowsLeft {
 fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: usize) -> Vec<Line> {
     let now = moment.report.now;
     let is_stuck = matches!(rollout.verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused);
-    // The last column is left out of the width.
+    // The width excludes the last column.
     let mut room = RowsLeft { rows, columns: view.width + 1 };
-    // The order in which room is given is that of importance, not that of the screen.
+    // Rows are assigned in order of importance, not in the order on the screen.
     let removed = rollout.removed_nodes.iter().flat_map(|it| wrap(&view.show(&sentence(it, now)), view.width));
     let removed: Vec<String> = removed.map(style::trouble).collect();
     let head = wrap(&view.show(&headline(rollout, now)), view.width).into_iter();
@@ -103,11 +103,11 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let way_out = if is_stuck { way_out(&rollout.way_out, view) } else { Vec::new() };
     let first = way_out.first().map_or(0, Vec::len);
     let way_out = room.take(way_out.concat(), first);
-    // A pod that was deleted and is about to be created is not explained by anything yet.
+    // Nothing explains yet why a deleted pod that is about to be recreated is missing.
     let is_problem = |cause: &&ReasonGroup| !cause.passing && (is_stuck || cause.code != ReasonCode::Unexplained);
     let problems: Vec<&ReasonGroup> = rollout.problems.iter().filter(is_problem).collect();
     let causes: Vec<String> = problems.iter().take(MAX_CAUSES).flat_map(|it| cause(it, now, view)).collect();
-    // Nodes that fail are named, but do not hide a rollout that goes on.
+    // Failing nodes are named, but do not hide a rollout that progresses.
     let for_causes = if is_stuck { causes.len() } else { (room.rows / 2).max(2) };
     let causes = room.take(causes.into_iter().take(for_causes).collect(), 1);
     let mut remarks: Vec<String> = Vec::new();
@@ -130,7 +130,7 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let top = [head, changed, bar, notices].concat();
     let sections = [top, [causes, remarks].concat(), way_out, map, events];
     let sections: Vec<Vec<Line>> = sections.into_iter().filter(|lines| !lines.is_empty()).collect();
-    // Empty lines separate sections if all of them have room.
+    // Empty lines separate sections if there is enough space.
     let separator = if room.rows + 1 >= sections.len() { vec![Line::from("")] } else { Vec::new() };
     sections.join(&*separator)
 }
@@ -139,7 +139,7 @@ fn notice(text: &str, view: &View) -> Vec<String> {
     wrap(&view.show(text), view.width).into_iter().map(style::moving).collect()
 }
 
-/// Returns the bar, and the numbers beside it.
+/// Returns the bar, and the numbers next to it.
 fn bar(rollout: &RolloutStatus, view: &View) -> String {
     let counts = &rollout.counts;
     let (Some(desired), Some(available)) = (counts.eligible, counts.available) else { return String::new() };
@@ -179,11 +179,11 @@ fn cause(cause: &ReasonGroup, now: Timestamp, view: &View) -> [String; 2] {
     let lead = view.show(&lead);
     let rest = lead.strip_prefix(cause.code.name()).unwrap_or_default();
     let gap = " ".repeat(2);
-    // `show` drops the space at the end of the lead.
+    // `show` drops the trailing space of the lead.
     [format!("{code}{rest} {}", view.show(&nodes)), format!("{gap}{}", view.show(&cause.message))]
 }
 
-/// Returns the lines of each way out. A command is never broken, so that it can be pasted: the terminal wraps it.
+/// Returns the lines of each way out. A command is never split, so that it can be pasted: the terminal wraps it.
 fn way_out(fixes: &[Fix], view: &View) -> Vec<Vec<Line>> {
     let lines = |fix: &Fix| {
         let (advice, command) = view.suggest(fix);

@@ -1,4 +1,4 @@
-//! Pods that are older than the last change of a ConfigMap or Secret that they use.
+//! Pods that are older than the last change to a ConfigMap or Secret that they use.
 
 use jiff::Timestamp;
 
@@ -9,8 +9,8 @@ use crate::report::coverage::ReasonGroup;
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 
-/// Writes what a DaemonSet uses that was changed after its pods had started, if that is not refreshed, or that does not exist, unless
-/// problems say so; what is refreshed, too, if a revision that only restarts pods fails.
+/// Writes which objects a DaemonSet uses that were changed after its pods started and are not refreshed, or that do not
+/// exist, unless problems say so; refreshed ones, too, if a revision that only restarts pods fails.
 pub(super) fn section(
     stale: &StaleConfig,
     problems: &[ReasonGroup],
@@ -55,7 +55,7 @@ pub(super) fn section(
     fix.iter().for_each(|fix| page.what_to_do(fix, "  "));
 }
 
-/// Returns how a ConfigMap or Secret gets to containers, and whether it is refreshed.
+/// Returns how containers access a ConfigMap or Secret, and whether it is refreshed.
 fn how(object: &ChangedObject) -> String {
     let by = object.by.iter().map(|by| by.field()).collect::<Vec<_>>().join(" and ");
     let refreshed = match (object.refreshed, object.by.iter().any(|by| by.is_refreshed())) {

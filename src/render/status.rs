@@ -1,4 +1,4 @@
-//! How far rollouts are: one DaemonSet on a screen of its own, several as a table.
+//! The progress of rollouts: one DaemonSet on its own screen, several as a table.
 
 use jiff::Timestamp;
 
@@ -30,7 +30,7 @@ use crate::report::strategy::Strategy;
 /// The width of the columns before the names of the nodes.
 const BEFORE_NAMES: usize = 24 + 5 + 3 + 6 + 3;
 
-/// Writes the one DaemonSet of a report in full, or a row for each of several.
+/// Writes the only DaemonSet of a report in full, or a row for each of several.
 pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>) {
     match report.daemon_sets.as_slice() {
         [] => {}
@@ -57,10 +57,10 @@ pub fn clusters(reports: &ClusterReports<RolloutStatusReport>, page: &mut Page<'
     reports.incomplete(|report| &report.incomplete, page);
 }
 
-/// A row, and the time that ages are relative to.
+/// A row, and the time from which ages are counted.
 type Row<'a> = (&'a RolloutStatus, Timestamp);
 
-/// Returns where a rollout comes: what is accepted needs no attention, whatever it lacks.
+/// Returns the sort key of a rollout: an accepted one needs no attention, whatever is missing.
 fn rank(rollout: &RolloutStatus) -> (bool, bool, Severity) {
     (rollout.matches_manifest != Some(false), is_accepted(rollout), rollout.severity)
 }
@@ -113,17 +113,17 @@ pub(super) fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<
     }
 }
 
-/// Returns whether the DaemonSet itself says what is accepted.
+/// Returns whether the DaemonSet's own annotation says what is accepted.
 fn by_annotation(rollout: &RolloutStatus) -> bool {
     rollout.accepted.as_ref().is_some_and(|accepted| accepted.by_annotation)
 }
 
-/// Returns whether a rollout is complete, but for more nodes that are down than are accepted.
+/// Returns whether a rollout is complete except that more nodes are down than accepted.
 fn is_not_accepted(rollout: &RolloutStatus) -> bool {
     rollout.verdict == Verdict::Complete && !rollout.counts_as_complete()
 }
 
-/// Returns the problems of a rollout in short, or the time left.
+/// Returns the problems of a rollout in short, or the remaining time.
 fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let another = (rollout.matches_manifest == Some(false)).then(|| "another template".to_owned());
     let mark = if by_annotation(rollout) { "*" } else { "" };
@@ -138,7 +138,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
         words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
     }
     words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
-    // While it progresses, what is expected to pass is all there is.
+    // While it progresses, there are only transient problems.
     let is_shown = |cause: &&ReasonGroup| !cause.passing || rollout.verdict == Verdict::Progressing;
     let causes = rollout.problems.iter().filter(is_shown);
     words.extend(causes.take(2).map(|cause| format!("{} {}", cause.nodes.len(), cause.code)));
@@ -156,7 +156,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     words
 }
 
-/// Returns whether a rollout is not complete, and counts as such.
+/// Returns whether a rollout is not complete, but counts as complete.
 fn is_accepted(rollout: &RolloutStatus) -> bool {
     rollout.verdict != Verdict::Complete && rollout.counts_as_complete()
 }
@@ -203,7 +203,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         page.paragraph(&text, style::plain);
     }
     for (index, concern) in rollout.concerns.iter().enumerate().filter(|_| rollout.verdict != Verdict::Deleting) {
-        // The headline has the first one.
+        // The headline contains the first one.
         match rollout.verdict == Verdict::NotObserved && index == 0 {
             true => page.what_to_do(&concern.fix, ""),
             false => {
@@ -222,7 +222,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         texts.extend(outdated(rollout, view));
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
-    // The headline has them if nothing else is known.
+    // The headline contains them if nothing else is known.
     remarks.extend(other_problems(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
     if !remarks.is_empty() {
         writeln!(page);
@@ -247,7 +247,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     }
 }
 
-/// Returns the answer, with the numbers that matter.
+/// Returns the answer, with the most important numbers.
 pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
     let name = format!("{}/{}", rollout.namespace, rollout.name);
     let counts = &rollout.counts;
@@ -335,7 +335,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             } else if !rollout.retained.is_empty() {
                 &format!("; the partition or the selector of the update strategy retains {retained}")
             } else if rollout.strategy == Strategy::OnDelete {
-                // Nobody has paused it.
+                // It was not paused.
                 let why = "the update strategy is OnDelete, so pods are updated only when they are deleted";
                 return format!("{name}: {updated}{not_available}; {why}");
             } else {
@@ -398,7 +398,7 @@ fn not_accepted(accepted: &Accepted, rollout: &RolloutStatus) -> String {
     parts.join("; ")
 }
 
-/// Returns that only nodes are to blame, if they are and the revision works on others.
+/// Returns that only nodes are to blame, if so and the revision works on others.
 fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
     let FaultCounts { node, cluster, revision, unknown, waiting } = rollout.faults?;
     let number = rollout.revision.as_ref()?.number;
@@ -423,7 +423,7 @@ pub(super) fn held_in_short(hold: &RolloutHold) -> String {
     }
 }
 
-/// Returns what `pause` or `partition` holds, since when, and what has slipped through.
+/// Returns what `pause` or `partition` holds, since when, and which nodes were updated anyway.
 fn held(hold: &RolloutHold, now: Timestamp) -> String {
     let since = hold.since.map(|since| format!(" {} ago", time_since(since, now))).unwrap_or_default();
     let what = match &hold.partition {
@@ -445,7 +445,7 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
     format!("{what}; {} is suspended{leaked}", hold.original_strategy)
 }
 
-/// Returns which revision is rolled out, what it changes, and since when.
+/// Returns which revision is being rolled out, what it changes, and since when.
 pub(super) fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> {
     let revision = rollout.revision.as_ref()?;
     let mut text = format!("revision {}", revision.number);
@@ -462,7 +462,7 @@ pub(super) fn change(rollout: &RolloutStatus, now: Timestamp) -> Option<String> 
     Some(text)
 }
 
-/// Returns the time left, with its spread if there is one.
+/// Returns the remaining time, with its range if there is one.
 fn eta(Eta { seconds, at_least, at_most }: Eta) -> String {
     if at_least == at_most {
         format!("about {}", format_age(seconds))
@@ -487,7 +487,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         let message = if compared.is_empty() { &cause.message } else { cause.message.trim_end_matches('.') };
         let message = format!("{message}{compared}");
         page.hanging(["    "; 2], &message, style::plain);
-        // To wait is no advice, but that a pod is young is no reason to keep others back.
+        // Waiting is not advice, but other advice is not withheld because a pod is young.
         if !cause.passing || !cause.code.usual_passing().takes_time() {
             page.what_to_do(&cause.fix.unless_in(&rollout.way_out), "    ");
         }
@@ -524,13 +524,13 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
     }
 }
 
-/// Returns the problems that do not hold the rollout up, and what shows them.
+/// Returns the problems that do not block the rollout, and the command that shows them.
 fn other_problems(rollout: &RolloutStatus) -> Option<Fix> {
     let problems = some_codes(&rollout.other_problems, usize::MAX);
     let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
     (!problems.is_empty()).then(|| match rollout.api_version == "apps/v1" {
         true => Fix { advice: format!("Other problems, {problems}; to see them"), command: Some(coverage) },
-        // Coverage takes no Advanced DaemonSets.
+        // `coverage` does not support Advanced DaemonSets.
         false => Fix { advice: format!("Other problems: {problems}"), command: None },
     })
 }

@@ -1,4 +1,4 @@
-//! Rollouts as they go, for pipes and logs: a line per change, each with its time.
+//! The progress of rollouts for pipes and logs: one line per change, each with its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use crate::report::coverage::Counts;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
 
-/// After how many seconds without a change a line shows that the rollout is still followed.
+/// Number of seconds without a change after which a line shows that the rollout is still being followed.
 const HEARTBEAT: i64 = 60;
 
 /// The width of the list of failing nodes on a line.
 const NAMES: usize = 120;
 
-/// What was written about rollouts so far.
+/// What has been written about rollouts so far.
 #[derive(Debug, Default)]
 pub(crate) struct StatusLines {
     rollouts: BTreeMap<(String, String), Written>,
@@ -35,7 +35,7 @@ struct Written {
 }
 
 impl StatusLines {
-    /// Writes a line for each rollout that has changed, and for each reason for which more nodes fail.
+    /// Writes a line for each rollout that has changed, and for each reason with which more nodes fail.
     pub(crate) fn update(&mut self, report: &RolloutStatusReport, page: &mut Page<'_>) {
         for rollout in &report.daemon_sets {
             self.update_one(rollout, report.now, page);

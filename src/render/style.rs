@@ -1,4 +1,4 @@
-//! The meaning of colors. They only repeat what the text says.
+//! The meaning of colors, which only repeat what the text says.
 
 use std::fmt::Display;
 

@@ -1,7 +1,7 @@
 //! Tables in kubectl's style: upper-case headings, three spaces between columns.
 //!
-//! comfy-table aligns and pads text without styles. This module drops the least important columns on a narrow terminal, truncates a cell
-//! before it is styled, and wraps prose without breaking non-breaking spaces.
+//! comfy-table aligns and pads text without styles. This module drops the least important columns on a narrow terminal,
+//! truncates cells before they are styled, and wraps prose without breaking non-breaking spaces.
 
 use anstream::adapter::strip_str;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -22,7 +22,7 @@ const LEAST_SENTENCE: usize = 16;
 /// The minimum width of a column that is truncated.
 const LEAST_NAME: usize = 12;
 
-/// The width of the last column that other columns are dropped for.
+/// The width of the last column for which other columns are dropped.
 const ENOUGH_OF_A_SENTENCE: usize = 20;
 
 /// A non-breaking space; written as a space.
@@ -32,16 +32,16 @@ pub const TIED: char = '\u{a0}';
 pub struct Column<'a, Row> {
     heading: &'a str,
     shape: Shape,
-    /// Columns of a narrow terminal are dropped by this rank, the lowest first; `None` if it always stays.
+    /// On a narrow terminal, columns are dropped by this rank, the lowest first; `None` if it always stays.
     rank: Option<u8>,
-    /// Whether its cells are truncated if nothing else is left to give way.
+    /// Whether its cells are truncated if nothing else can be dropped.
     is_shrinkable: bool,
-    /// What the last column says if this one is dropped before a name is truncated.
+    /// The last column to use instead if this one is dropped before a name is truncated.
     merged: Option<Box<Column<'a, Row>>>,
     cell: CellText<'a, Row>,
 }
 
-/// Returns the text of a row for a width in columns, which only [`Shape::Fitted`] heeds.
+/// Returns the text of a row for a width in columns, which only [`Shape::Fitted`] uses.
 type CellText<'a, Row> = Box<dyn Fn(&Row, usize) -> String + 'a>;
 
 #[derive(Clone, Copy)]
@@ -66,18 +66,18 @@ impl<'a, Row> Column<'a, Row> {
         Column::new(heading, Shape::Text, move |row, _| cell(row))
     }
 
-    /// Creates the last column, of sentences without styles that are truncated at the edge of the terminal.
+    /// Creates the last column, with sentences without styles that are truncated at the edge of the terminal.
     pub fn sentence(heading: &'a str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column::new(heading, Shape::Sentence, move |row, _| cell(row))
     }
 
-    /// Creates the last column, of text without styles that shortens itself to a number of columns. Other columns are
+    /// Creates the last column, with text without styles that shortens itself to a number of columns. Other columns are
     /// dropped before its shortest form, that for 0 columns, is truncated.
     pub fn fitted(heading: &'a str, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
         Column::new(heading, Shape::Fitted, cell)
     }
 
-    /// Creates the last column, of text that wraps at the edge of the terminal.
+    /// Creates the last column, with text that wraps at the edge of the terminal.
     pub fn prose(heading: &'a str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column::new(heading, Shape::Prose, move |row, _| cell(row))
     }
@@ -89,7 +89,7 @@ impl<'a, Row> Column<'a, Row> {
 }
 
 impl<'a, Row: 'a> Column<'a, Row> {
-    /// Makes a column for rows that may be errors instead, which a last column that shortens itself shows.
+    /// Converts a column to rows that may be errors, which a last column that shortens itself shows.
     pub(super) fn or_error(self) -> Column<'a, (&'a str, Result<Row, String>)> {
         let Column { heading, shape, rank, is_shrinkable, merged, cell } = self;
         let cell = move |(_, row): &(&'a str, Result<Row, String>), width| match (row, shape) {
@@ -97,7 +97,7 @@ impl<'a, Row: 'a> Column<'a, Row> {
             (Err(_), Shape::Number) => or_unknown(None),
             (Err(_), Shape::Text) if heading == "STATUS" => style::trouble("Error"),
             (Err(_), Shape::Text) => String::new(),
-            // No other column is dropped for more of it.
+            // No other column is dropped to show more of it.
             (Err(error), Shape::Fitted) if width == 0 => cut(error, ENOUGH_OF_A_SENTENCE, false),
             (Err(error), Shape::Fitted | Shape::Sentence | Shape::Prose) => error.clone(),
         };
@@ -107,28 +107,28 @@ impl<'a, Row: 'a> Column<'a, Row> {
 }
 
 impl<'a, Row> Column<'a, Row> {
-    /// Lets the column be dropped before a name is truncated: a last column that says both takes the place of the last one, in the
-    /// style of this one.
+    /// Allows the column to be dropped before a name is truncated: a last column that contains both replaces the last
+    /// one, in the style of this one.
     #[must_use]
     pub fn merged_into(mut self, last: Column<'a, Row>) -> Self {
         self.merged = Some(Box::new(last));
         self
     }
 
-    /// Returns whether it is a last one that shortens itself.
+    /// Returns whether it is a last column that shortens itself.
     pub(super) fn is_fitted(&self) -> bool {
         matches!(self.shape, Shape::Fitted)
     }
 
-    /// Lets the column be dropped from a terminal that is too narrow; columns of a lower rank go first.
+    /// Allows the column to be dropped on a narrow terminal; columns with a lower rank are dropped first.
     #[must_use]
     pub fn droppable(mut self, rank: u8) -> Self {
         self.rank = Some(rank);
         self
     }
 
-    /// Lets names without styles be truncated on a terminal that is too narrow even without the droppable columns; of several
-    /// such columns the last one first.
+    /// Allows names without styles to be truncated if dropping columns is not enough on a narrow terminal; the last of
+    /// several such columns first.
     #[must_use]
     pub fn shrinkable(mut self) -> Self {
         self.is_shrinkable = true;
@@ -155,7 +155,7 @@ pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row
     write_rows(heading, layout, rows, |_, _| String::new(), page)
 }
 
-/// Writes a table, and below each row what is said of it within a number of columns, unless it is empty.
+/// Writes a table, and below each row its text for a number of columns, unless that is empty.
 pub(super) fn write_rows<Row>(
     heading: Heading,
     layout: &[Column<'_, Row>],
@@ -211,7 +211,7 @@ pub(super) fn write_rows<Row>(
             let Some(cell) = cells.last_mut().filter(|cell| !cell.is_empty()) else { continue };
             *cell = match last.shape {
                 Shape::Sentence => cut(cell, room, view.ascii),
-                // In a pipe nothing is cut, but lists of names shorten themselves there, too.
+                // In a pipe nothing is truncated, but lists of names shorten themselves there, too.
                 Shape::Fitted => cut(&(last.cell)(row, room.min(view.names_room(0))), room, view.ascii),
                 Shape::Prose => {
                     let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(&untied(line, room), room)).collect();
@@ -245,7 +245,7 @@ pub(super) fn write_rows<Row>(
     for (row, of) in cells.iter().zip(rows) {
         let height = row.iter().map(|cell| cell.split('\n').count()).max().unwrap_or(1);
         for (number, line) in lines.by_ref().take(height).enumerate() {
-            // Only cells of one line have a style.
+            // Only cells with a single line are styled.
             let line = if number == 0 { styled(line, row) } else { line };
             writeln!(page, "{}", line.trim_end());
         }
@@ -257,11 +257,11 @@ pub(super) fn write_rows<Row>(
     }
 }
 
-/// Gives the cells of a line the styles that the table was laid out without.
+/// Adds the styles to a line's cells, since the table was laid out without them.
 fn styled(line: String, cells: &[String]) -> String {
     let (mut text, mut rest) = (String::new(), line.as_str());
     for cell in cells.iter().filter_map(|cell| cell.split('\n').next()) {
-        // Only padding is before it: the cells to its left are in `text` already.
+        // Only padding precedes it: the cells to its left are already in `text`.
         if let Some((padding, after)) = rest.split_once(&strip_str(cell).to_string()) {
             text.push_str(padding);
             text.push_str(cell);
@@ -271,7 +271,7 @@ fn styled(line: String, cells: &[String]) -> String {
     text + rest
 }
 
-/// Gives up the ties of words that have no room.
+/// Breaks non-breaking spaces between words that do not fit otherwise.
 fn untied(line: &str, room: usize) -> String {
     let words =
         line.split(' ').map(|word| if columns(word) > room { word.replace(TIED, " ") } else { word.to_owned() });

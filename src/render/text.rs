@@ -35,8 +35,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Breaks a fix into lines of at most `width` columns. A command that has no room after the advice is a line of
-/// its own and stays whole, so that it can be copied.
+/// Breaks a fix into lines of at most `width` columns. A command that does not fit after the advice is on a separate
+/// line and stays whole, so that it can be copied.
 pub fn wrap_fix(fix: &Fix, view: &View, width: usize) -> Vec<String> {
     let (advice, command) = view.suggest(fix);
     let Some(command) = command else { return wrap(&advice, width) };
@@ -72,7 +72,7 @@ pub fn or_unknown(number: Option<usize>) -> String {
     number.map_or_else(|| "?".to_owned(), |number| number.to_string())
 }
 
-/// Formats the time since something happened as kubectl formats ages.
+/// Formats the time since something happened, like kubectl's ages.
 pub fn time_since(at: Timestamp, now: Timestamp) -> String {
     format_age(seconds_between(at, now))
 }
@@ -87,7 +87,7 @@ pub fn cut(text: &str, width: usize, ascii: bool) -> String {
     format!("{}{mark}", short.trim_end())
 }
 
-/// Truncates names to at most `width` columns: those that are longer lose the domain that they share, or else their middles,
+/// Truncates names to at most `width` columns: longer ones lose the domain that they share, or else their middles,
 /// because they may differ only at their beginnings, or at their ends.
 pub fn cut_names<'a>(names: impl Iterator<Item = &'a mut String>, width: usize, ascii: bool) {
     let long: Vec<&mut String> = names.filter(|name| columns(name) > width).collect();
@@ -107,7 +107,7 @@ pub fn cut_names<'a>(names: impl Iterator<Item = &'a mut String>, width: usize, 
     }
 }
 
-/// Returns what all names end with, from a dot on; empty if nothing.
+/// Returns the common suffix of all names, from a dot; empty if there is none.
 fn shared_domain<'a>(names: &'a [&mut String]) -> &'a str {
     let shared = |one: &'a str, other: &String| {
         let pairs = one.chars().rev().zip(other.chars().rev());
@@ -135,7 +135,7 @@ fn fitting(text: impl Iterator<Item = char>, room: usize) -> String {
 
 pub use crate::report::count;
 
-/// Returns a status and the problem, or the problem alone if it says the status, too, or there is no room for both.
+/// Returns a status and the problem, or only the problem if it includes the status, or if both do not fit.
 pub(super) fn or_merged(status: Status, problem: impl Fn(usize) -> String, width: usize) -> String {
     let is_said = matches!(status, Status::Degraded | Status::NodesDown | Status::NoNodes);
     let (status, shortest) = (status.name(), problem(0));
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(cut(gke, 13, false), ["gke-prod-3f2a", "gke-pr…1-3f2a", "gke-pr…1-3f2b"]);
         assert_eq!(cut(&gke[1..2], 13, true), ["gke-p...-3f2a"]);
         assert_eq!(cut(&["日本語日本語"], 8, false), ["日…本語"]);
-        // What they share tells nothing apart.
+        // A shared part does not distinguish them.
         let eks = &["ip-10-0-137-21.us-west-2.compute.internal", "ip-10-0-138-21.us-west-2.compute.internal", "short"];
         assert_eq!(cut(eks, 15, false), ["ip-10-0-137-21…", "ip-10-0-138-21…", "short"]);
         assert_eq!(cut(eks, 14, false), ["ip-10-…-137-21", "ip-10-…-138-21", "short"]);

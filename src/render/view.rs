@@ -3,14 +3,14 @@
 use super::text::some_of;
 use crate::report::fix::{Command, Fix, Origin, PROGRAM};
 
-/// What a renderer must know about the terminal.
+/// What a renderer needs to know about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// The width in columns that text is laid out for.
+    /// The width in columns for which text is laid out.
     pub width: usize,
     /// The width in columns that nothing may exceed; `None` for pipes: their output is not truncated.
     pub limit: Option<usize>,
-    /// Whether text is wrapped, as it is except in a pipe.
+    /// Whether text is wrapped, which it is except in a pipe.
     pub wraps: bool,
     /// Whether lists of names are complete, however long they are.
     pub all_names: bool,
@@ -18,9 +18,9 @@ pub struct View {
     pub colored: bool,
     /// Whether only ASCII characters can be shown.
     pub ascii: bool,
-    /// Where the reports come from that are shown, which suggested commands have to lead back to, if known.
+    /// The source of the reports, which suggested commands have to use, too, if known.
     pub origin: Option<&'static Origin>,
-    /// How suggested commands call this program, such as `kubectl ds`.
+    /// The name of this program in suggested commands, such as `kubectl ds`.
     pub program: &'static str,
 }
 
@@ -45,7 +45,7 @@ impl View {
         }
     }
 
-    /// Returns the columns that text is wrapped to.
+    /// Returns the number of columns to which text is wrapped.
     pub(crate) fn wrap_width(&self) -> usize {
         if self.wraps { self.width } else { usize::MAX }
     }
@@ -56,13 +56,13 @@ impl View {
         View { limit: None, all_names: true, ..self }
     }
 
-    /// Returns how many columns of a line a list of names may take after `taken` others. A pipe gets no longer lists
-    /// than a terminal: thousands of names are for `-o wide` and JSON.
+    /// Returns how many columns of a line a list of names may take after `taken` others. Lists in a pipe are no longer
+    /// than on a terminal: use `-o wide` or JSON for thousands of names.
     pub fn names_room(&self, taken: usize) -> usize {
         if self.all_names { usize::MAX } else { self.width.saturating_sub(taken) }
     }
 
-    /// Lists as many names as there is room for after `taken` columns, at least one, and the number of the others.
+    /// Lists as many names as fit after `taken` columns, at least one, and the number of the others.
     pub fn names(&self, names: &[String], taken: usize) -> String {
         some_of(names, self.names_room(taken))
     }
@@ -77,7 +77,7 @@ impl View {
         if self.ascii { "<- this" } else { "← this" }
     }
 
-    /// Completes what is suggested, so that it does not reach another cluster unnoticed, and is found under the name of the program.
+    /// Completes a suggestion, so that it does not use another cluster by accident, and uses the name of the program.
     pub fn complete(&self, fix: &mut Fix) {
         if let Some(origin) = self.origin {
             origin.complete(fix);
@@ -92,7 +92,7 @@ impl View {
         (self.show(&fix.advice), fix.command.map(|command| command.quoted(self.ascii)))
     }
 
-    /// Returns a suggested command after what it is for.
+    /// Returns a suggested command, prefixed with its purpose.
     pub fn command(&self, advice: &str, command: &Command) -> String {
         let (advice, command) = self.suggest(&Fix { advice: advice.to_owned(), command: Some(command.clone()) });
         format!("{advice}: {}", command.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Which words differ between two texts.
+//! The words that differ between two texts.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub fn compare<'a>(from: &'a str, to: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>
     (side(ChangeTag::Insert, from), side(ChangeTag::Delete, to))
 }
 
-/// Splits text into words; every other character is a word of its own.
+/// Splits text into words; every other character is a separate word.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut start = 0;

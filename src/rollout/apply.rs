@@ -1,4 +1,4 @@
-//! Applies a step, and finds out what became of it: the one place that decides about conflicts and lost answers.
+//! Applies a step and determines its outcome: the only place that handles conflicts and lost responses.
 
 #[cfg(test)]
 mod tests;
@@ -19,35 +19,35 @@ use crate::report::change::Change;
 /// The number of times a patch is sent while the status of its object keeps changing.
 const MAX_CONFLICT_RETRIES: u32 = 20;
 
-/// By how much longer each pause before such a retry is than the one before.
+/// How much longer each pause before such a retry is than the previous one.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 
-/// The pauses before the object is read again after a lost answer: the server may still be working on the request.
+/// The pauses before the object is read again after a lost response: the server may still be processing the request.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(300), Duration::from_millis(700)];
 
-/// What must become as it was sent: it decides who replaces pods.
+/// This field must be stored as sent: it decides what replaces pods.
 const STRATEGY_TYPE: &str = "/spec/updateStrategy/type";
 
-/// Where the update strategy is.
+/// The path of the update strategy.
 const STRATEGY: &str = "/spec/updateStrategy";
 
-/// What of a change is not in the object that the API server has made of it: something, such as an admission webhook, keeps it.
+/// The part of a change that the API server did not store: something, such as an admission webhook, dropped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Nothing of the change is there.
+    /// The whole change.
     All,
-    /// The type of the update strategy is not the one that was sent, so that the wrong one replaces pods.
+    /// The type of the update strategy, so that the wrong party replaces pods.
     Strategy,
-    /// The template is the one from before.
+    /// The template, which is still the previous one.
     Template,
-    /// This annotation, without which a hold is not what it was meant to be.
+    /// This annotation, without which a hold does not work as intended.
     Annotation(&'static str),
 }
 
-/// Why an answer is not the DaemonSet with the change.
+/// Why a response is not the DaemonSet with the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Problem {
-    /// It is the DaemonSet without this.
+    /// It is the DaemonSet without this part.
     Kept(Kept),
     /// Anything else, as a clause.
     Other(&'static str),
@@ -65,62 +65,62 @@ impl Problem {
     }
 }
 
-/// What applying a step needs of an API server.
+/// What applying a step needs from an API server.
 pub(crate) trait Server {
     /// Why a request failed.
     type Error;
 
-    /// Sends a step once, and returns the server's answer, unchecked.
+    /// Sends a step once, and returns the server's response, unchecked.
     async fn send(&self, step: &Step) -> Result<Value, Failed<Self::Error>>;
 
-    /// Sends a step as a dry run, and returns the server's answer, unchecked.
+    /// Sends a step as a dry run, and returns the server's response, unchecked.
     async fn try_out(&self, step: &Step) -> Result<Value, Failed<Self::Error>>;
 
-    /// Reads a DaemonSet again; `None` if none of its name exists.
+    /// Reads a DaemonSet again; `None` if it does not exist.
     async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, Self::Error>;
 
-    /// Reads a pod again; `None` if none of its name exists.
+    /// Reads a pod again; `None` if it does not exist.
     async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, Self::Error>;
 
     /// Waits.
     async fn pause(&self, pause: Duration);
 
-    /// Makes the error of an answer that is not one to the step.
+    /// Builds the error for a response that does not belong to the step.
     fn unexpected(&self, step: &Step, problem: &str) -> Self::Error;
 }
 
 /// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failed<E> {
-    /// The object has another resource version, or the request was sent twice on the way and the first one was applied.
+    /// The object has another resource version, or a proxy sent the request twice and the first one was applied.
     Conflict(E),
-    /// It may have been applied, or may still be: the answer was lost, or is not one of the API server. What has answered in its
-    /// place may still send the request on.
+    /// It may have been applied, or may still be: the response was lost, or is not from the API server, and whatever
+    /// has responded instead may still forward the request.
     OutcomeUnknown(E),
     /// It was not applied.
     Refused(E),
-    /// It was not applied: the API server was too busy to look at it.
+    /// It was not applied: the API server was too busy to process it.
     Busy(E),
     /// The object does not exist.
     NotFound,
-    /// It is an eviction that a PodDisruptionBudget does not allow now; what the API server says of the budget.
+    /// A PodDisruptionBudget does not currently allow the eviction; contains the API server's message about the budget.
     Blocked(String),
 }
 
 /// The outcome of a step.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Application<E> {
-    /// The server has applied it; the object as it became, or null if it is gone.
+    /// The server has applied it; contains the resulting object, or null if it was deleted.
     Applied(Value),
     /// Nothing was changed.
     Refused(StepRefusal<E>),
-    /// The object was deleted and created again under the same name; the new one was not changed.
+    /// The object was deleted and recreated under the same name; the new one was not changed.
     Recreated,
-    /// The server has answered, and this of the change is not there. The object as it became, or by a dry run would become.
+    /// The server has responded, and this part of the change was dropped. Contains the resulting object, or that of a dry run.
     Kept(Kept, Value),
-    /// It was sent, and whether it was applied is not known.
+    /// It was sent, and it is unknown whether it was applied.
     Unknown(E),
-    /// As [`Application::Unknown`], and it was not applied when the object was read again. It may still be.
+    /// Like [`Application::Unknown`], but it was not applied when the object was read again. It may still be applied.
     NotSeen(E),
 }
 
@@ -138,7 +138,7 @@ pub(crate) enum StepRefusal<E> {
     Deleted,
     /// Something changes its status faster than it can be patched.
     Contended,
-    /// A PodDisruptionBudget does not allow the eviction now; what the API server says of the budget.
+    /// A PodDisruptionBudget does not currently allow the eviction; contains the API server's message about the budget.
     Blocked(String),
     /// The server refused the request.
     ByServer(E),
@@ -146,7 +146,7 @@ pub(crate) enum StepRefusal<E> {
     NotApplied(E),
 }
 
-/// Applies a step that was made for a DaemonSet as it was read.
+/// Applies a step that was planned for a DaemonSet as it was read.
 pub(crate) async fn apply<S: Server>(
     server: &S,
     step: &Step,
@@ -168,7 +168,7 @@ async fn apply_patch<S: Server>(
 ) -> Application<S::Error> {
     let mut patch = patch.clone();
     let mut unseen = None;
-    // Without them, the API server would apply it to whatever there is now.
+    // Without them, the API server would apply it to any current object.
     if patch.resource_version.is_empty() || before.metadata.uid.is_empty() {
         let problem = "the DaemonSet was read without a resourceVersion or a uid";
         let error = server.unexpected(&Step::PatchDaemonSet(patch), problem);
@@ -206,10 +206,10 @@ async fn apply_patch<S: Server>(
         }
         match read {
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
-            // A proxy may have sent the patch twice, and show the object from before the first one was applied.
+            // A proxy may have sent the patch twice, and return the object from before the first one was applied.
             Ok(Some(now)) if is_older(&now, &patch) => unseen = Some(error),
             Ok(Some(now)) => match compare(before, &patch, &now) {
-                // What the patch removes was removed by somebody else, which is no change that is shown.
+                // A value to remove was removed by somebody else, which does not show as a change.
                 Reread::Nothing if patch.applied_to(&now.object).is_err() => {
                     let by = concurrent_edit::managers(&before.object, &now.object);
                     return Application::Refused(StepRefusal::Changed { by, changes: Vec::new() });
@@ -232,20 +232,20 @@ async fn apply_patch<S: Server>(
     unseen.filter(|_| !is_dry_run).map_or(Application::Refused(StepRefusal::Contended), Application::NotSeen)
 }
 
-/// Returns whether a DaemonSet is from before the version that a patch is locked on, as far as versions can be compared.
+/// Returns whether a DaemonSet is older than the version in a patch's precondition, if the versions can be compared.
 fn is_older(now: &DaemonSet, patch: &DaemonSetPatch) -> bool {
     let number = |version: &str| version.parse::<u64>().ok();
     let versions = number(&now.metadata.resource_version).zip(number(&patch.resource_version));
     versions.is_some_and(|(now, locked_on)| now < locked_on)
 }
 
-/// Deletes or evicts a pod as it was read, and finds out what became of that. A pod that does not exist is deleted.
+/// Deletes or evicts a pod as it was read, and determines the outcome. A pod that does not exist counts as deleted.
 ///
-/// A pod that has changed is left alone, whatever has changed: whoever has chosen it decides again.
+/// A pod that has changed in any way is left alone: the caller decides again.
 async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Application<S::Error> {
     let is_done = |answer: &Value| match answer["kind"].as_str() {
         Some("Pod") => answer["metadata"]["uid"] == pod.uid.as_str(),
-        // A deletion is answered with the pod (`ReturnDeletedObject`, pkg/registry/core/pod/storage/storage.go, release 1.37.2).
+        // The response to a deletion is the pod (`ReturnDeletedObject`, pkg/registry/core/pod/storage/storage.go, release 1.37.2).
         Some("Status") => {
             matches!(step, Step::EvictPod(_)) && answer["status"] == "Success" && answer["apiVersion"] == "v1"
         }
@@ -257,7 +257,7 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
     }
     let failed = match server.send(step).await {
         Ok(answer) if is_done(&answer) => return Application::Applied(answer),
-        // A proxy may answer anything.
+        // A proxy may return anything.
         Ok(_) => Failed::OutcomeUnknown(server.unexpected(step, "it is not the deleted pod")),
         Err(failed) => failed,
     };
@@ -267,7 +267,7 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
         Failed::OutcomeUnknown(error) => error,
         Failed::Refused(error) => return removed_or(server, pod, |_| StepRefusal::ByServer(error)).await,
         Failed::Busy(error) => return removed_or(server, pod, |_| StepRefusal::NotApplied(error)).await,
-        // Another version of it, or another pod.
+        // It has another version, or it is a different pod.
         Failed::Conflict(error) => {
             let refusal = |is_read| if is_read { StepRefusal::Contended } else { StepRefusal::NotApplied(error) };
             return removed_or(server, pod, refusal).await;
@@ -291,8 +291,8 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
     }
 }
 
-/// Returns what became of a pod whose removal was refused: a proxy may have sent it twice, and the first one was applied. Otherwise
-/// it is refused for this reason, which may depend on whether the pod could be read again.
+/// Returns the outcome for a pod whose removal was refused: a proxy may have sent it twice, and the first one was
+/// applied. Otherwise the refusal is returned, which may depend on whether the pod could be read again.
 async fn removed_or<S: Server>(
     server: &S,
     pod: &PodRef,
@@ -304,7 +304,7 @@ async fn removed_or<S: Server>(
     removed.unwrap_or_else(|| Application::Refused(refusal(is_read)))
 }
 
-/// Returns what became of a pod that was read again after it was to be removed; `None` if it is still there.
+/// Returns the outcome for a pod that was read again after its removal was requested; `None` if it still exists.
 fn removal<E>(pod: &PodRef, now: Option<&Pod>) -> Option<Application<E>> {
     match now {
         None => Some(Application::Applied(Value::Null)),
@@ -328,9 +328,9 @@ async fn after_refusal<S: Server>(
     Application::Refused(StepRefusal::ByServer(error))
 }
 
-/// Returns whether the object stays as it is in an answer that lacks the change: a proxy may answer anything, and what it has
-/// not sent yet may still be applied. That nothing was written is not enough: only what the server would make of the patch again
-/// shows that it drops it.
+/// Returns whether the object stays unchanged after a response without the change: a proxy may return anything, and a
+/// request that it has not forwarded yet may still be applied. It is not enough that nothing was written: only a dry
+/// run of the patch proves that the server drops it.
 async fn is_confirmed<S: Server>(server: &S, answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet) -> bool {
     let is_unwritten = answer["metadata"]["resourceVersion"] == patch.resource_version;
     let mut again = patch.clone();
@@ -338,7 +338,7 @@ async fn is_confirmed<S: Server>(server: &S, answer: &Value, patch: &DaemonSetPa
         server.pause(pause).await;
         let Ok(Some(now)) = server.read_daemon_set(before).await else { return false };
         let is_same = match is_unwritten {
-            // The status may change meanwhile.
+            // The status may change in the meantime.
             true => {
                 now.metadata.generation == before.metadata.generation
                     && matches!(compare(before, patch, &now), Reread::Nothing)
@@ -359,10 +359,10 @@ async fn is_confirmed<S: Server>(server: &S, answer: &Value, patch: &DaemonSetPa
     })
 }
 
-/// Reads the object again to find out whether a patch was applied whose answer was lost.
+/// Reads the object again to determine whether a patch whose response was lost was applied.
 ///
-/// It may still be on its way, so that the server may apply it as long as the object has the resource version that the patch is
-/// locked on.
+/// It may still be in flight, so the server may apply it as long as the object has the resource version in the patch's
+/// precondition.
 async fn after_lost_answer<S: Server>(
     server: &S,
     patch: &DaemonSetPatch,
@@ -379,7 +379,7 @@ async fn after_lost_answer<S: Server>(
             Ok(Some(now)) if is_older(&now, patch) => is_unchanged = false,
             Ok(Some(now)) => match compare(before, patch, &now) {
                 Reread::Nothing if now.metadata.resource_version == patch.resource_version => is_unchanged = true,
-                // It may have been applied and taken back.
+                // It may have been applied and reverted.
                 Reread::Nothing if now.metadata.generation > before.metadata.generation => {
                     return Application::Unknown(error);
                 }
@@ -398,17 +398,17 @@ async fn after_lost_answer<S: Server>(
     }
 }
 
-/// What is found when an object is read again.
+/// The result of reading an object again.
 enum Reread {
     /// The change.
     Change,
-    /// The change, but for this.
+    /// The change, except for this part.
     ChangeWithout(Kept),
-    /// Nothing has changed but the status.
+    /// Only the status has changed.
     Nothing,
-    /// Another object of the same name.
+    /// A different object with the same name.
     AnotherObject,
-    /// Another client of this tool has begun to replace pods, or has paused the rollout.
+    /// Another client of this tool has started to replace pods, or has paused the rollout.
     AnotherClient { by: Vec<String>, changes: Vec<Change> },
     /// Another change.
     AnotherChange { by: Vec<String>, changes: Vec<Change> },
@@ -438,7 +438,7 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
             if same_template(&before.object, &now.object) {
                 return Reread::ChangeWithout(Kept::Template);
             }
-            // Admission has made another one of it. Somebody else may have, too, but not in the same write.
+            // Admission has changed it to a different one. Somebody else may have, too, but not in the same write.
             if now.metadata.generation == before.metadata.generation + 1 {
                 return Reread::Change;
             }
@@ -446,7 +446,7 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
     }
     let changes = changes(&before.object, &now.object);
     let by = concurrent_edit::managers(&before.object, &now.object);
-    // It is no part of what is shown, but it tells who replaces pods.
+    // It is not among the displayed changes, but it tells which client replaces pods.
     let (known, found) = (run_of(&before.object), run_of(&now.object));
     if found != known && !planned.is_ok_and(|planned| run_of(&planned) == found) {
         return Reread::AnotherClient { by, changes };
@@ -462,7 +462,7 @@ fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
         Reread::Change => Application::Applied(now.object),
         Reread::ChangeWithout(kept) => Application::Kept(kept, now.object),
         Reread::AnotherObject => Application::Recreated,
-        // A webhook may have altered what this tool has sent.
+        // A webhook may have modified what this tool has sent.
         Reread::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
             Application::Unknown(error)
         }
@@ -473,7 +473,7 @@ fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
     }
 }
 
-/// Returns what shows that an answer is not the DaemonSet with the change.
+/// Returns the evidence that a response is not the DaemonSet with the change.
 fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry_run: bool) -> Option<Problem> {
     let text = |path: &str| answer.pointer(path).and_then(Value::as_str);
     let metadata = &before.metadata;
@@ -506,8 +506,8 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     if is_unchanged && changes_strategy_only {
         return Some(Problem::Kept(Kept::All));
     }
-    // Whether admission has dropped another template, or made the one that is there of this one before, cannot be told: pods
-    // must not be replaced for a template that nobody asked for. What else the server changes is shown to the user.
+    // Admission may have dropped another template, or mapped it to the existing one, which cannot be distinguished:
+    // pods must not be replaced for a template that nobody asked for. The server's other changes are shown to the user.
     let keeps_template = || same_template(&before.object, answer) && !same_template(&before.object, &planned);
     match patch.paths().any(is_in_template) && keeps_template() {
         _ if is_unchanged => Some(Problem::Kept(Kept::All)),
@@ -516,14 +516,14 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
     }
 }
 
-/// Finds an annotation of a hold that an answer lacks, or has with another value.
+/// Finds an annotation of a hold that is missing in a response, or has another value.
 fn lost_annotation(planned: &Value, before: &Value, answer: &Value) -> Option<Problem> {
     let value = |object: &Value, key: &str| object.pointer("/metadata/annotations")?.get(key).cloned();
     let lost = [ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION, PARTITION_ANNOTATION].into_iter().find(|key| {
         let planned = value(planned, key);
         planned != value(before, key) && planned != value(answer, key)
     })?;
-    // To a hold that has ended it does nothing that the strategy does not tell.
+    // After the end of a hold, it has no effect besides that of the strategy.
     match value(planned, lost) {
         Some(_) => Some(Problem::Kept(Kept::Annotation(lost))),
         None if lost == ORIGINAL_STRATEGY_ANNOTATION => {
@@ -533,8 +533,8 @@ fn lost_annotation(planned: &Value, before: &Value, answer: &Value) -> Option<Pr
     }
 }
 
-/// Returns whether an object has nothing of a patch: all that it changes is as it was before. What annotations say about the
-/// spec is no change without that.
+/// Returns whether an object contains nothing of a patch: all fields that it changes are as before. Annotations about
+/// the spec do not count by themselves.
 pub(crate) fn is_undone(patch: &DaemonSetPatch, before: &Value, now: &Value) -> bool {
     let is_in_spec = |path: &&str| path.starts_with("/spec/");
     let has_spec = patch.paths().any(|path| is_in_spec(&path));
@@ -544,25 +544,26 @@ pub(crate) fn is_undone(patch: &DaemonSetPatch, before: &Value, now: &Value) -> 
     })
 }
 
-/// Returns which client replaces pods: it is no part of the changes that are shown.
+/// Returns the client that replaces pods, which is not among the displayed changes.
 fn run_of(object: &Value) -> Option<&Value> {
     object.pointer("/metadata/annotations")?.get(RUN_ANNOTATION)
 }
 
-/// Returns whether the controller replaces no pods once a patch is applied.
+/// Returns whether the controller replaces no pods after a patch is applied.
 fn is_hold(patch: &DaemonSetPatch, before: &DaemonSet) -> bool {
     let planned = patch.applied_to(&before.object);
     planned.is_ok_and(|planned| planned.pointer(STRATEGY_TYPE).is_some_and(|planned| planned == "OnDelete"))
 }
 
-/// Returns whether the type of the update strategy is another one than a patch sets, or leaves as OnDelete.
+/// Returns whether the type of the update strategy differs from the one that a patch sets, or leaves as OnDelete.
 fn has_other_strategy(patch: &DaemonSetPatch, planned: &Value, found: &Value) -> bool {
     let sets = patch.paths().any(|path| path.starts_with(STRATEGY_TYPE) || STRATEGY_TYPE.starts_with(path));
     let (planned, found) = (planned.pointer(STRATEGY_TYPE), found.pointer(STRATEGY_TYPE));
     (sets || planned.is_some_and(|planned| planned == "OnDelete")) && planned != found
 }
 
-/// Returns whether an object has what a patch writes at a path. Of the template that is its meaning: the server adds defaults.
+/// Returns whether an object has the values that a patch writes at a path. Templates are compared semantically: the server adds
+/// defaults.
 fn has_change(path: &str, planned: &Value, found: &Value) -> bool {
     match is_in_template(path) {
         true => same_template(planned, found),

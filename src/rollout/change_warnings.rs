@@ -1,4 +1,4 @@
-//! Warnings before a DaemonSet is changed: what may revert the change, or keep it from having an effect.
+//! Warnings before a DaemonSet is changed: what may revert the change, or make it ineffective.
 
 use serde_json::{Value, json};
 
@@ -17,18 +17,18 @@ use crate::report::partition::GateFailure;
 use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::ReasonCode;
 
-/// The annotations by which OpenKruise Rollouts marks a DaemonSet that it stages.
+/// The annotations with which OpenKruise Rollouts marks a DaemonSet that it stages.
 const KRUISE_ROLLOUTS: [&str; 2] =
     ["batchrelease.rollouts.kruise.io/control-info", "rollouts.kruise.io/daemonset-advanced-control"];
 
 /// What a change writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Written<'a> {
-    /// The template, which becomes this one.
+    /// This new template.
     Template(&'a Template),
-    /// The template, which becomes this one and differs only by the time of the restart.
+    /// This new template, which differs only in the restart time.
     Restart(&'a Template),
-    /// These fields, by the names from the root of the object.
+    /// These fields, by their paths in the object.
     Fields(&'a [&'static [&'static str]]),
 }
 
@@ -40,7 +40,7 @@ impl Written<'_> {
         }
     }
 
-    /// Returns whether an entry of `managedFields` has any of the fields; of a template those that get another value.
+    /// Returns whether an entry of `managedFields` has any of the fields; for a template, those whose value changes.
     fn is_managed_by(self, daemon_set: &DaemonSet, entry: &Value) -> bool {
         let has = |path: &[&str]| {
             let mut names = path.iter().map(|name| format!("f:{name}"));
@@ -98,7 +98,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     let release = annotation("meta.helm.sh/release-name");
     let is_helm = |entry: &&Value| matches!(entry["manager"].as_str(), Some("helm" | "Helm"));
     let mut by_helm = server_side_apply::managed_fields(&daemon_set.object).iter().filter(is_helm).peekable();
-    // An upgrade leaves annotations alone that the chart does not have.
+    // An upgrade does not touch annotations that are not in the chart.
     let is_restored = match written {
         Written::Restart(_) => by_helm.any(|entry| written.is_managed_by(daemon_set, entry)),
         Written::Template(_) | Written::Fields(_) => release.is_some() || by_helm.peek().is_some(),
@@ -125,7 +125,7 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
     warnings
 }
 
-/// Returns the server-side apply managers of what is written.
+/// Returns the server-side apply managers of the written fields.
 fn appliers<'a>(daemon_set: &'a DaemonSet, written: Written<'_>) -> Vec<&'a str> {
     let applies = |entry: &&Value| {
         entry.get("operation").and_then(Value::as_str) == Some("Apply") && written.is_managed_by(daemon_set, entry)
@@ -149,8 +149,8 @@ pub(super) fn last_applied(daemon_set: &DaemonSet, template: &Template) -> Optio
     (!applied.same_meaning(template)).then(|| Warning::new(WarningCode::LastApplied, message))
 }
 
-/// Warns if the next `kubectl apply` of the last manifest would revert fields. It leaves fields alone that the manifest
-/// does not have.
+/// Warns if the next `kubectl apply` of the last manifest would revert fields. It does not touch fields that are not in
+/// the manifest.
 pub(super) fn last_applied_fields(daemon_set: &DaemonSet, fields: &[(&[&str], Value)]) -> Option<Warning> {
     let manifest = last_applied_manifest(daemon_set)?;
     let applied = |path: &[&str]| path.iter().try_fold(&manifest, |value, name| value.get(*name)).cloned();
@@ -173,7 +173,7 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
     serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()
 }
 
-/// Warns if nothing acts on a change: because of a deletion, or because the controller or the scheduler seems to be down.
+/// Warns if nothing will act on a change: because of a deletion, or because the controller or the scheduler seems to be down.
 pub(crate) fn nobody_acts(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
     let ago = |since| format!(" (it renewed its lease {} ago)", format_age(seconds_between(since, facts.now())));
     let down = facts.controller_silent_since().map(|since| {
@@ -193,8 +193,8 @@ fn scheduler_down(why: &str) -> Warning {
     Warning { fix: Some(check_scheduler()), ..Warning::new(WarningCode::SchedulerDown, message) }
 }
 
-/// Returns why gates that do not hold say nothing about the revision, and a rollback would not get on either: the controller is down, or
-/// no scheduler looks at the new pods.
+/// Returns why failing gates prove nothing about the revision, and a rollback would not progress either: the controller
+/// is down, or no scheduler handles the new pods.
 pub(crate) fn nobody_acted(facts: &Facts<'_>, failures: &[GateFailure]) -> Option<Warning> {
     let template = facts.daemon_set.spec.template.spec.scheduler_name.as_str();
     let is_unseen = |failure: &GateFailure| failure.reason == Some(ReasonCode::SchedulerSilent);
@@ -219,7 +219,7 @@ fn deleting(facts: &Facts<'_>) -> Option<Warning> {
     Some(Warning::new(WarningCode::Deleting, message))
 }
 
-/// Returns what keeps a new template from reaching all pods.
+/// Returns what prevents a new template from reaching all pods.
 pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
@@ -265,7 +265,7 @@ pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
     (daemon_set.spec.revision_history_limit == Some(0)).then(|| Warning::new(WarningCode::NoHistory, message))
 }
 
-/// Warns of a hold whose original update strategy is lost, so that another one is restored.
+/// Warns about a hold whose original update strategy is lost, so that a different one is restored.
 pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
     let hold = Hold::in_force(daemon_set).filter(|hold| hold.is_original_lost)?;
     let message = format!(
@@ -276,7 +276,7 @@ pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
     Some(Warning::new(WarningCode::OriginalStrategyLost, message))
 }
 
-/// Returns who decides about the update strategy instead of whoever uses this tool.
+/// Returns the tool that decides about the update strategy instead of the user.
 pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {
         return Some(format!("OpenKruise Rollouts (annotation {annotation})"));
@@ -284,7 +284,8 @@ pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     daemon_set.reverted_by().map(|writer| format!("{writer}, which controls it"))
 }
 
-/// Warns of everybody who may put back the suspended strategy, or the partition of an Advanced DaemonSet, and of what follows.
+/// Warns about every manager that may restore the suspended strategy, or the partition of an Advanced DaemonSet, and about the
+/// consequences.
 pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPercent>) -> Vec<Warning> {
     const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
     const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];
@@ -373,10 +374,10 @@ mod tests {
             (writes("kustomize-controller"), &[Flux]),
             (annotation("meta.helm.sh/release-name", "web"), &[Helm]),
             (annotation("meta.helm.sh/release-name", ""), &[]),
-            // Other tools take over the labels of charts.
+            // Other tools also use the labels of charts.
             (label("app.kubernetes.io/managed-by", "Helm"), &[]),
             (writes("helm"), &[Helm]),
-            // The release is Flux's.
+            // The release is managed by Flux.
             (json!({"labels": {helm_release: "web"}, "annotations": {"meta.helm.sh/release-name": "web"}}), &[Flux]),
             (writes("kubectl-edit"), &[]),
         ] {
@@ -437,7 +438,7 @@ mod tests {
         for (image, annotations, nodes, expected) in [
             ("agent:1", json!({}), json!({}), &[WarningCode::LastApplied][..]),
             ("agent:2", json!({}), json!({}), &[]),
-            // The next `kubectl apply` changes neither a restart nor fields that the manifest does not have.
+            // The next `kubectl apply` changes neither a restart nor fields that are not in the manifest.
             ("agent:2", json!({"kubectl.kubernetes.io/restartedAt": "now"}), json!({"disk": "ssd"}), &[]),
         ] {
             let target = Template::new(template(image, annotations, nodes));
@@ -463,7 +464,7 @@ mod tests {
         ] {
             let warnings = managers(&daemon_set(live.clone()), Written::Template(&after));
             assert_eq!(codes(&warnings), expected, "{after:?}");
-            // Who applies labels alone has nothing of the template.
+            // A manager that applies only labels does not own the template.
             let mut labels = live.clone();
             labels["metadata"]["managedFields"][0]["fieldsV1"] = json!({"f:metadata": {"f:labels": {"f:team": {}}}});
             assert_eq!(codes(&managers(&daemon_set(labels), Written::Template(&after))), [], "{after:?}");
@@ -496,7 +497,7 @@ mod tests {
         }
     }
 
-    /// A rollout of pods that name this scheduler, while this program has not renewed its lease for ten minutes.
+    /// A rollout of pods with this scheduler, while the given program has not renewed its lease for ten minutes.
     fn without(down: &str, scheduler: &str) -> Snapshot {
         let old =
             json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
@@ -525,7 +526,7 @@ mod tests {
             ("kube-controller-manager", "", &[ControllerDown]),
             ("kube-scheduler", "", &[SchedulerDown]),
             ("kube-scheduler", "default-scheduler", &[SchedulerDown]),
-            // Its lease has another name.
+            // Its lease has a different name.
             ("kube-scheduler", "other", &[]),
         ] {
             let snapshot = without(down, scheduler);
@@ -547,7 +548,7 @@ mod tests {
         }
     }
 
-    /// Of a control plane that is down, no revision is to blame.
+    /// If the control plane is down, no revision is to blame.
     #[test]
     fn gates_that_fail_because_nobody_acted_say_nothing_about_the_revision() {
         let failure = |reason| GateFailure {
@@ -565,7 +566,7 @@ mod tests {
         };
         let (silent, crash) = (Some(ReasonCode::SchedulerSilent), Some(ReasonCode::CrashLooping));
         assert!(told("kube-controller-manager", "", &[None]).unwrap().contains("kube-controller-manager"));
-        // New pods of the other revision would not be placed, either.
+        // New pods of the other revision would not be scheduled, either.
         assert!(told("kube-scheduler", "", &[crash]).unwrap().contains("kube-scheduler"));
         for (scheduler, reasons, is_told) in [
             ("", &[silent][..], true),

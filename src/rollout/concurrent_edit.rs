@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::plan::FIELD_MANAGER;
 
-/// Returns the field managers that have written an object between two versions of it, except for its status. A record that only
-/// lacks fields that it had is that of a manager whose fields another one has taken over or removed: its time stays, too.
+/// Returns the field managers that have written an object between two versions of it, except for its status. An entry that has only
+/// lost fields was not written: another manager has taken over or removed them, and its time stays the same.
 pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
     let records = |object: &'_ Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
     let known = records(before).unwrap_or_default();
@@ -28,13 +28,13 @@ pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
     managers
 }
 
-/// Returns whether a set of fields has all of another one.
+/// Returns whether a set of fields contains another one.
 fn has_all(fields: &Value, others: &Value) -> bool {
     let others = others.as_object().into_iter().flatten();
     others.into_iter().all(|(name, below)| fields.get(name).is_some_and(|fields| has_all(fields, below)))
 }
 
-/// Returns when this program has last written an object, by the clock of the API server that has stored it.
+/// Returns when this program last wrote an object, by the clock of the API server that stored it.
 pub(crate) fn written_at(object: &Value) -> Option<Timestamp> {
     let is_own = |record: &&Value| record["manager"] == FIELD_MANAGER && record["operation"] == "Update";
     managed_fields(object).iter().filter(is_own).filter_map(time_of).max()
@@ -66,7 +66,7 @@ mod tests {
             [record("helm", "1"), record("kubectl-edit", "2"), record("argocd", "2"), record("kubectl-edit", "3")];
         assert_eq!(managers(&before, &object(&[&after[..], &[status]].concat())), ["kubectl-edit", "argocd"]);
         assert!(managers(&before, &before).is_empty());
-        // Another one has taken a field over.
+        // Another manager has taken over a field.
         let mine =
             |fields: Value| json!({"manager": "kubectl-ds", "operation": "Update", "time": "1", "fieldsV1": fields});
         let two = object(&[mine(json!({"f:spec": {"f:a": {}, "f:b": {}}}))]);

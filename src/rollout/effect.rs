@@ -1,5 +1,5 @@
-//! What a change of the update strategy means for a cluster, in numbers: the rules of the controller are applied to
-//! the snapshot with the DaemonSet as it is, and as it becomes.
+//! The effect of a change to the update strategy on a cluster, in numbers: the controller's rules are applied to the
+//! snapshot with the DaemonSet before and after the change.
 
 use std::collections::BTreeSet;
 
@@ -16,24 +16,24 @@ use crate::report::rollout_status::Verdict;
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::rolling_update::{self, rolling_update};
 
-/// Computes what it means that a DaemonSet becomes `after`, whose template is the same.
+/// Computes the effect of changing a DaemonSet to `after`, with the same template.
 ///
-/// The numbers of an Advanced DaemonSet, and those of a cluster that could not be read whole, come from its status.
+/// For an Advanced DaemonSet, and for a cluster that could not be read completely, the numbers come from its status.
 pub(super) fn effect(before: &Facts<'_>, after: &DaemonSet) -> Effect {
     let is_simulated = before.daemon_set.flavor() == Flavor::Apps && is_read(before);
     let effect = match before.current_hash().filter(|_| is_simulated) {
         Some(hash) => {
             ControllerView { facts: before, hash, creation_is_refused: before.still_refuses_pods() }.effect(after)
         }
-        // Something that the controller sees could not be read, or it is another controller.
+        // Something that the controller sees could not be read, or it is a different controller.
         None => effect_by_status(before.daemon_set, after),
     };
     Effect { revisions_deleted: revisions_deleted(before, after), ..effect }
 }
 
-/// Computes what it means that a DaemonSet becomes `after`, with another template; `hash` is that of its revision, empty
-/// if there is none yet. Of an Advanced DaemonSet, whose controller is not simulated,
-/// it is about the nodes alone, and `None` if they stay the same.
+/// Computes the effect of changing a DaemonSet to `after`, with another template; `hash` is that of its revision, empty
+/// if there is none yet. For an Advanced DaemonSet, whose controller is not simulated, it only covers the nodes, and is
+/// `None` if they stay the same.
 pub(super) fn template_effect(
     before: &Facts<'_>,
     after: &DaemonSet,
@@ -62,8 +62,8 @@ pub(super) fn template_effect(
     Some(Effect { before: None, nodes_gained, nodes_lost, ..effect })
 }
 
-/// Returns the nodes that are eligible under one of two forms of a DaemonSet only: those of the second one, and those of the
-/// first, by name.
+/// Returns the nodes that are eligible under only one of two versions of a DaemonSet: those of the second one, and
+/// those of the first, by name.
 pub(in crate::rollout) fn nodes_gained_and_lost(before: &Facts<'_>, after: &Facts<'_>) -> (Vec<String>, Vec<String>) {
     let of = |wanted: (bool, bool)| {
         let nodes = before.node_pods.iter().zip(&after.node_pods);
@@ -73,7 +73,7 @@ pub(in crate::rollout) fn nodes_gained_and_lost(before: &Facts<'_>, after: &Fact
     (of((false, true)), of((true, false)))
 }
 
-/// Returns the nodes whose pods the API server refuses, and that get one of another template, which it was asked for.
+/// Returns the nodes whose pods the API server refuses, and that get one of another template, according to a dry run.
 fn nodes_that_wait(before: &Facts<'_>, after: &Facts<'_>, hash: &str) -> Vec<String> {
     if before.index.snapshot.is_admitted(after.daemon_set, hash) != Some(true) {
         return Vec::new();
@@ -83,24 +83,24 @@ fn nodes_that_wait(before: &Facts<'_>, after: &Facts<'_>, hash: &str) -> Vec<Str
     waits.map(|(node, _)| node.node.to_owned()).collect()
 }
 
-/// Returns how many pods that could be read are of other revisions; `None` if they could not be read.
+/// Returns how many of the pods read belong to other revisions; `None` if pods could not be read.
 fn outdated(facts: &Facts<'_>, hash: &str) -> Option<i64> {
     let is_outdated =
         |pod: &&Pod| !pod.metadata.is_terminating() && !daemon_pods::is_updated(facts.daemon_set, Some(hash), pod);
     facts.pods_known.then(|| int(facts.pods().filter(is_outdated).count()))
 }
 
-/// Pods that the controller would delete because a surge ends: the newer one of each node with two.
+/// Pods that the controller would delete because a surge ends: the newer one on each node with two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurgePods {
     /// The pods.
     pub pods: Vec<PodOnNode>,
-    /// Whether there will be none of them in a while, because the rollout continues.
+    /// Whether waiting is enough, because the rollout continues.
     pub may_pass: bool,
 }
 
 impl SurgePods {
-    /// Checks that an effect deletes no such pods, unless they may be deleted.
+    /// Checks that an effect deletes no such pods, unless this is allowed.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl SurgePods {
     }
 }
 
-/// Returns whether all that the controller sees could be read.
+/// Returns whether everything that the controller sees could be read.
 fn is_read(facts: &Facts<'_>) -> bool {
     [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions].into_iter().all(|kind| facts.knows(kind))
 }
@@ -122,7 +122,7 @@ fn is_read(facts: &Facts<'_>) -> bool {
 /// What the controller sees of a DaemonSet.
 struct ControllerView<'f, 'a> {
     facts: &'f Facts<'a>,
-    /// The hash of the revision that pods are replaced by; empty if there is none yet.
+    /// The hash of the revision of the new pods; empty if there is none yet.
     hash: &'f str,
     /// Whether the API server refuses new pods.
     creation_is_refused: bool,
@@ -139,7 +139,7 @@ impl<'a> ControllerView<'_, 'a> {
             (updated.len(), outdated.len())
         };
         let surge_pods_deleted = self.surge_pods_deleted(before, after);
-        // They are deleted first, and take up no budget then.
+        // They are deleted first, and then no longer use up the budget.
         let stays = |pod: &&Pod| surge_pods_deleted.iter().all(|deleted| deleted.pod != pod.metadata.name);
         let without =
             |node: &NodePods<'a>| NodePods { pods: node.pods.iter().copied().filter(stays).collect(), ..node.clone() };
@@ -172,7 +172,7 @@ impl<'a> ControllerView<'_, 'a> {
 
     fn pace(&self, daemon_set: &DaemonSet, nodes: &[NodePods<'_>], desired: i64) -> Option<Pace> {
         let pace = pace_of(daemon_set, desired)?;
-        // A pod on a node that does not exist stops the update.
+        // A pod on a deleted node stops the update.
         let Ok(step) = rolling_update(daemon_set, self.hash, nodes, self.facts.ready_clock()) else {
             return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         };
@@ -182,7 +182,7 @@ impl<'a> ControllerView<'_, 'a> {
             let in_use = Some(int(step.used_by.len()));
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         }
-        // What is deleted on a node that is not eligible is not replaced.
+        // A pod deleted on an ineligible node is not replaced.
         let eligible = nodes.iter().filter(|node| node.should_run()).map(|node| node.node);
         let eligible: BTreeSet<&str> = eligible.collect();
         let is_replaced = |pod: &&&Pod| daemon_pods::target_node(pod).is_some_and(|node| eligible.contains(node));
@@ -195,7 +195,7 @@ impl<'a> ControllerView<'_, 'a> {
         })
     }
 
-    /// Returns the pods that the controller deletes, besides a rolling update, only after the change: where nodes may no
+    /// Returns the pods that the controller deletes, besides a rolling update, only after the change: if nodes may no
     /// longer have two pods, it keeps the older one.
     fn surge_pods_deleted(&self, before: &DaemonSet, after: &DaemonSet) -> Vec<PodOnNode> {
         if !rolling_update::allows_surge(before) || rolling_update::allows_surge(after) {
@@ -223,7 +223,7 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
     let desired = status.desired_number_scheduled;
     let pace = |daemon_set| {
         let pace = pace_of(daemon_set, desired)?;
-        // How many nodes have two pods is not in the status.
+        // The status does not say how many nodes have two pods.
         let is_known = !pace.surges && status.observed_generation > 0;
         Some(Pace { in_use: is_known.then_some(status.number_unavailable), ..pace })
     };
@@ -241,23 +241,22 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
     }
 }
 
-/// Returns the pace of a rolling update without what it does now; `None` if the controller replaces no pods.
+/// Returns the pace of a rolling update without its current progress; `None` if the controller replaces no pods.
 fn pace_of(daemon_set: &DaemonSet, desired: i64) -> Option<Pace> {
     let UpdateStrategy::RollingUpdate(_) = daemon_set.spec.update_strategy else { return None };
     let limits = rolling_update::limits(daemon_set, desired);
     let surges = limits.max_surge > 0;
     let allowed = if surges { limits.max_surge } else { limits.max_unavailable };
-    // Each node of a batch waits until the new pod has been ready for so long, and so does the last batch.
+    // Each node of a batch waits until the new pod has been ready for this long, including the last batch.
     let batches = if allowed > 0 { desired.saturating_add(allowed - 1) / allowed } else { 0 };
     let min_rollout_seconds = batches.saturating_mul(daemon_set.spec.min_ready_seconds);
     Some(Pace { surges, allowed, in_use: None, replaced_now: None, replaced_regardless: None, min_rollout_seconds })
 }
 
-/// Returns the revisions that the controller deletes because of a lower limit; `None` if that is unknown or the limit
-/// is the same.
+/// Returns the revisions that the controller deletes because of a lower limit; `None` if that is unknown or the limit is the same.
 ///
-/// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2: the oldest beyond the limit, except for
-/// those that pods are on. The current one does not count.
+/// Ported from `cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2: the oldest beyond the limit, except for those
+/// that have pods. The current one does not count.
 fn revisions_deleted(facts: &Facts<'_>, after: &DaemonSet) -> Option<Vec<i64>> {
     let (before, revisions) = (facts.daemon_set, &facts.revisions);
     let limit = after.spec.revision_history_limit.filter(|limit| Some(*limit) != before.spec.revision_history_limit)?;
@@ -322,7 +321,7 @@ mod tests {
         assert_eq!((effect.desired, effect.outdated, effect.not_replaced), (3, Some(4), Some(2)));
     }
 
-    /// As long as the controller fails to create a pod that is missing, it does not get to the rolling update.
+    /// As long as the controller fails to create a missing pod, it does not get to the rolling update.
     #[test]
     fn refused_pods_hold_up_those_of_the_same_template() {
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
@@ -374,7 +373,7 @@ mod tests {
         assert_eq!((effect.outdated, effect.not_replaced), (Some(2), Some(0)));
     }
 
-    /// The old pod of a node whose new one becomes available is replaced, which is no end of surge.
+    /// The old pod of a node is replaced when its new one becomes available, which is not the end of surge.
     #[test]
     fn less_min_ready_seconds_delete_no_surge_pods() {
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});

@@ -1,4 +1,4 @@
-//! What happens while rollouts are followed, from the differences between consecutive reports.
+//! Events while rollouts are followed, derived from the differences between consecutive reports.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -10,19 +10,19 @@ use crate::report::node_map::{MapNode, MapState};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
 
-/// How many of the last events of a rollout are kept.
+/// Number of recent events kept per rollout.
 const MAX_EVENTS: usize = 50;
 
-/// How many of the slowest nodes a summary names.
+/// Number of the slowest nodes named in a summary.
 const MAX_SLOWEST: usize = 3;
 
-/// What has happened to rollouts since they are followed. The reports must have maps.
+/// The events of rollouts since they are being followed. The reports must contain maps.
 #[derive(Debug, Default)]
 pub(crate) struct NodeEvents {
     rollouts: BTreeMap<(String, String), FollowedRollout>,
 }
 
-/// What has happened to one rollout.
+/// The events of one rollout.
 #[derive(Debug, Default)]
 struct FollowedRollout {
     began: Timestamp,
@@ -36,18 +36,18 @@ struct FollowedRollout {
     failed: BTreeMap<Option<ReasonCode>, BTreeSet<String>>,
 }
 
-/// What was last seen of a node.
+/// The last known state of a node.
 #[derive(Debug)]
 struct Known {
     node: MapNode,
     /// Since when it has had no available pod.
     unavailable_since: Option<Timestamp>,
-    /// Whether this report had it.
+    /// Whether this report contains it.
     is_present: bool,
 }
 
 impl NodeEvents {
-    /// Notes what has changed since the last report.
+    /// Records what has changed since the last report.
     pub(crate) fn update(&mut self, report: &RolloutStatusReport) {
         let begin = || FollowedRollout { began: report.now, ..FollowedRollout::default() };
         for rollout in &report.daemon_sets {
@@ -61,10 +61,10 @@ impl NodeEvents {
         self.followed(rollout).map_or_else(Vec::new, |followed| followed.events.iter().collect())
     }
 
-    /// Returns what has happened to a rollout so far.
+    /// Returns the summary of a rollout's events.
     pub(crate) fn summary(&self, rollout: &RolloutStatus) -> FollowSummary {
         let mut summary = self.followed(rollout).map_or_else(FollowSummary::default, FollowedRollout::summary);
-        // What is accepted is no failure, and the headline names it.
+        // An accepted fault is not a failure, and the headline names it.
         if let Some(accepted) = rollout.accepted.as_ref().filter(|accepted| accepted.complete) {
             let is_accepted = |node: &String| accepted.by.iter().any(|one| one.nodes.contains(node));
             summary.failed.iter_mut().for_each(|failed| failed.nodes.retain(|node| !is_accepted(node)));
@@ -122,7 +122,7 @@ impl FollowedRollout {
         let before = std::mem::replace(&mut known.node, node.clone());
         let since = known.unavailable_since;
         known.unavailable_since = if is_available { None } else { since.or(Some(now)) };
-        // A new pod begins to count from 0.
+        // The count starts at 0 for a new pod.
         let restarts_before = if before.pod == node.pod { before.restarts } else { 0 };
         if node.restarts > restarts_before {
             *self.restarts.entry(node.name.clone()).or_default() += node.restarts - restarts_before;
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Of a rollback, too: it replaces the pods of some nodes, and makes those of the others current.
+    /// This includes a rollback, which replaces the pods of some nodes, and makes those of the others current.
     #[test]
     fn nodes_count_as_updated_whose_pods_were_replaced_for_the_present_template() {
         use MapState::{Old, Updated, Updating};

@@ -26,7 +26,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
     let mut incidents = Incidents::default();
     let mut rows: Vec<ListRow> =
         index.daemon_sets().into_iter().map(|daemon_set| row(Facts::new(&index, daemon_set), &mut incidents)).collect();
-    // The sort is stable: equals stay in the order of namespace and name.
+    // The sort is stable: equal ones stay in the order of namespace and name.
     rows.sort_by_key(|row| row.severity);
     let nodes_known = index.knows_nodes();
     let not_ready = || index.nodes.iter().filter(|node| !node.is_ready()).count();
@@ -40,7 +40,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
     }
 }
 
-/// Notes which DaemonSets of incidents are in a rollout, by the same verdict as in the other reports.
+/// Records which DaemonSets of incidents are in a rollout, by the same verdict as in the other reports.
 pub fn note_rollouts(incidents: &mut [Incident], snapshot: &Snapshot) {
     let named: BTreeSet<String> = incidents.iter().flat_map(|incident| incident.daemon_sets.iter().cloned()).collect();
     if named.is_empty() {
@@ -63,7 +63,7 @@ pub fn note_rollouts(incidents: &mut [Incident], snapshot: &Snapshot) {
     }
 }
 
-/// Returns the row of a DaemonSet, and notes what it has in common with others.
+/// Returns the row of a DaemonSet, and records what it has in common with others.
 fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
     let judged = judge_daemon_set(&facts, &Options::default());
     let (daemon_set, coverage) = (facts.daemon_set, &judged.coverage);
@@ -103,8 +103,7 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
     }
 }
 
-/// Returns whether every eligible node has exactly one pod, which is of the current revision and available, and no other
-/// node has one.
+/// Returns whether every eligible node has exactly one pod, of the current revision and available, and no other node has one.
 fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
     let Counts { eligible, available, updated, outdated, .. } = *counts;
     counts.all_available() == Some(true)
@@ -128,7 +127,7 @@ mod tests {
     use crate::report::{Envelope, Report};
     use crate::rollout::status::rollout_status;
 
-    /// The verdicts alone would put the one that only progresses last.
+    /// The verdicts alone would sort the one that only progresses last.
     #[test]
     fn status_has_the_order_of_the_list() {
         let starting = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 9});
@@ -208,7 +207,7 @@ mod tests {
         assert_eq!(status(unread), Status::Unknown);
     }
 
-    /// Returns the world's DaemonSet with another name, on the nodes of the pool of this name.
+    /// Returns the world's DaemonSet under another name, on the nodes of the pool with this name.
     fn of_pool(snapshot: &Snapshot, name: &str, patch: impl Fn(&mut Value)) -> DaemonSet {
         let mut object = snapshot.daemon_sets[0].object.clone();
         object["metadata"]["name"] = json!(name);
@@ -267,7 +266,7 @@ mod tests {
     fn of_those_alike_critical_ones_come_first_and_then_those_that_miss_the_most_of_their_nodes() {
         let pools = ["a", "a", "b", "b", "b", "c", "c", "c", "d", "d", "d"].into_iter().enumerate();
         let world = pools.fold(world(), |world, (number, pool)| world.node(&format!("n{number}"), in_pool(pool)));
-        // a misses 1 pod of 2, b 2 of 3, c and d 1 of 3.
+        // a lacks 1 pod of 2, b 2 of 3, c and d 1 of 3.
         let world = world.pod("a0", "n0", owned_by("a")).pod("b0", "n2", owned_by("b"));
         let world = world.pod("c0", "n5", owned_by("c")).pod("c1", "n6", owned_by("c"));
         let mut in_kube_system = owned_by("d");
@@ -319,7 +318,7 @@ mod tests {
         assert_eq!(status(one().pod("agent-b", "a", terminating)), Status::Progressing);
     }
 
-    /// Whether a pod of a node that is down is missing depends on what it tolerates, which is no difference to the cluster.
+    /// Whether the pod of a down node is missing depends on its tolerations, which makes no difference to the cluster.
     #[test]
     fn nodes_that_are_not_ready_are_at_fault_whatever_their_pods_tolerate() {
         let status = |tolerations: Value| {
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(status(json!([])), Status::NodesDown);
     }
 
-    /// What the table says of a DaemonSet is what the incident above it says.
+    /// The table and the incident above it must agree about a DaemonSet.
     #[test]
     fn a_daemon_set_that_is_blocked_is_in_a_rollout_for_incidents_too() {
         let down = json!({"status": {"conditions": [
@@ -366,7 +365,7 @@ mod tests {
         assert_eq!(of_coverage, report.incidents);
     }
 
-    /// Returns the commands in a report after each was completed.
+    /// Returns the completed commands in a report.
     fn completed(mut report: impl Report) -> Vec<String> {
         report.suggestions(&mut |fix| fix.command = fix.command.take().map(|command| command.switch("--completed")));
         fn collect(value: &Value, found: &mut Vec<String>) {
@@ -384,7 +383,7 @@ mod tests {
         found
     }
 
-    /// A command that is not completed reaches the current context instead of the cluster that the report is about.
+    /// A command that is not completed uses the current context instead of the cluster of the report.
     #[test]
     fn whatever_is_suggested_about_removed_nodes_is_completed() {
         let mut world = world();

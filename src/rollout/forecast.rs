@@ -1,5 +1,5 @@
-//! Where the controller comes to a standstill after a change: its rules are run forward on the nodes as they are, until it has
-//! nothing more to do.
+//! Where the controller comes to a standstill after a change: its rules are simulated on the current nodes until it has
+//! nothing left to do.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -25,23 +25,23 @@ use crate::scheduling::resources::{Insufficient, NodeUsage, fits, format_amount,
 use crate::scheduling::rolling_update::{UpdateLimits, allows_surge, limits, rolling_update};
 use crate::scheduling::should_run::DaemonPod;
 
-/// How many healthy nodes are enough beside the others: they all fare alike.
+/// The number of healthy nodes that are enough besides the others: they all behave the same.
 const ALIKE: usize = 20;
 
-/// How many available pods may be deleted at a time on advice, if the strategy does not allow half of that already.
+/// How many available pods a suggestion may allow to be deleted at a time, unless the strategy already allows half of that.
 pub(super) const AT_ONCE: usize = 3;
 
 /// The most nodes that a warning names.
 const MAX_NAMES: usize = 3;
 
-/// A hash that no revision has, for the template that has none yet.
+/// A hash that no revision has, for a template without a revision.
 const NEW: &str = "new";
 
-/// Returns where the controller comes to a standstill once a DaemonSet becomes `after`, whose revision has this hash, although pods
-/// are left to replace; `None` if it does not for certain, or if something is not known.
+/// Returns where the controller comes to a standstill once a DaemonSet becomes `after`, whose revision has this hash,
+/// although pods are left to replace; `None` if it is not certain that it does, or if something is unknown.
 ///
-/// What is not known to fail works: the new pods become available on all nodes that are up. That the template fails everywhere, or
-/// that the API server refuses its pods, is warned of without this.
+/// Unless it is known to fail, everything is assumed to work: the new pods become available on all nodes that are up.
+/// There are other warnings for a template that fails everywhere, and for pods that the API server refuses.
 pub(crate) fn standstill(
     before: &Situation<'_>,
     after: &DaemonSet,
@@ -54,15 +54,15 @@ pub(crate) fn standstill(
     end(before, after, hash, is_same_template, |_| false)
 }
 
-/// Returns where the controller would come to a standstill if the pods of the same template failed again where they fail now, or
-/// everywhere if they are available nowhere.
+/// Returns where the controller would come to a standstill if the pods of the same template failed again where they
+/// fail now, or everywhere if they are available nowhere.
 fn standstill_if_pods_fail_again(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Standstill> {
     let fails_everywhere = suspect(before).is_some_and(|it| it.what == SuspectKind::Revision && it.available == 0);
     let fails = |node: &RolloutNode<'_>| fails_everywhere || before.fails_on(node);
     end(before, after, hash, true, fails).map(|end| Standstill { max_unavailable: None, ..end })
 }
 
-/// Runs the rules forward, with nodes on which new pods fail.
+/// Simulates the rules, with nodes on which new pods fail.
 fn end(
     before: &Situation<'_>,
     after: &DaemonSet,
@@ -83,7 +83,7 @@ fn end(
     }
     let hash = if hash.is_empty() { NEW } else { hash };
     let fleet = Fleet::new(before, after, hash, is_same_template, fails);
-    // Whichever node the controller visits first.
+    // Regardless of which node the controller visits first.
     let end = fleet.run(fleet.limits.max_unavailable, true)?;
     let enough = end.is_blocked().then(|| fleet.enough(&end))?;
     // A pod may be stuck on a node that is up.
@@ -97,7 +97,8 @@ fn end(
     })
 }
 
-/// Warns of a standstill, and says how the controller gets to the end; or of one that comes only if pods of the same template fail again.
+/// Warns about a standstill, and says how the controller completes the rollout; or about one that only occurs if pods of the same
+/// template fail again.
 pub(crate) fn warning(
     standstill: Option<&Standstill>,
     before: &Situation<'_>,
@@ -116,7 +117,7 @@ pub(crate) fn warning(
     }
 }
 
-/// Warns of what [`Situation::stalled_since`] explains: it happens to one rollout in several.
+/// Warns about the case that [`Situation::stalled_since`] explains: it affects one rollout in several.
 fn may_stall(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
     let is_old = |pod: &&Pod| !daemon_pods::is_updated(after, Some(if hash.is_empty() { NEW } else { hash }), pod);
     let waits = allows_surge(after) && after.spec.min_ready_seconds > 0 && after.flavor() == Flavor::Apps;
@@ -156,7 +157,7 @@ fn describe(standstill: &Standstill, after: &DaemonSet, condition: &str) -> Warn
     Warning { fix, ..Warning::new(WarningCode::Blocks, message) }
 }
 
-/// Warns that a surge stops at nodes that never hold the old and the new pod, and how to update them one by one.
+/// Warns that a surge stops at nodes that cannot hold the old and the new pod, and how to update them one by one.
 pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
     let is_surge = allows_surge(after) && after.flavor() == Flavor::Apps;
     if !is_surge || !before.is_known || after.metadata.is_terminating() {
@@ -208,7 +209,7 @@ pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash
     Some(Warning { fix: Some(fix), ..Warning::new(WarningCode::Blocks, message) })
 }
 
-/// Returns the limit of a rolling update as the DaemonSet has it.
+/// Returns the limit of a rolling update as specified in the DaemonSet.
 fn limit(daemon_set: &DaemonSet) -> String {
     let UpdateStrategy::RollingUpdate(rolling) = &daemon_set.spec.update_strategy else { return String::new() };
     match rolling.max_surge.value() {
@@ -229,7 +230,7 @@ fn named(names: &[&str]) -> String {
     }
 }
 
-/// Returns whether a node keeps deleted pods and starts no new ones, and not only for a moment.
+/// Returns whether a node keeps deleted pods and starts no new ones, and not just for a moment.
 pub(super) fn is_down(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     node.keeps_pods() && !situation.is_passing(node)
 }
@@ -239,7 +240,7 @@ struct Fleet<'s> {
     nodes: Vec<SimulatedNode<'s>>,
     /// Those that have a pod to replace.
     outdated: BTreeSet<&'s str>,
-    /// How many healthy nodes with an old pod there are besides.
+    /// The number of other healthy nodes with an old pod.
     alike: usize,
     daemon_set: &'s DaemonSet,
     hash: &'s str,
@@ -247,11 +248,11 @@ struct Fleet<'s> {
     now: jiff::Timestamp,
 }
 
-/// Where a rollout stands once the controller does nothing more.
+/// The state of a rollout once the controller has nothing left to do.
 struct End {
-    /// How many nodes have got a pod of the revision in the place of another one.
+    /// Number of nodes whose pod was replaced by one of the revision.
     replaced: usize,
-    /// How many eligible nodes keep an old pod.
+    /// Number of eligible nodes that keep an old pod.
     left: usize,
     /// The nodes that use up the limit.
     held_by: Vec<String>,
@@ -285,7 +286,7 @@ impl<'s> Fleet<'s> {
             };
             let should_run = decision.is_some_and(|decision| decision.should_run);
             desired += usize::from(should_run);
-            // A pod that finds no room does not find it because it is recreated, unless the surge ends that it is a part of.
+            // A pod that does not fit does not fit after it is recreated either, unless it belongs to a surge that ends.
             let fits_alone = |object: &Node| {
                 let requests = before.index.devices.without(&requests, object);
                 !fits(&requests, object, &NodeUsage::default()).iter().any(Insufficient::never_fits)
@@ -296,7 +297,7 @@ impl<'s> Fleet<'s> {
                 && node.object.is_none_or(fits_alone);
             let has_no_room = node.lacks_room() && !before.has_room(node) && !ends_surge;
             let works = !(is_down || is_same_template && has_no_room || fails(node));
-            // The pod garbage collector deletes the pods of a node that is gone.
+            // The pod garbage collector deletes the pods of a deleted node.
             let is_collected = node.object.is_none() && is_passing;
             let of_node = pods.pods.iter().filter(|pod| !is_collected && (is_down || !pod.metadata.is_terminating()));
             let of_node = of_node.map(|pod| {
@@ -313,7 +314,7 @@ impl<'s> Fleet<'s> {
             };
             match of_node.as_slice() {
                 [] if !should_run => continue,
-                // It is done, and takes part in nothing.
+                // It is done, and no longer matters.
                 [pod] if should_run && works && is_updated(pod) && is_available(pod) => continue,
                 [pod] if should_run && works && is_available(pod) => {
                     alike += 1;
@@ -341,12 +342,12 @@ impl<'s> Fleet<'s> {
         }
     }
 
-    /// Lets the controller act until it does nothing more; `None` if that takes it too long. It visits the nodes that are well first
-    /// or last.
+    /// Simulates the controller until it has nothing left to do; `None` if that takes too long. It visits the healthy
+    /// nodes first or last.
     fn run(&self, max_unavailable: i64, begins_with_healthy: bool) -> Option<End> {
         let mut daemon_set = self.daemon_set.clone();
         let UpdateStrategy::RollingUpdate(rolling) = &mut daemon_set.spec.update_strategy else { return None };
-        // Those that are left out count for percentages.
+        // Omitted nodes count for percentages.
         rolling.max_unavailable = IntOrPercent::Int(max_unavailable);
         rolling.max_surge = IntOrPercent::Int(self.limits.max_surge);
         let mut nodes: Vec<SimulatedNode<'_>> = self.nodes.clone();
@@ -355,7 +356,7 @@ impl<'s> Fleet<'s> {
             true => nodes.sort_by_key(|node| Reverse(is_healthy(node))),
             false => nodes.sort_by_key(is_healthy),
         }
-        // Each node takes three steps at most, beside those that others hold up.
+        // Each node takes at most three steps, besides those delayed by others.
         let most = 4 * nodes.len() + 4;
         if (0..most).all(|_| advance(&mut nodes, &daemon_set, self.hash, self.now)) {
             return None;
@@ -378,8 +379,8 @@ impl<'s> Fleet<'s> {
         Some(End { replaced, left, held_by, allowed: step.allowed })
     }
 
-    /// Returns the least `maxUnavailable` with which the controller gets to the end, whichever node it visits first; `None` if it
-    /// would delete many available pods at once then, or if there is none.
+    /// Returns the smallest `maxUnavailable` with which the controller completes the rollout, regardless of which node
+    /// it visits first; `None` if it would then delete many available pods at once, or if there is none.
     fn enough(&self, end: &End) -> Option<i64> {
         if self.limits.max_surge > 0 {
             return None;
@@ -401,7 +402,7 @@ mod tests {
     use crate::report::plan::{Standstill, WarningCode};
     use crate::rollout::situation::Situation;
 
-    /// A cluster with nodes `n0`, `n1` and so on, each in a state: an `old` or a `new` pod that is available, or one that is
+    /// A cluster with nodes `n0`, `n1` and so on, each in a state: an available `old` or `new` pod, or one that is
     /// `unready`; `down`, with an old pod, which may be terminating or still count as available, or a new one.
     fn cluster(rolling_update: &Value, nodes: &[&str]) -> World {
         let mut world = world()
@@ -476,7 +477,7 @@ mod tests {
             (unavailable(1), &["down terminating", "old", "old"], Some((0, 2, &["n0"], 1, Some(2)))),
             (unavailable(1), &["down but eligible", "old", "old"], Some((0, 2, &["n0"], 1, Some(2)))),
             (unavailable(1), &["down new", "old", "old"], Some((0, 2, &["n0"], 1, Some(2)))),
-            // What is not available on nodes that are up is replaced all the same.
+            // Unavailable pods on nodes that are up are replaced anyway.
             (
                 unavailable(2),
                 &["down", "down", "unready", "unready", "old", "old"],
@@ -486,13 +487,13 @@ mod tests {
             (unavailable(1), &["old", "old", "old"], None),
             (unavailable(1), &["joins", "old", "old"], None),
             (unavailable(1), &["none", "old", "old"], None),
-            // The controller visits the nodes in any order: it is certain only if it stands still in each.
+            // The controller visits the nodes in any order: it is certain only if it comes to a standstill in each order.
             (unavailable(1), &["down available", "old", "old"], None),
             (unavailable(1), &["down available", "down", "old"], Some((0, 2, &["n1"], 1, Some(3)))),
-            // The percentage is of the nodes that are eligible: 3 of 4.
+            // The percentage is of the eligible nodes: 3 of 4.
             (unavailable("34%"), &["down", "old", "old", "old"], None),
             (unavailable("33%"), &["down", "old", "old", "old"], Some((0, 3, &["n0"], 1, Some(2)))),
-            // A surge waits for no node that should not run a pod.
+            // A surge does not wait for nodes that should not run a pod.
             (json!({"maxUnavailable": 0, "maxSurge": 1}), &["down", "old", "old"], None),
             (json!({"maxUnavailable": 0, "maxSurge": 1}), &["down terminating", "old", "old"], None),
         ] {
@@ -509,7 +510,7 @@ mod tests {
             (unavailable(2), &["new", "new", "new unready", "down", "old"], Some((0, 1, &["n2", "n3"], 1, Some(3)))),
             // Nothing is left to replace.
             (unavailable(1), &["new", "new", "new", "down new"], None),
-            // That is warned of as a revision that fails.
+            // This is covered by the warning about a failing revision.
             (unavailable(1), &["new unready", "old", "old"], None),
         ] {
             check(cluster(&rolling, nodes), CURRENT, expected);
@@ -558,7 +559,7 @@ mod tests {
             (surge(), port(), Some("both have host port 9100")),
             (surge(), cpu("2"), None),
             (unavailable(1), cpu("3"), None),
-            // It fits on no node at all, which is warned of otherwise.
+            // It fits on no node at all, which is covered by another warning.
             (surge(), cpu("5"), None),
         ] {
             let mut world = cluster(&rolling, &["new", "new", "new"]).template(template.clone());
@@ -585,7 +586,7 @@ mod tests {
         }
     }
 
-    /// What fails now need not fail again, and nobody is told to raise the limit for pods that may.
+    /// Pods that fail now need not fail again, and users are not told to raise the limit for pods that may.
     #[test]
     fn a_restart_of_pods_that_fail_may_stand_still_at_them() {
         let again = |text: &str| Some(format!("if the new pods fail as the present ones do, {text}"));
@@ -601,7 +602,7 @@ mod tests {
                 again("2 pods are replaced, then it blocks: n0 and n1 have no available pod and hold maxUnavailable 2"),
             ),
             (2, &["new unready", "new", "new", "new"], None),
-            // Those that are down hold it, whatever the others do.
+            // Nodes that are down block it, regardless of the others.
             (
                 1,
                 &["new unready", "down new", "new", "new"],
@@ -614,7 +615,7 @@ mod tests {
                     "1 pod is replaced, then it blocks: n1 is down and n0 has no available pod, which hold maxUnavailable 2",
                 ),
             ),
-            // The revision that is restarted works nowhere, so all nodes it reaches fail.
+            // The restarted revision works nowhere, so all nodes that it reaches fail.
             (
                 2,
                 &["new unready", "old", "old", "old"],
@@ -657,7 +658,7 @@ mod tests {
         }
     }
 
-    /// Nodes that are alike are not run one by one, but counted.
+    /// Identical nodes are not simulated one by one, but counted.
     #[test]
     fn a_large_fleet_has_the_right_numbers() {
         let nodes = |down: usize| [vec!["down"; down], vec!["unready"; 3], vec!["old"; 400]].concat();

@@ -1,4 +1,4 @@
-//! What a change may break, so that a person is asked before it is made: sentences.
+//! What a change may break, as sentences for the confirmation prompt.
 
 use crate::coverage::NodePlugin;
 use crate::model::daemon_set::DaemonSet;
@@ -6,7 +6,7 @@ use crate::report::count;
 use crate::report::partition::PartitionReport;
 use crate::report::plan::{ChangePlan, WarningCode};
 
-/// The priority class of the pods that a node cannot do without, and its priority: `SystemCriticalPriority` + 1000,
+/// The priority class of pods that a node depends on, and its priority: `SystemCriticalPriority` + 1000,
 /// pkg/apis/scheduling/types.go, release 1.37.2.
 const NODE_CRITICAL: (&str, i32) = ("system-node-critical", 2_000_001_000);
 
@@ -37,7 +37,7 @@ pub(crate) fn harm_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec<
     lost.into_iter().chain(critical.or_else(|| Some(at_once()?.message.clone()))).collect()
 }
 
-/// Says that more nodes lose their pods at once than may be unavailable.
+/// Returns the sentence that more nodes lose their pods at once than may be unavailable.
 fn nodes_lost(nodes: &[String], allowed: i64) -> Option<String> {
     let loses = if nodes.len() == 1 { "loses its pod" } else { "lose their pods" };
     let is_more = i64::try_from(nodes.len()).is_ok_and(|nodes| nodes > allowed);
@@ -46,7 +46,7 @@ fn nodes_lost(nodes: &[String], allowed: i64) -> Option<String> {
     })
 }
 
-/// Says that the pods of a DaemonSet that nodes cannot do without are replaced on all of them at once.
+/// Returns the sentence that the pods of a node-critical DaemonSet are replaced on all nodes at once.
 fn critical(daemon_set: &DaemonSet, desired: i64, allowed: i64) -> Option<String> {
     let spec = &daemon_set.spec.template.spec;
     let (class, priority) = NODE_CRITICAL;

@@ -49,7 +49,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
 fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_>, knows_pods: bool) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
-    // Compare with the next older revision that is readable, unless another one ran in between that has got a higher number since.
+    // Compare with the next older readable revision, unless another one ran in between that has since got a higher number.
     let before = renumbered_since(revision, older.first(), revisions)
         .or_else(|| older.iter().find_map(|older| older.template.as_ref().ok()));
     let changes = match (before, template) {
@@ -61,7 +61,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         older.iter().find(same).map(Revision::number)
     });
     let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
-    // It was there before what it was rolled back from, or its template was.
+    // It is older than the revision that was rolled back from, or its template is.
     let is_older = |left: &Revision<'_>| created(revision) < created(left) || same_as.is_some();
     let is_left = |left: &&Revision<'_>| is_older(left) && revisions.doubt(left) == Some(Doubt::RolledBack);
     RevisionRow {
@@ -82,8 +82,8 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
     }
 }
 
-/// Returns the template that ran right before a revision was rolled out first, if its revision was returned to later and has a higher number
-/// now: it left a hole in the numbers, and was created after the next older one.
+/// Returns the template that ran right before a revision was first rolled out, if its revision was later rolled back to
+/// and has a higher number now: it left a gap in the numbers, and was created after the next older one.
 fn renumbered_since<'r>(
     revision: &Revision<'_>,
     older: Option<&Revision<'_>>,
@@ -95,7 +95,7 @@ fn renumbered_since<'r>(
         return None;
     }
     let after = older.and_then(created);
-    // Times have seconds: one that has got its number later than it was created may have been created in the same one.
+    // Timestamps have a resolution of seconds: a revision renumbered after its creation may have been created in the same second.
     let is_between = |at: Timestamp| at < this && after.is_none_or(|after| at > after);
     let is_close = |at: Timestamp| at <= this && after.is_none_or(|after| at >= after);
     let is_renumbered = |other: &Revision<'_>| other.object.rolled_out_at(revisions.daemon_set) > created(other);
@@ -139,7 +139,7 @@ fn notes(revisions: &Revisions<'_>, knows_pods: bool, snapshot: &Snapshot) -> Ve
     notes
 }
 
-/// Returns in a few words what differs between the templates of two revisions; nothing if one cannot be read.
+/// Returns a short summary of the differences between the templates of two revisions; nothing if one cannot be read.
 pub fn changes_between(revisions: &Revisions<'_>, from: i64, to: i64) -> Vec<String> {
     let template = |number| revisions.find(Address::Number(number)).ok().map(|(_, template)| template);
     match (template(from), template(to)) {
@@ -245,7 +245,7 @@ mod tests {
         let rows = told(world).revisions;
         let told: Vec<_> = rows.iter().map(|row| (row.rolled_back_from, row.summary.join(", "))).collect();
         let image = |from, to| format!("image agent {from} → {to}");
-        // What ran before revision 3 is revision 4 now.
+        // The revision that ran before revision 3 is revision 4 now.
         assert_eq!(told, [(Some(3), image(3, 2)), (None, image(2, 3)), (None, String::new())]);
     }
 
@@ -272,11 +272,11 @@ mod tests {
         let both = [(1, "agent:1"), (2, "agent:2")];
         starts(notes(&both, &["hash1", "hash2"], true), &[]);
         starts(notes(&[(1, "agent:1")], &[], true), &["the live template has no revision yet"]);
-        // It was rolled back, and the controller has not given its revision another number yet.
+        // It was rolled back, and the controller has not renumbered its revision yet.
         starts(notes(&[(1, "agent:2"), (2, "agent:1")], &[], true), &["the live template is that of revision 1"]);
         starts(notes(&both, &["hash9", "hash2"], true), &["1 pod is"]);
         starts(notes(&both, &["hash9", "hash2", "hash8"], true), &["2 pods are"]);
-        // Without the revisions, nothing of this is known.
+        // Without the revisions, none of this is known.
         starts(notes(&[], &["hash9"], false), &[]);
     }
 

@@ -1,8 +1,8 @@
-//! When a DaemonSet was rolled out, what that changed, and who did it, as far as its revisions tell.
+//! When a DaemonSet was rolled out, what changed, and who changed it, as far as its revisions tell.
 //!
-//! A ControllerRevision keeps two times: that of its creation, when it was rolled out first, and that of its number, when it was
-//! rolled out last. To a template that it knows, the controller gives a new number (`constructHistory`,
-//! pkg/controller/daemon/update.go, release 1.37.2). Of rollouts between the two times only holes in the numbers are left.
+//! A ControllerRevision has two times: that of its creation, when it was first rolled out, and that of its number, when
+//! it was last rolled out. The controller gives a new number to a template that it already knows (`constructHistory`,
+//! pkg/controller/daemon/update.go, release 1.37.2). Rollouts between the two times leave only gaps in the numbers.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,16 @@ use crate::model::template::Template;
 use crate::report::change::Op;
 use crate::report::recent_changes::RolloutNumbers;
 
-/// How long before a revision got its number its template was changed at most, to tell by whom: the controller acts at once.
+/// How long before its revision got its number a template was changed at most, to find the manager: the controller acts
+/// immediately.
 pub(super) const REACTION: SignedDuration = SignedDuration::from_secs(5);
 
-/// When a rollout began.
+/// When a rollout started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Began {
     At(Timestamp),
     Unknown,
-    /// The controller has yet to act.
+    /// The controller has not acted yet.
     Pending,
 }
 
@@ -40,31 +41,31 @@ struct Event<'r, 'a> {
     template: Option<&'r Template>,
     number: Option<i64>,
     began: Began,
-    /// Where it is among others of the DaemonSet.
+    /// Its position among the other events of the DaemonSet.
     order: Timestamp,
-    /// The latest time that it can have begun, as far as its revision tells.
+    /// The latest time at which it can have started, according to its revision.
     not_after: Option<Timestamp>,
     /// Whether the revision has kept the number.
     is_last: bool,
 }
 
-/// One rollout of a DaemonSet: the first one of a revision, or the last one.
+/// One rollout of a DaemonSet: the first or the last one of a revision.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rollout {
-    /// The numbers of the revision, and of those that it is compared with.
+    /// The numbers of the revision, and of those with which it is compared.
     pub(super) numbers: RolloutNumbers,
-    /// Whether the controller has yet to act on the template.
+    /// Whether the controller has not acted on the template yet.
     pub(super) pending: bool,
-    /// When it began, which is when the revision got the number; `None` if unknown.
+    /// When it started, which is when the revision got the number; `None` if unknown.
     pub(super) began_at: Option<Timestamp>,
-    /// The latest time that it can have begun; only if `began_at` is unknown.
+    /// The latest time at which it can have started; only if `began_at` is unknown.
     pub(super) not_after: Option<Timestamp>,
     /// The field manager that changed the template, such as `helm`; `None` if unknown.
     pub(super) by: Option<String>,
-    /// A short summary of each change; empty if it is the first one that is known.
+    /// A short summary of each change; empty if it is the first known rollout.
     pub(super) summary: Vec<String>,
-    /// Whether it replaces no pods, because the template is equivalent to that of the rollout right before it: so after an upgrade
-    /// of the control plane.
+    /// Whether it replaces no pods, because the template is equivalent to that of the previous rollout, as after an
+    /// upgrade of the control plane.
     pub(super) keeps_pods: bool,
 }
 
@@ -72,13 +73,13 @@ pub(super) struct Rollout {
 pub(super) fn known_rollouts(index: &Index<'_>, daemon_set: &DaemonSet) -> Vec<Rollout> {
     let revisions = Revisions::of(daemon_set, index.snapshot);
     let number_of_current = revisions.current().map(Revision::number);
-    // The controller gives the current one the highest number: others that cannot be read are not known to have been rolled out.
+    // The controller gives the current one the highest number: other unreadable ones may never have been rolled out.
     let is_stray = |revision: &&Revision<'_>| {
         revision.template.is_err() && number_of_current.is_some_and(|current| revision.number() > current)
     };
     let told: Vec<&Revision<'_>> = revisions.all.iter().rev().filter(|revision| !is_stray(revision)).collect();
     let mut events = events(&told, daemon_set);
-    // One that was not read may be the current one.
+    // A revision that was not read may be the current one.
     if !revisions.has_newest_number() && index.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace) {
         let (revision, template, began) = (revisions.current(), Some(&revisions.live), Began::Pending);
         let order = Timestamp::MAX;
@@ -93,9 +94,9 @@ pub(super) fn known_rollouts(index: &Index<'_>, daemon_set: &DaemonSet) -> Vec<R
     (0..events.len()).map(|at| rollout(daemon_set, &events, at, current == Some(at))).collect()
 }
 
-/// Returns what revisions, the first one first, tell about rollouts.
+/// Returns what revisions, the first one first, reveal about rollouts.
 fn events<'r, 'a>(oldest_first: &[&'r Revision<'a>], daemon_set: &DaemonSet) -> Vec<Event<'r, 'a>> {
-    // A revision that gets another number leaves a hole.
+    // A revision that is renumbered leaves a gap.
     let is_without_holes = oldest_first.iter().zip(1..).all(|(revision, number)| revision.number() == number);
     let mut events = Vec::new();
     let mut latest: Option<Timestamp> = None;
@@ -125,15 +126,15 @@ fn events<'r, 'a>(oldest_first: &[&'r Revision<'a>], daemon_set: &DaemonSet) -> 
         events.push(Event { revision, template, number, began, order: place, not_after, is_last: true });
         latest = latest.max(order);
     }
-    // What has lost its number fills a hole before another one of the same second, if there may be one.
+    // A revision that has lost its number fills a gap before another one of the same second, if there may be one.
     let rank = |number: Option<i64>| number.map_or(1, |number| if number == 1 { 0 } else { 2 });
     events.sort_by_key(|event| (event.order, rank(event.number)));
     number(&mut events);
     events
 }
 
-/// Gives the first rollouts of revisions the numbers that they had then, if they are between two others in time and there
-/// are as many holes as such rollouts.
+/// Assigns the original numbers to the first rollouts of revisions, if they are between two others in time and there
+/// are as many gaps as such rollouts.
 fn number(events: &mut [Event<'_, '_>]) {
     let (mut before, mut is_before_known, mut unnumbered) = (0, true, Vec::new());
     for at in 0..events.len() {
@@ -154,7 +155,7 @@ fn number(events: &mut [Event<'_, '_>]) {
 fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, is_current: bool) -> Rollout {
     let Event { revision, number, began, is_last, .. } = events[at];
     let own = events[at].template;
-    // What has only an earliest time may have been later than what stands after it, unless both have kept their numbers.
+    // A rollout with only an earliest time may have been later than the next one, unless both have kept their numbers.
     let is_earlier = |event: &&Event<'_, '_>| is_last || matches!(event.began, Began::At(_));
     let earlier = || events[..at].iter().rev().filter(is_earlier);
     let is_next = |before: &Event<'_, 'a>| match number {
@@ -169,7 +170,7 @@ fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, i
     };
     let is_same = |before: &&Event<'_, 'a>| before.template.zip(own).is_some_and(|(one, own)| one.same_meaning(own));
     let mut same = earlier().filter(is_same);
-    // What was written with another generation of the template replaces pods, however little it changes.
+    // A write with another template generation replaces pods, however small the change.
     let of_revision = |revision: &Revision<'a>| &revision.object.annotations;
     let annotations = if is_current { Some(&daemon_set.annotations) } else { revision.map(of_revision) };
     let has_same_generation = |before: &Event<'_, 'a>| {
@@ -199,7 +200,7 @@ fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, i
         by: began_at.filter(|_| is_current).and_then(|time| {
             let created = daemon_set.metadata.creation_timestamp.get();
             let is_first = created.is_some_and(|created| time.duration_since(created) <= REACTION);
-            // Who only removes something leaves no time.
+            // A manager that only removes something leaves no time.
             let leaves_time = is_first || changes.iter().any(|change| change.op != Op::Remove);
             changed_by(daemon_set, earlier().next(), time).filter(|_| leaves_time)
         }),
@@ -208,12 +209,12 @@ fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, i
     }
 }
 
-/// Returns the one field manager that can have changed the template for a rollout that began at a time, after another one.
+/// Returns the only field manager that can have changed the template for a rollout that started at a time, after another one.
 fn changed_by(daemon_set: &DaemonSet, after: Option<&Event<'_, '_>>, began: Timestamp) -> Option<String> {
     let entries = managed_fields(&daemon_set.object).iter();
     let of_template = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:template").is_some());
     let written = of_template.filter_map(|entry| Some((entry["manager"].as_str()?, time_of(entry)?)));
-    // Who has changed it later may have changed it then, too: only the last time is kept.
+    // A manager that has changed it later may have changed it then, too: only the last time is kept.
     let may_have = |(_, at): &(&str, Timestamp)| {
         began.duration_since(*at) <= REACTION && after.is_none_or(|after| after.order < *at)
     };
@@ -236,7 +237,7 @@ mod tests {
     use crate::model::controller_revision::ControllerRevision;
     use crate::model::snapshot::{Gap, GapCause, Kind};
 
-    /// A revision: its number, the tag of its image, when it was created, and when it got the number, if that is recorded.
+    /// A revision: its number, the tag of its image, when it was created, and when it got the number, if recorded.
     type Told<'a> = (i64, &'a str, &'a str, Option<&'a str>);
 
     /// A DaemonSet of `agent:LIVE` with these revisions.
@@ -265,7 +266,7 @@ mod tests {
         rollouts
     }
 
-    /// Says of each rollout its number, when it began, what it changed, and since which one.
+    /// Describes each rollout: its number, when it started, what it changed, and since which one.
     fn said(rollouts: &[Rollout]) -> Vec<String> {
         let time = |time: Timestamp| time.strftime("%H:%M").to_string();
         let one = |row: &Rollout| {
@@ -289,7 +290,7 @@ mod tests {
     fn a_rollback_is_a_rollout_of_its_own_and_the_first_one_of_the_revision_is_not_forgotten() {
         let revisions =
             [(1, "a", "10:00", Some("10:00")), (4, "c", "10:20", Some("10:20")), (5, "b", "10:10", Some("10:30"))];
-        // Number 2 was that of b; 3 is not known to have been anything.
+        // Number 2 was that of b; 3 is unknown.
         assert_eq!(
             said(&all(with_revisions("b", &revisions))),
             ["5 10:30 c → b", "4 10:20 b → c", "? 10:10 a → b (since 1)", "1 10:00 "]
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn without_managed_fields_only_what_creation_times_and_numbers_prove_is_told() {
         let told = |revisions: &[Told<'_>]| said(&all(with_revisions("b", revisions)));
-        // A revision that got another number would have left a hole.
+        // A renumbered revision would have left a gap.
         assert_eq!(told(&[(1, "a", "10:00", None), (2, "b", "10:10", None)]), ["2 10:10 a → b", "1 10:00 "]);
         // Number 1 is missing: either may have been rolled out again.
         let either = told(&[(2, "a", "10:00", None), (3, "b", "10:10", None)]);
@@ -335,10 +336,10 @@ mod tests {
         let three =
             [(1, "a", "10:00", Some("12:00")), (2, "b", "10:10", Some("12:00")), (3, "c", "10:20", Some("12:00"))];
         assert_eq!(adopted("c", &three), ["3 10:20 b → c", "2 10:10 a → b", "1 10:00 "]);
-        // With a hole, the time of the number is lost.
+        // With a gap, the time of the number is lost.
         let hole = [(2, "b", "10:10", Some("12:00")), (3, "c", "10:20", Some("12:00"))];
         assert_eq!(adopted("c", &hole), ["3 ..12:00 b → c", "2 ..12:00 "]);
-        // What the new one has rolled out is known.
+        // The new one's rollouts are known.
         let rolled = [hole[0], (3, "c", "12:00", Some("12:00")), (4, "d", "12:10", Some("12:10"))];
         assert_eq!(adopted("d", &rolled), ["4 12:10 c → d", "3 12:00 b → c", "2 ..12:00 "]);
     }
@@ -386,7 +387,7 @@ mod tests {
         let revisions = [(1, "a", "10:00", Some("10:00")), (2, "b", "10:10", Some("10:10"))];
         let changed = |live| with_revisions(live, &revisions).daemon_set(json!({"metadata": {"generation": 3}}));
         assert_eq!(said(&all(changed("c"))), ["? pending b → c", "2 10:10 a → b", "1 10:00 "]);
-        // It was rolled back, and the revision has not got its new number yet.
+        // It was rolled back, and the revision has not been renumbered yet.
         assert_eq!(said(&all(changed("a")))[0], "? pending b → a as 1");
     }
 
@@ -408,11 +409,11 @@ mod tests {
         assert_eq!(by(&[("helm", "10:05", template())]), None);
         assert_eq!(by(&[("kubectl-label", "10:10", json!({"f:metadata": {"f:labels": {}}}))]), None);
         assert_eq!(by(&[("helm", "10:10", template()), ("argocd", "10:10", template())]), None);
-        // Either may have changed it at 10:10: of the one that has changed it again that time is not kept.
+        // Either may have changed it at 10:10: that time is not kept for the one that has changed it again.
         assert_eq!(by(&[("helm", "10:10", template()), ("argocd", "10:40", template())]), None);
         // The API server has merged several managers.
         assert_eq!(by(&[("ancient-changes", "10:10", template())]), None);
-        // What one changed before was rolled out before.
+        // A change before the previous rollout was rolled out by it.
         let at_once = by_of("10:09:58", &[("helm", "10:10", template()), ("argocd", "10:09:58", template())]);
         assert_eq!(at_once.as_deref(), Some("helm"));
     }
@@ -442,13 +443,13 @@ mod tests {
         assert_eq!(all(world), []);
     }
 
-    /// A rollout as it was: its number, the place of the tag of its image in [`TAGS`], and its time.
+    /// An actual rollout: its number, the index of its image's tag in [`TAGS`], and its time.
     type Was = (i64, usize, Timestamp);
 
-    /// The tags of images. After an upgrade of the control plane, the template of the second one is written as the last one.
+    /// The tags of images. After an upgrade of the control plane, the second template is written as the last one.
     const TAGS: [&str; 5] = ["a", "b", "c", "d", "B"];
 
-    /// What happened to a DaemonSet, and what is left of it.
+    /// The actual history of a DaemonSet, and what is left of it.
     struct Past {
         world: World,
         was: Vec<Was>,
@@ -457,7 +458,7 @@ mod tests {
         is_pending: bool,
     }
 
-    /// Rolls out templates as the controller does, and deletes old revisions as it does.
+    /// Rolls out templates and deletes old revisions like the controller.
     fn rolled_out(random: &mut impl FnMut(u64) -> u64, records: bool) -> Past {
         // The number, the tag, the creation and the time of the number.
         let mut left: Vec<(i64, usize, Timestamp, Timestamp)> = Vec::new();
@@ -467,7 +468,7 @@ mod tests {
             time += SignedDuration::from_secs(i64::try_from(1 + random(100)).unwrap());
             let is_second = was.last().is_some_and(|last| last.1 == 1);
             let tag = match usize::try_from(random(4)).unwrap() {
-                // Another DaemonSet of the same name adopts the revisions.
+                // Another DaemonSet with the same name adopts the revisions.
                 _ if random(10) == 0 => {
                     daemon_set_created = time;
                     left.iter_mut().for_each(|revision| revision.3 = time);
@@ -511,7 +512,7 @@ mod tests {
             })
             .collect();
         let later = clock(&(time + SignedDuration::from_secs(1)));
-        // Without another one, it might be the current one.
+        // Otherwise it might be the current one.
         if !told.is_empty() {
             told.push((99, "unreadable", &later, records.then_some(&later)));
         }
@@ -544,7 +545,7 @@ mod tests {
             if was.is_empty() {
                 continue;
             }
-            // The template is written in another form only.
+            // The template is only written differently.
             let keeps_pods = |at: usize| at > 0 && was[at].1 == 4 && was[at - 1].1 == 1;
             let mut rollouts = all(world);
             if is_pending {
@@ -582,7 +583,7 @@ mod tests {
                 told[4] += usize::from(row.began_at.is_none() && records);
                 assert!(row.began_at.is_none() || seen.insert(row.began_at), "{case}: twice {row:?}");
             }
-            // With the times, the latest rollout of each revision is known, but for those that were adopted since.
+            // With the times, the latest rollout of each revision is known, except for revisions that were adopted since.
             let last = rollouts.first().and_then(|row| row.began_at);
             assert!(!records || is_lost || last == was.last().map(|was| was.2), "{case}: {last:?} of {was:?}");
         }

@@ -1,12 +1,11 @@
-//! How DaemonSets change: a snapshot in, a history or a plan out.
+//! How DaemonSets change: from a snapshot to a history or a plan.
 //!
-//! [`situation`] tells where a DaemonSet stands, from which all others start. [`status`] reports it, and [`fleet`] has a row
-//! for each DaemonSet, and [`compare`] two of these; [`history`] lists revisions, and [`recent_changes`] what has
-//! changed in DaemonSets, nodes and what limits pods; [`undo`], [`restart`],
-//! [`set`] and [`pause`](mod@pause) plan a change, which a [`proposal`] applies, with its [`effect`], a [`forecast`] of where it
-//! comes to a standstill, and what else may go wrong ([`change_warnings`]), `apply` carries it out and decides about conflicts ([`concurrent_edit`]), and `observed` tells when
-//! the controller has acted.
-//! [`partition`] stages a rollout node by node.
+//! [`situation`] is the state of a DaemonSet, on which all others are based. [`status`] reports it, [`fleet`] has a row for each
+//! DaemonSet, and [`compare`] compares two of these; [`history`] lists revisions, and [`recent_changes`] lists changes to
+//! DaemonSets, nodes and whatever limits pods. [`undo`], [`restart`], [`set`] and [`pause`](mod@pause) plan a change. A
+//! [`proposal`] derives from it the resulting DaemonSet with its [`effect`], a [`forecast`] of where it comes to a standstill, and
+//! what else may go wrong ([`change_warnings`]); `apply` applies it and handles conflicts ([`concurrent_edit`]), and `observed`
+//! tells when the controller has acted. [`partition`] stages a rollout node by node.
 
 pub(crate) mod apply;
 pub(crate) mod change_warnings;

@@ -1,6 +1,6 @@
-//! The pods that the API server is asked about, in dry runs: after it has refused new pods of a DaemonSet, whether it still
-//! refuses those of the current revision, and whether it would create those of the revision to return to; and before pods are
-//! replaced by those of another template, whether it would create these.
+//! The pods to ask the API server about in dry runs: after it has refused new pods of a DaemonSet, whether it still
+//! refuses those of the current revision, and whether it would create those of the revision to roll back to; and before
+//! pods are replaced by those of another template, whether it would create them.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::model::template::Template;
 use crate::report::coverage::Incomplete;
 use crate::scheduling::should_run::DaemonPod;
 
-/// Of how many DaemonSets pods are tried: a refusal of many has the same cause.
+/// The most DaemonSets whose pods are tried: many refusals usually have the same cause.
 const MOST_DAEMON_SETS: usize = 5;
 
 /// A pod to ask the API server about.
@@ -28,7 +28,7 @@ pub(crate) struct Trial {
     pub(crate) pod: Value,
 }
 
-/// Says that the API server may refuse the new pods.
+/// Returns that the API server may refuse the new pods.
 pub(crate) fn not_asked() -> Incomplete {
     let message = "whether the API server accepts new pods is unknown: it was not asked, or its answer to a dry run does not tell, as \
                    without permission to create pods";
@@ -36,10 +36,10 @@ pub(crate) fn not_asked() -> Incomplete {
     Incomplete { resource, namespace: None, permission: None, message: message.to_owned(), affects_counts: false }
 }
 
-/// Returns the pods whose creation tells what has become of the refusals in a snapshot.
+/// Returns the pods whose dry runs tell whether the refusals in a snapshot persist.
 pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     let index = Index::new(snapshot);
-    // Facts are not cheap, and few DaemonSets have a refusal.
+    // Facts are expensive, and few DaemonSets have a refusal.
     let is_refused = |daemon_set: &&DaemonSet| {
         index.events_about("DaemonSet", &daemon_set.metadata).iter().any(|event| event.reason == "FailedCreate")
     };
@@ -55,7 +55,7 @@ pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     trials
 }
 
-/// Returns a pod of the template that a DaemonSet is to get, unless the API server was asked already; the hash is empty if the
+/// Returns a pod of a DaemonSet's new template, unless the API server was already asked; the hash is empty if the
 /// template has no revision yet.
 pub(crate) fn trial_of(snapshot: &Snapshot, daemon_set: &DaemonSet, hash: &str, template: &Template) -> Option<Trial> {
     let index = Index::new(snapshot);
@@ -63,7 +63,7 @@ pub(crate) fn trial_of(snapshot: &Snapshot, daemon_set: &DaemonSet, hash: &str, 
     (!is_asked).then(|| trial(&index, daemon_set, hash, template)).flatten()
 }
 
-/// Returns a pod of the current revision, unless the API server was asked already.
+/// Returns a pod of the current revision, unless the API server was already asked.
 pub(crate) fn trial_of_current(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Trial> {
     let index = Index::new(snapshot);
     let Facts { revisions, .. } = Facts::new(&index, daemon_set);
@@ -75,7 +75,7 @@ pub(crate) fn trial_of_current(snapshot: &Snapshot, daemon_set: &DaemonSet) -> O
 /// Returns a pod as the controller creates it, for the first eligible node.
 ///
 /// Ported from `syncNodes`, pkg/controller/daemon/daemon_controller.go, and `GetPodFromTemplate`,
-/// pkg/controller/controller_utils.go, release 1.37.2, without `blockOwnerDeletion`, which takes another permission.
+/// pkg/controller/controller_utils.go, release 1.37.2, without `blockOwnerDeletion`, which needs another permission.
 fn trial(index: &Index<'_>, daemon_set: &DaemonSet, hash: &str, template: &Template) -> Option<Trial> {
     let mut object = daemon_set.object.clone();
     *object.pointer_mut("/spec/template")? = template.value().clone();

@@ -1,4 +1,4 @@
-//! Whether the controller has acted on a change, and which revision resulted.
+//! Whether the controller has acted on a change, and which revision it created.
 
 use serde_json::Value;
 
@@ -13,12 +13,12 @@ pub(crate) struct AppliedChange<'a> {
     plan: &'a ChangePlan,
     uid: String,
     generation: i64,
-    /// The name of the ControllerRevision that the template was taken from.
+    /// The name of the ControllerRevision whose template was used.
     target: Option<String>,
 }
 
 impl<'a> AppliedChange<'a> {
-    /// Remembers what to look for: `object` is the DaemonSet with the change, `before` the revisions without it.
+    /// Records what to look for: `object` is the DaemonSet with the change, `before` the revisions without it.
     pub(crate) fn new(plan: &'a ChangePlan, object: &Value, before: &Revisions<'_>) -> Self {
         let target = plan.to_revision.and_then(|number| before.number(number));
         AppliedChange {
@@ -29,7 +29,7 @@ impl<'a> AppliedChange<'a> {
         }
     }
 
-    /// Returns what became of the change, once the controller has observed it and has a revision of a new template, or
+    /// Returns the outcome of the change, once the controller has observed it and has a revision for a new template, or
     /// the DaemonSet was changed again.
     pub(crate) fn outcome(&self, daemon_set: &DaemonSet, snapshot: &Snapshot) -> Option<ChangeOutcome> {
         if daemon_set.metadata.uid != self.uid {
@@ -87,7 +87,7 @@ mod tests {
         revisions.iter().fold(world, add).finish()
     }
 
-    /// Returns what became of a plan that was applied as generation 3.
+    /// Returns the outcome of a plan that was applied as generation 3.
     fn outcome(before: &Snapshot, Planned { plan, report, .. }: &Planned, after: &Snapshot) -> Option<ChangeOutcome> {
         let revisions = Revisions::of(&before.daemon_sets[0], before);
         let mut object = plan.applied_to(&before.daemon_sets[0].object).unwrap();
@@ -111,7 +111,7 @@ mod tests {
         let renumbered = [("hash1", 3, "agent:1"), (CURRENT, 2, "agent:2")];
         let created = [("hash9", 3, "agent:1"), (CURRENT, 2, "agent:2")];
         assert_eq!(of("agent:1", 3, 2, &known), None);
-        // The revisions were read before the controller has renumbered them.
+        // The revisions were read before the controller renumbered them.
         assert_eq!(of("agent:1", 3, 3, &known), None);
         assert_eq!(of("agent:1", 3, 3, &renumbered), Some((ChangeStage::Observed, Some(3), true, false, true)));
         // The revision was deleted before.

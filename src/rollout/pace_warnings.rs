@@ -1,4 +1,4 @@
-//! What another pace of a rolling update may break.
+//! What a different pace of a rolling update may break.
 
 use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -12,10 +12,10 @@ use crate::report::plan::{Effect, Pace, Warning, WarningCode};
 use crate::scheduling::daemon_pods::available_since;
 use crate::scheduling::rolling_update::rolling_update;
 
-/// The least time of a rollout that is pointed out, in seconds.
+/// The shortest rollout that is considered slow, in seconds.
 const SLOW_ROLLOUT: i64 = 3600;
 
-/// How many nodes are few enough that all of them at once need no warning.
+/// The number of nodes up to which updating all of them at once needs no warning.
 const FEW_NODES: i64 = 5;
 
 /// Returns what a faster or a slower pace may break.
@@ -30,7 +30,7 @@ pub(super) fn pace_warnings(
     let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
     let desired = effect.desired;
-    // A longer minReadySeconds makes pods unavailable that have not been ready for so long.
+    // A longer minReadySeconds makes pods unavailable that have not been ready for that long.
     let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
     if regardless(pace) > before.map_or(0, regardless) {
         let message = match regardless(pace) {
@@ -61,12 +61,12 @@ pub(super) fn pace_warnings(
     warnings
 }
 
-/// Warns of a new template that may reach all nodes at once. In a small cluster the effect says that already.
+/// Warns about a new template that may reach all nodes at once. In a small cluster the effect already says that.
 pub(super) fn template_at_once(effect: &Effect) -> Option<Warning> {
     all_at_once(None, effect).filter(|_| effect.desired > FEW_NODES)
 }
 
-/// Warns of a rolling update that may take all nodes at once, unless that was so before.
+/// Warns about a rolling update that may take down all nodes at once, unless that was the case before.
 fn all_at_once(before: Option<Pace>, effect: &Effect) -> Option<Warning> {
     let (pace, desired) = (effect.after?, effect.desired);
     let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
@@ -93,8 +93,8 @@ pub(super) fn matching_budgets<'a>(
     budgets.filter(move |budget| budget.selects(&daemon_set.metadata.namespace, labels))
 }
 
-/// Warns of PodDisruptionBudgets that allow fewer unavailable pods than a rolling update. The controller deletes pods
-/// without asking for an eviction, so no budget holds it back.
+/// Warns about PodDisruptionBudgets that allow fewer unavailable pods than a rolling update. The controller deletes
+/// pods without eviction, so no budget limits it.
 fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot) -> Vec<Warning> {
     let exceeded = matching_budgets(daemon_set, snapshot).filter_map(|budget| {
         let name = &budget.metadata.name;
@@ -116,8 +116,8 @@ fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot)
     exceeded.collect()
 }
 
-/// Warns of pods that are ready, but not yet for `minReadySeconds`: the controller deletes them at once, beside what the limit
-/// allows (`rollingUpdate`, pkg/controller/daemon/update.go, release 1.37.2). A surge takes no pod away.
+/// Warns about pods that are ready, but not yet for `minReadySeconds`: the controller deletes them at once, in addition to the
+/// limit (`rollingUpdate`, pkg/controller/daemon/update.go, release 1.37.2). A surge does not delete available pods.
 pub(super) fn ready_pods_deleted(facts: &Facts<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
     let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
     if !is_rolled_out || after.flavor() == Flavor::Advanced || !facts.nodes_known || !facts.pods_known {
@@ -140,7 +140,7 @@ pub(super) fn ready_pods_deleted(facts: &Facts<'_>, after: &DaemonSet, hash: &st
     Some(Warning::new(WarningCode::ReadyPodsDeleted, message))
 }
 
-/// Warns of the newer pods of nodes with two, which the controller deletes if the surge ends.
+/// Warns about the newer pods of nodes with two, which the controller deletes if the surge ends.
 pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
     let message = match effect.surge_pods_deleted.len() {
         0 => return None,
@@ -250,7 +250,7 @@ mod tests {
             // They are not ready, and replacing them costs nothing.
             (unavailable(1), &[None, None, None], None),
             (unavailable(1), &[long_ago; 4], None),
-            // A surge takes no pod away, and under OnDelete the controller takes none.
+            // A surge deletes no available pod, and under OnDelete the controller deletes none.
             (json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}), &[late; 8], None),
             (json!({"type": "OnDelete"}), &[late; 8], None),
         ] {

@@ -21,7 +21,7 @@ use crate::report::plan::{PlanKind, Warning, WarningCode};
 /// Why a pause is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PauseRefusal {
-    /// Somebody else decides about the update strategy; who.
+    /// Another manager decides about the update strategy; contains its name.
     HeldBy(String),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
     SurgePods(SurgePods),
@@ -31,7 +31,7 @@ pub(crate) enum PauseRefusal {
 ///
 /// # Errors
 ///
-/// Fails if somebody else decides about the strategy, and if pods of a surge would be deleted but may not be.
+/// Fails if another manager decides about the strategy, or if pods of a surge would be deleted but may not be.
 pub(crate) fn pause(before: &Situation<'_>, delete_surge_pods: bool) -> Result<Planned, PauseRefusal> {
     let daemon_set = before.daemon_set;
     if let Some(holder) = holder(daemon_set) {
@@ -92,7 +92,7 @@ fn replaces_skipped(before: &Situation<'_>) -> Option<Warning> {
     (!skipped.is_empty()).then(|| Warning::new(WarningCode::SkippedNodes, message))
 }
 
-/// Warns that the template is the one that an undo was to leave: admission has kept it, or somebody has put it back.
+/// Warns that the template is the one that an undo was to replace: admission has kept it, or somebody has restored it.
 fn not_rolled_back(before: &Situation<'_>) -> Option<Warning> {
     let hold = Hold::in_force(before.daemon_set).filter(|hold| hold.lacks_template(before.current_hash()))?;
     let number = before.current.known().filter(|_| hold.flags.as_ref().is_some_and(|flags| flags.is_undo))?.revision;
@@ -105,7 +105,7 @@ fn not_rolled_back(before: &Situation<'_>) -> Option<Warning> {
     Some(Warning { fix: Some(undo), ..Warning::new(WarningCode::RolledBackBefore, message) })
 }
 
-/// Suggests to update the nodes that can be without the controller, if that is possible.
+/// Suggests updating the nodes that can be updated without the controller, if possible.
 fn one_by_one(before: &Situation<'_>) -> Option<Fix> {
     let none_stays = Amount::Keep(IntOrPercent::Int(0));
     let max_unavailable = Some(IntOrPercent::Int(1));
@@ -129,7 +129,7 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     if daemon_set.flavor() == Flavor::Apps {
         let effect = proposal.effect();
         report.warnings.extend(proposal.pace_warnings(&effect));
-        // `set` changes no pace of a hold.
+        // `set` cannot change the pace during a hold.
         let blocks = report.warnings.iter_mut().filter(|warning| resumes && warning.code == WarningCode::Blocks);
         blocks.for_each(|warning| warning.fix = one_by_one(before));
         report.effect = Some(effect);
@@ -138,7 +138,7 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     report.warnings.extend(proposal.replacement_warnings().unwrap_or_default());
     report.incomplete.extend(proposal.unread_events().filter(|_| resumes));
     let name = &report.daemon_set;
-    // To pause would forget the target and the gates, but a stage that leaves no node out would go on.
+    // Pausing would forget the target and the gates, but a stage of all nodes would go on.
     let leaves_some_out = |hold: &Hold| hold.partition.is_some_and(|keep| keep.value() != 0);
     let stage = Hold::of(daemon_set).filter(|hold| resumes && leaves_some_out(hold));
     let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
@@ -160,7 +160,7 @@ mod tests {
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::situation::Situation;
 
-    /// Four nodes with an old available pod each; on the first there is a new one beside it that is not ready.
+    /// Four nodes with an available old pod each; the first also has a new one that is not ready.
     fn rollout(rolling_update: &Value) -> World {
         let old = || {
             json!({"metadata": {"creationTimestamp": "2026-03-01T11:10:00Z",
@@ -233,7 +233,7 @@ mod tests {
             with(manifest(json!({"type": "RollingUpdate"}))),
             [WarningCode::LastApplied, WarningCode::StrategyPutBack]
         );
-        // `kubectl apply` leaves fields alone that the manifest lacks.
+        // `kubectl apply` does not touch fields that are not in the manifest.
         assert_eq!(with(manifest(json!({"rollingUpdate": {"maxUnavailable": 1}}))), []);
         let argo = json!({"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "fleet:apps/DaemonSet:a/b"}}});
         assert_eq!(with(argo.clone()), [WarningCode::ArgoCd, WarningCode::StrategyPutBack]);
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// An original strategy, with other annotations, under this type of the update strategy.
+    /// An original strategy, with other annotations, under this type of update strategy.
     fn held(annotations: Value, strategy_type: &str) -> World {
         let original = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}).to_string();
         rollout(&json!({"maxUnavailable": 1}))
@@ -351,7 +351,7 @@ mod tests {
         // The node with two pods counts against the limit.
         assert_eq!((after.allowed, after.in_use, after.replaced_now), (3, Some(1), Some(2)));
         assert_eq!(plan.revert.unwrap().command.unwrap().to_string(), "kubectl ds pause -n default agent");
-        // Somebody else has put the strategy back: a pause would suspend what is not suspended.
+        // Somebody else has restored the strategy: a pause would suspend what is not suspended.
         let plan = resumed(world().daemon_set(json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}})));
         assert_eq!((plan.needed, plan.revert), (true, None));
         let plan = resumed(rollout(&json!({"maxUnavailable": 1})));

@@ -1,5 +1,5 @@
-//! A change of a DaemonSet from its plan to its report: what the DaemonSet becomes, what that means for the cluster, and what
-//! may go wrong. All commands that change a DaemonSet propose it here.
+//! A change to a DaemonSet from its plan to its report: the resulting DaemonSet, the effect on the cluster, and what
+//! may go wrong. All commands that change a DaemonSet use it.
 
 use serde_json::Value;
 
@@ -28,18 +28,18 @@ use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::scheduling::daemon_pods;
 
-/// A plan, and the report of it.
+/// A plan and its report.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// What to do.
+    /// The plan.
     pub plan: Plan,
-    /// What the DaemonSet becomes, as far as that is known without the API server.
+    /// The resulting DaemonSet, as far as it is known without the API server.
     pub after: DaemonSet,
-    /// What is shown of it.
+    /// The report.
     pub report: ChangePlan,
 }
 
-/// A DaemonSet as it is, with the facts about it, and what it becomes by a plan.
+/// A DaemonSet with its facts, and the result of a plan.
 pub(super) struct Proposal<'s, 'a> {
     pub(super) before: &'s Situation<'a>,
     pub(super) plan: Plan,
@@ -47,7 +47,7 @@ pub(super) struct Proposal<'s, 'a> {
 }
 
 impl<'s, 'a> Proposal<'s, 'a> {
-    /// Proposes to carry out a plan.
+    /// Proposes a plan.
     pub(super) fn new(before: &'s Situation<'a>, plan: Plan) -> Self {
         let daemon_set = before.daemon_set;
         let object = plan.applied_to(&daemon_set.object).unwrap_or_else(|_| daemon_set.object.clone());
@@ -61,7 +61,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
         Planned { plan: self.plan, after: self.after, report }
     }
 
-    /// Returns how the DaemonSet changes.
+    /// Returns the changes to the DaemonSet.
     pub(super) fn changes(&self) -> Vec<Change> {
         object::changes(&self.before.daemon_set.object, &self.after.object)
     }
@@ -75,19 +75,19 @@ impl<'s, 'a> Proposal<'s, 'a> {
         patches.flatten().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
     }
 
-    /// Returns whether the update strategy becomes another one.
+    /// Returns whether the update strategy changes.
     pub(super) fn changes_strategy(&self) -> bool {
         self.after.spec.update_strategy != self.before.daemon_set.spec.update_strategy
     }
 
-    /// Computes what it means for the cluster, if the template stays.
+    /// Computes the effect on the cluster, if the template stays.
     pub(super) fn effect(&self) -> Effect {
         let hash = self.before.current_hash().unwrap_or_default();
         let standstill = forecast::standstill(self.before, &self.after, hash, true);
         Effect { standstill, ..effect(self.before, &self.after) }
     }
 
-    /// Returns what the pace of the controller may break after the change.
+    /// Returns what may break with the controller's pace after the change.
     pub(super) fn pace_warnings(&self, effect: &Effect) -> Vec<Warning> {
         let pace = pace_warnings(effect.before, effect, &self.after, self.before.index.snapshot);
         let hash = self.before.current_hash().unwrap_or_default();
@@ -102,7 +102,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
         Some(replacement_warnings(self.before, &replacement))
     }
 
-    /// Returns what could not be read and matters for the pace of the controller, and for whom its deletions concern.
+    /// Returns what could not be read and affects the pace of the controller, or budgets that match the deleted pods.
     pub(super) fn unread(&self, budgets_matter: bool) -> Vec<Incomplete> {
         let namespace = &self.before.daemon_set.metadata.namespace;
         incomplete_for_update_strategy(self.before.index.snapshot, namespace, budgets_matter)
@@ -113,7 +113,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
         unread_events(self.before.index.snapshot, &self.before.daemon_set.metadata.namespace)
     }
 
-    /// Returns what the reports of all changes have in common.
+    /// Returns the common part of all reports on changes.
     pub(super) fn report(&self, kind: PlanKind) -> ChangePlan {
         let needed = !self.plan.steps.is_empty();
         ChangePlan {
@@ -143,7 +143,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
     }
 }
 
-/// Proposes another template: that of a revision, or to restart the pods the present one with another annotation.
+/// Proposes another template: that of a revision, or for a restart the current one with another annotation.
 pub(super) fn propose_template(
     before: &Situation<'_>,
     plan: Plan,
@@ -172,7 +172,7 @@ pub(super) fn propose_template(
     warnings.extend(adopted.filter(|_| to.is_none()));
     report.pods_left = left_on_delete(before, to.map(|_| &template));
     if to.is_some() && report.pods_left.is_empty() && before.knows(Kind::Pods) {
-        // Every pod is on the target already, so nothing has to be deleted.
+        // Every pod already has the target's template, so nothing has to be deleted.
         warnings.retain(|warning| warning.code != WarningCode::OnDelete);
     }
     let (after, hash) = (daemon_set.with_template(&template), to.map_or("", |to| to.object.hash()));
@@ -181,7 +181,7 @@ pub(super) fn propose_template(
     let effect = template_effect(before, &after, hash, to.is_none());
     let standstill = forecast::standstill(before, &after, hash, to.is_none());
     let stops = forecast::warning(standstill.as_ref(), before, &after, hash, to.is_none());
-    // What is certain comes first.
+    // Certain warnings come first.
     let (certain, possible) = if standstill.is_some() { (stops, None) } else { (None, stops) };
     warnings.splice(0..0, certain.or_else(|| forecast::surge_without_room(before, &after, hash)));
     warnings.extend(possible);
@@ -191,7 +191,7 @@ pub(super) fn propose_template(
     proposal.planned(report)
 }
 
-/// Warns that another revision does not mend what fails on a few nodes.
+/// Warns that another revision does not fix failures on a few nodes.
 fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
     if revision_fails(before) {
         return None;
@@ -230,8 +230,7 @@ fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
     Some(Warning::new(WarningCode::NotByRevision, message))
 }
 
-/// Returns what could not be read and matters for a new template: under OnDelete which pods keep theirs, else which are
-/// replaced.
+/// Returns what could not be read and affects a new template: under OnDelete which pods keep theirs, otherwise which are replaced.
 fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let namespace = &daemon_set.metadata.namespace;
@@ -247,15 +246,15 @@ fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
     unread.into_iter().chain(unread_events(snapshot, namespace)).collect()
 }
 
-/// Returns the pods that keep their template until they are deleted, by node: under OnDelete all but those that have
-/// `template` already, and those of nodes that do not exist. Those that are not ready come first.
+/// Returns the pods that keep their template until they are deleted, by node: under OnDelete all except those that
+/// already have `template`, and those of deleted nodes. Pods that are not ready come first.
 fn left_on_delete(before: &Facts<'_>, template: Option<&Template>) -> Vec<PodOnNode> {
     let (daemon_set, revisions) = (before.daemon_set, &before.revisions);
     if daemon_set.spec.update_strategy != UpdateStrategy::OnDelete {
         return Vec::new();
     }
     let claimed = before.index.snapshot.pods.iter().filter(|pod| daemon_pods::claim(daemon_set, pod).is_claimed());
-    // No kubelet ends a pod of a node that is gone.
+    // No kubelet ends the pods of a deleted node.
     let exists = |node: &str| !before.nodes_known || before.index.node(node).is_some();
     let mut left: Vec<(bool, PodOnNode)> = claimed
         .filter(|pod| daemon_pods::target_node(pod).is_none_or(exists))
@@ -297,7 +296,7 @@ mod tests {
     use crate::rollout::situation::Situation;
     use crate::rollout::undo::undo;
 
-    /// A DaemonSet with a pod of each of three revisions, of which one is not retained, and one that is being deleted.
+    /// A DaemonSet with a pod of each of three revisions, one of which is not retained, and a terminating pod.
     fn of_type(strategy_type: &str) -> World {
         let pod = |world: World, number: usize, hash: &str, deleted: bool| {
             let node = format!("n{number}");
@@ -374,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Without permission to read nodes, the pods of the namespace are known all the same.
+    /// Without permission to read nodes, the pods of the namespace are still known.
     #[test]
     fn the_pods_that_could_be_read_are_counted_without_nodes() {
         let outdated = |kinds: &[Kind]| {
@@ -394,7 +393,7 @@ mod tests {
         assert_eq!(outdated(&[]), [Some((4, Some(2), Some(0))), Some((4, Some(3), Some(0)))]);
     }
 
-    /// The facts of the DaemonSet as it is are given; those of what it becomes are built only if they may differ.
+    /// The facts of the current DaemonSet are passed in; those of the resulting one are built only if they may differ.
     #[test]
     fn no_fact_is_derived_twice() {
         let snapshot = of_type("RollingUpdate").finish();
@@ -414,7 +413,7 @@ mod tests {
             built(&|| drop(restart(&before, false).unwrap())),
             built(&|| drop(undo(&before, Some(1)).unwrap())),
             built(&|| drop(set::propose(&before, &set_request).unwrap())),
-            // Whether the way back is open is asked of what the DaemonSet becomes.
+            // Whether the change can be undone depends on the resulting DaemonSet.
             built(&|| drop(set::set(&before, &set_request).unwrap())),
             built(&|| drop(pause(&before, false).unwrap())),
             built(&|| drop(resume(&before))),

@@ -1,5 +1,5 @@
-//! Warnings of ResourceQuotas that new pods would exceed although the pods that they replace give back their share: the controller would
-//! stop in the middle of the rollout.
+//! Warnings about ResourceQuotas that new pods would exceed even though the pods that they replace free their share:
+//! the controller would stop in the middle of the rollout.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::report::plan::{Warning, WarningCode};
 use crate::scheduling::resources::format_amount;
 use crate::scheduling::rolling_update::allows_surge;
 
-/// The name of what counts all pods, those that have ended, too.
+/// The resource that counts all pods, including terminated ones.
 const OBJECT_COUNT: &str = "count/pods";
 
-/// One in the units of exact amounts.
+/// One unit in exact amounts.
 const ONE: i128 = 1_000_000_000;
 
-/// Warns of the quota that allows the fewest of the pods to be replaced; nothing if the quotas were not read.
+/// Warns about the quota that allows the fewest of the pods to be replaced; nothing if the quotas were not read.
 pub(super) fn quota_warning(
     situation: &Situation<'_>,
     replacement: &Replacement<'_>,
@@ -73,11 +73,11 @@ pub(super) fn quota_warning(
 struct Shortage<'a> {
     quota: &'a ResourceQuota,
     resource: String,
-    /// How many it allows.
+    /// The number of pods that it allows.
     allowed: usize,
-    /// What a new pod takes of it.
+    /// How much of it a new pod uses.
     new: i128,
-    /// What the first old pod that is not replaced gives back.
+    /// How much the first old pod that is not replaced frees.
     old: i128,
 }
 
@@ -96,7 +96,7 @@ fn shortage<'a>(
             let used = quota.status.used.get(resource).and_then(Quantity::nanos).unwrap_or(0);
             let mut free = hard.nanos()? - used;
             for (allowed, (_, pod)) in replaced.iter().enumerate() {
-                // What a LimitRange or a webhook has added to the old one, it adds to the new one, too.
+                // A LimitRange or a webhook adds the same to the new pod as it did to the old one.
                 let class = match after.priority_class_name.as_str() {
                     "" if live.priority_class_name.is_empty() => &pod.spec.priority_class_name,
                     class => class,
@@ -125,7 +125,7 @@ fn shortage<'a>(
     own.filter_map(of_quota).min_by_key(|shortage| shortage.allowed)
 }
 
-/// Returns what a pod takes of a resource of a quota; `None` if it takes none, or the quota counts something else.
+/// Returns how much of a quota's resource a pod uses; `None` if it uses none, or the quota counts something else.
 ///
 /// Ported from `PodUsageFunc` and `podComputeUsageHelper`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2.
 fn usage(spec: &PodSpec, resource: &str) -> Option<i128> {
@@ -142,7 +142,7 @@ fn usage(spec: &PodSpec, resource: &str) -> Option<i128> {
     }
 }
 
-/// Returns the requests or the limits of a pod. A limit is the request of a container that has none, which the API server fills in.
+/// Returns the requests or the limits of a pod. A missing request of a container defaults to its limit, as in the API server.
 ///
 /// Ported from `PodRequests` and `PodLimits`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
 fn amounts(spec: &PodSpec, requests: bool) -> Exact<'_> {
@@ -165,10 +165,10 @@ fn amounts(spec: &PodSpec, requests: bool) -> Exact<'_> {
     all
 }
 
-/// Returns whether a quota is about a pod with this priority class.
+/// Returns whether a quota applies to a pod with this priority class.
 ///
-/// Ported from `podMatchesScopeFunc`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2. What depends on the affinity of a pod to pods
-/// of other namespaces is not known, and counts as not about it.
+/// Ported from `podMatchesScopeFunc`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2. Scopes that depend on the
+/// affinity of a pod to pods in other namespaces are unknown, and never match.
 fn is_in_scope(quota: &ResourceQuota, spec: &PodSpec, class: &str) -> bool {
     let exists = |scope: &String| ScopedRequirement {
         scope_name: scope.clone(),
@@ -177,7 +177,7 @@ fn is_in_scope(quota: &ResourceQuota, spec: &PodSpec, class: &str) -> bool {
     };
     let with_values = quota.spec.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().cloned());
     quota.spec.scopes.iter().map(exists).chain(with_values).all(|requirement| match requirement.scope_name.as_str() {
-        // The API server accepts no activeDeadlineSeconds in the template of a DaemonSet.
+        // The API server does not allow activeDeadlineSeconds in the template of a DaemonSet.
         "NotTerminating" => true,
         "BestEffort" => is_best_effort(spec),
         "NotBestEffort" => !is_best_effort(spec),
@@ -195,7 +195,7 @@ fn is_in_scope(quota: &ResourceQuota, spec: &PodSpec, class: &str) -> bool {
     })
 }
 
-/// Returns whether a pod neither requests cpu or memory nor limits it.
+/// Returns whether a pod has neither requests nor limits for cpu and memory.
 fn is_best_effort(spec: &PodSpec) -> bool {
     let of_main = |resource: &&str| matches!(*resource, "cpu" | "memory");
     let containers = spec.containers.iter().chain(&spec.init_containers).map(|container| &container.resources);
@@ -231,7 +231,7 @@ mod tests {
         })
     }
 
-    /// Returns the warning of a quota of which something is used, before another template is rolled out at a pace.
+    /// Returns the warning for a quota with this usage, before another template is rolled out at a pace.
     fn told(spec: Value, hard: Value, used: Value, pace: Value, after: Value, most: usize) -> Option<Warning> {
         let mut held = four();
         let quota = json!({"metadata": {"name": "few", "namespace": "default"}, "spec": spec,
@@ -258,7 +258,7 @@ mod tests {
         };
         let any = usize::MAX;
         for (spec, (hard, used), pace, after, most, expected) in [
-            // What is deleted gives back as much as its successor takes, also of a quota that is full.
+            // A deleted pod frees as much as its successor uses, even in a full quota.
             (json!({}), pods("4", "4"), no_surge(), cpu("100m"), any, None),
             (json!({}), requests("400m", "400m"), no_surge(), cpu("50m"), any, None),
             (
@@ -307,14 +307,14 @@ mod tests {
                 any,
                 Some("after 2 of 4: 512Mi of 1Gi limits.memory are used; a new pod takes 256Mi"),
             ),
-            // Quotas of other things and of other pods.
+            // Quotas for other resources and other pods.
             (json!({}), (json!({"services": "1"}), json!({"services": "1"})), surge(), cpu("1"), any, None),
             (json!({"scopes": ["BestEffort"]}), pods("4", "4"), surge(), cpu("100m"), any, None),
             (json!({"scopes": ["NotBestEffort"]}), pods("4", "4"), surge(), cpu("100m"), any, Some("4 of 4 pods")),
             (json!({"scopes": ["Terminating"]}), pods("4", "4"), surge(), cpu("100m"), any, None),
             (class("In"), pods("4", "4"), surge(), cpu("100m"), any, None),
             (class("NotIn"), pods("4", "4"), surge(), cpu("100m"), any, Some("4 of 4 pods")),
-            // What moves into the scope of a quota is given back by nothing there.
+            // No old pod frees quota for pods that move into its scope.
             (
                 class("In"),
                 pods("0", "2"),

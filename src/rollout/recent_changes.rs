@@ -1,9 +1,9 @@
-//! What has changed lately in what DaemonSets depend on: templates and strategies, taints, labels, cordons, and the nodes
-//! themselves.
+//! Recent changes to everything that DaemonSets depend on: templates and strategies, taints, labels, cordons, and the
+//! nodes themselves.
 //!
-//! The API keeps few times: those of revisions, of the creation of objects, of taints, of events, and for each field manager of
-//! an object that of its last change of anything in it ([`Written`]). What follows from them is told, and nothing else, except what
-//! nodes lose while they are watched ([`FollowedChanges`]).
+//! The API keeps few timestamps: of revisions, of the creation of objects, of taints, of events, and for each field
+//! manager of an object that of its last change to any field ([`Written`]). Only changes that follow from them are
+//! reported, plus anything that nodes lose while they are watched ([`FollowedChanges`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,54 +26,53 @@ use crate::report::reason::Class;
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange, RolloutNumbers};
 use crate::report::rollout_status::{RolloutStatusReport, Verdict};
 
-/// How long after its creation a node is still being set up: what is written until then is no change.
+/// How long after its creation a node is being set up: writes until then do not count as changes.
 const SETUP: SignedDuration = SignedDuration::from_secs(30);
 
-/// How far apart the same change of two nodes may be at most to be told as one.
+/// How far apart the same change to two nodes may be to be reported as one.
 const SAME_CHANGE: SignedDuration = SignedDuration::from_secs(30);
 
-/// How far apart two times may be that one request has written.
+/// How far apart two times from a single request may be.
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(2);
 
-/// How long after a cordon the node controller adds its taint at most.
+/// How long the node controller takes at most to add its taint after a cordon.
 const CORDON_TAINT_DELAY: SignedDuration = SignedDuration::from_secs(10);
 
-/// The taint that the node controller adds to a node that is cordoned (`doNoScheduleTaintingPass`,
+/// The taint that the node controller adds to a cordoned node (`doNoScheduleTaintingPass`,
 /// pkg/controller/nodelifecycle/node_lifecycle_controller.go, release 1.37.2).
 const CORDON_TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// What the taints begin with that the node controller adds for conditions.
+/// The prefix of the taints that the node controller adds for conditions.
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";
 
-/// How long before a rollout what changed may explain why it is blocked, and how many changes are told at most.
+/// How long before a rollout a change may explain why it is blocked, and the most changes that are reported.
 const SHORTLY: SignedDuration = SignedDuration::from_mins(15);
 const MOST_AROUND_ROLLOUT: usize = 5;
 
-/// The fields of a DaemonSet's spec whose changes are told, and how they are called.
+/// The fields of a DaemonSet's spec whose changes are reported, and their names.
 const TOLD_FIELDS: [(&str, &str); 3] =
     [("template", "template"), ("updateStrategy", "update strategy"), ("minReadySeconds", "minReadySeconds")];
 
-/// The label that the API server gives each namespace: it cannot be changed.
+/// The label that the API server sets on each namespace, which cannot be changed.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// How long after the last look a change may still be found that was before it: controllers tell of nodes that are gone, and
-/// clocks differ.
+/// How long after the last look earlier changes may still appear: controllers report deleted nodes late, and clocks differ.
 const LATE: SignedDuration = SignedDuration::from_mins(10);
 
-/// What is the same of a change for as long as it is found: when, of what, and by whom or what.
+/// The identity of a change each time it is found: when, of what object, and by whom or what.
 type Identity = (Timestamp, ChangedKind, Option<String>, Vec<String>, ChangeOf, Option<String>);
 
-/// The changes of a cluster that is followed: each is told once.
+/// The changes in a followed cluster: each is reported once.
 #[derive(Debug, Default)]
 pub struct FollowedChanges {
     told: BTreeSet<Identity>,
     looked_at: Option<Timestamp>,
-    /// The nodes as they were at the last look, by their UID.
+    /// The nodes at the last look, by their UID.
     nodes: BTreeMap<String, NodeSpec>,
 }
 
 impl FollowedChanges {
-    /// Returns what has changed and was not returned before, the latest first.
+    /// Returns the changes that were not returned before, the latest first.
     pub fn update(&mut self, snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
         let earliest = self.looked_at.replace(snapshot.now).and_then(|at| at.checked_sub(LATE).ok());
         let mut report = changes(snapshot, since.max(earliest), &self.nodes);
@@ -83,7 +82,7 @@ impl FollowedChanges {
         ChangesReport { since, changes: grouped(report.changes), ..report }
     }
 
-    /// Returns which nodes were uncordoned and lost taints since the last look: the API keeps no times of that.
+    /// Returns which nodes were uncordoned and lost taints since the last look: the API keeps no times for these.
     fn removed_from_nodes(&mut self, snapshot: &Snapshot) -> Vec<ClusterChange> {
         let nodes = snapshot.nodes.iter().map(|node| (node.metadata.uid.clone(), node.spec.clone())).collect();
         let before: BTreeMap<String, NodeSpec> = std::mem::replace(&mut self.nodes, nodes);
@@ -113,13 +112,13 @@ fn identity(change: &ClusterChange) -> Identity {
     (*at, *kind, namespace.clone(), names.clone(), *what, of)
 }
 
-/// Returns what has changed, the latest first, without what changed before a time.
+/// Returns the changes, the latest first, except those before a time.
 pub fn recent_changes(snapshot: &Snapshot, since: Option<Timestamp>) -> ChangesReport {
     let report = changes(snapshot, since, &BTreeMap::new());
     ChangesReport { changes: grouped(report.changes), ..report }
 }
 
-/// Returns each change of each object, in no order; `before` are the nodes as they were last seen, by UID.
+/// Returns each change to each object, in no order; `before` are the nodes as last seen, by UID.
 fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<String, NodeSpec>) -> ChangesReport {
     let index = Index::new(snapshot);
     let has_no_time = |rollout: &Rollout| {
@@ -135,7 +134,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<Stri
     }
     for node in &index.nodes {
         let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
-        // There may be many, and their labels.
+        // There may be many nodes, with many labels.
         changes.extend(of_node(node, written, before.get(&node.metadata.uid)).into_iter().filter(&is_recent));
     }
     changes.extend(removed_nodes(&index));
@@ -161,7 +160,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<Stri
     }
 }
 
-/// Adds to each rollout that is blocked what may explain that, and has changed since shortly before it began.
+/// Adds to each blocked rollout the changes since shortly before it started that may explain it.
 pub fn add_to_blocked(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
     let mut blocked = report.daemon_sets.iter_mut().filter(|one| one.verdict == Verdict::Blocked).peekable();
     if blocked.peek().is_none() {
@@ -191,15 +190,15 @@ fn around_rollout(
     let snapshot = index.snapshot;
     let since = began.unwrap_or(snapshot.now).checked_sub(SHORTLY).ok();
     let mut changes = of_daemon_set(daemon_set, &known_rollouts(index, daemon_set));
-    // The rollout is told already.
+    // The rollout itself is already reported.
     changes.retain(|change| change.what == ChangeOf::Written);
     for node in nodes.iter().filter_map(|node| index.node(node)) {
         let written = snapshot.node_writes.get(&node.metadata.name).map_or(&[][..], Vec::as_slice);
-        // So is in what condition nodes are, which is what these taints follow from.
+        // So are the conditions of nodes, from which these taints follow.
         let is_told = |change: &ClusterChange| {
             change.what == ChangeOf::Tainted && change.details.iter().all(|taint| taint.starts_with(CONDITION_TAINTS))
         };
-        // That a node was there before explains nothing, unless pods fail there.
+        // The creation of a node explains nothing, unless pods fail there.
         let was_there = |change: &ClusterChange| {
             change.what == ChangeOf::Created
                 && began.is_some_and(|began| change.at < began)
@@ -235,14 +234,14 @@ fn written_objects<'a>(
     })
 }
 
-/// Returns the latest change of a DaemonSet of another namespace. Only the managed fields of those are read, so a rollout is reported as
-/// a template that may have changed.
+/// Returns the latest change to a DaemonSet in another namespace. Only the managed fields of those are read, so a
+/// rollout is reported as a template that may have changed.
 fn latest_elsewhere(snapshot: &Snapshot) -> Option<ClusterChange> {
     let others = snapshot.written_objects.get(&Kind::DaemonSets).into_iter().flatten();
     others.flat_map(|other| of_object(ChangedKind::DaemonSet, other)).max_by_key(|change| change.at)
 }
 
-/// Returns the rollouts of a DaemonSet whose time is known, and the changes of its update strategy.
+/// Returns the rollouts of a DaemonSet with known times, and the changes to its update strategy.
 fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterChange> {
     let created = daemon_set.metadata.creation_timestamp.get();
     let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<String>| ClusterChange {
@@ -259,20 +258,20 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
     let is_creation = |at: Timestamp| is_until(at, created, REACTION);
     let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
     let rolled_out = rollouts.iter().filter(|rollout| !rollout.keeps_pods).filter_map(|rollout| {
-        // The first one is the creation, and what was rolled out before that, a former DaemonSet has rolled out.
+        // The first one is the creation; anything before that was rolled out by a former DaemonSet.
         let RolloutNumbers { revision, compared_with, .. } = rollout.numbers;
         let is_first = |at: Timestamp| compared_with.is_none() && (revision == Some(1) || is_creation(at));
         let at = rollout.began_at.filter(|at| !is_first(*at) && created.is_none_or(|created| *at >= created))?;
         let change = change(at, ChangeOf::RolledOut, rollout.summary.clone(), rollout.by.clone());
         Some(ClusterChange { rollout: Some(rollout.numbers), ..change })
     });
-    // A change of the template is a rollout, which is told as such.
+    // A change to the template is a rollout, and reported as such.
     let is_told = |written: &Written| {
         let is_its_rollout = |began: Timestamp| is_soon_after(began, written.at, REACTION);
         is_creation(written.at)
             || (written.has("template") && rollouts.iter().filter_map(|it| it.began_at).any(is_its_rollout))
     };
-    // Of that nothing is told: only the annotation was written.
+    // This is not reported: only the annotation was written.
     let retried = daemon_set.annotations.get(RETRIED_ANNOTATION).and_then(|at| at.parse::<Timestamp>().ok());
     let is_told = |written: &Written| {
         let is_own = written.manager.as_deref() == Some(FIELD_MANAGER);
@@ -288,7 +287,7 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
     creation.into_iter().chain(rolled_out).chain(written).collect()
 }
 
-/// Returns which of the fields of a DaemonSet that are told a field manager owns.
+/// Returns which of the reported fields of a DaemonSet a field manager owns.
 fn told_fields(written: &Written) -> impl Iterator<Item = &'static str> {
     TOLD_FIELDS.into_iter().filter(|(field, _)| written.has(field)).map(|(_, name)| name)
 }
@@ -307,8 +306,8 @@ fn of_named_node(name: &str, at: Timestamp, what: ChangeOf, details: Vec<String>
     }
 }
 
-/// Returns the changes of a node that exists. What a field manager may have changed is only what it has gained, if it is known how
-/// it was `before`.
+/// Returns the changes to an existing node. If its state `before` is known, a field manager may only have changed what
+/// the node has gained.
 fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<ClusterChange> {
     let created = node.metadata.creation_timestamp.get();
     let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>| {
@@ -320,7 +319,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
         node.spec.taints.iter().filter_map(|taint| Some((taint.time_added.get()?, taint))).collect();
     let is_of_cordon = |taint: &Taint| node.spec.unschedulable && taint.key == CORDON_TAINT;
     let cordoned = taints.iter().find(|(_, taint)| is_of_cordon(taint)).map(|(at, _)| *at);
-    // Whoever owns the field has set it, unless by an apply; and has set it before, unless it was uncordoned meanwhile.
+    // The owner of the field has set it, unless by an apply; and has set it before, unless the node was uncordoned in between.
     let mut owners = written.iter().filter(|it| it.has("unschedulable"));
     let owner = owners.next().filter(|it| owners.next().is_none() && !it.applied && Some(it.at) <= cordoned);
     let cordon = cordoned
@@ -328,7 +327,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
         .map(|at| change(at, ChangeOf::Cordoned, Vec::new(), owner.and_then(|owner| owner.manager.as_deref())));
     let tainted = taints.iter().filter(|(at, taint)| !is_setup(*at) && !is_of_cordon(taint));
     let tainted = tainted.map(|(at, taint)| change(*at, ChangeOf::Tainted, vec![taint.to_string()], None));
-    // A cordon, or a taint with a time of its own.
+    // A cordon, or a taint with its own timestamp.
     let is_told = |it: &&Written| {
         let is_at_once = |(at, _): &(Timestamp, &Taint)| it.at.duration_since(*at).abs() <= AT_ONCE;
         let is_cordon = |at: Timestamp| is_soon_after(at, it.at, CORDON_TAINT_DELAY);
@@ -354,7 +353,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
     creation.into_iter().chain(cordon).chain(tainted).chain(fields).collect()
 }
 
-/// Returns the changes of an object that limits or labels the pods of a namespace, or of a DaemonSet whose revisions are not read.
+/// Returns the changes to an object that limits or labels a namespace's pods, or to a DaemonSet whose revisions are not read.
 fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
     let ObjectMeta { name, namespace, creation_timestamp, .. } = &object.metadata;
     let created = creation_timestamp.get();
@@ -373,7 +372,7 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
     let written = object.written.iter().flatten().filter(|it| !is_until(it.at, created, AT_ONCE));
     let fields = written.filter_map(|it| {
         let details: Vec<String> = match kind {
-            // Finalizers and the like do not matter to pods.
+            // Finalizers and the like do not affect pods.
             ChangedKind::Namespace => {
                 let labels: Vec<&str> = it.labels.iter().map(String::as_str).filter(|it| *it != NAME_LABEL).collect();
                 (!labels.is_empty()).then(|| format!("labels {}", labels.join(", "))).into_iter().collect()
@@ -386,9 +385,9 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
     creation.into_iter().chain(fields).collect()
 }
 
-/// Returns the nodes that an event says are gone, unless there is one of the name that is older than the event.
+/// Returns the nodes that were deleted according to an event, unless there is one with the name that is older than the event.
 fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
-    // One that is about to be deleted may still exist.
+    // A node that is about to be deleted may still exist.
     let knows_nodes = index.knows(Kind::Nodes, "");
     let mut removed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for event in &index.snapshot.events {
@@ -406,18 +405,18 @@ fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
     removed.into_iter().map(deleted).collect()
 }
 
-/// Returns whether a time is another one, or at most so much later.
+/// Returns whether a time is the same as another one, or later by at most a duration.
 fn is_soon_after(at: Timestamp, other: Timestamp, most: SignedDuration) -> bool {
     (SignedDuration::ZERO..=most).contains(&at.duration_since(other))
 }
 
-/// Returns whether a time is at most so much later than the creation of an object, or before it: an object that is restored from a
-/// backup has times of the one that it was.
+/// Returns whether a time is at most a duration after the creation of an object, or before it: an object restored from
+/// a backup has times from its former existence.
 fn is_until(at: Timestamp, created: Option<Timestamp>, most: SignedDuration) -> bool {
     created.is_some_and(|created| at.duration_since(created) <= most)
 }
 
-/// Joins the same change of several nodes, and sorts the changes, the latest first.
+/// Merges the same change to several nodes, and sorts the changes, the latest first.
 fn grouped(mut changes: Vec<ClusterChange>) -> Vec<ClusterChange> {
     changes.sort_by(|one, other| {
         let key = |it: &'_ ClusterChange| (it.kind, it.what);
@@ -441,7 +440,7 @@ fn grouped(mut changes: Vec<ClusterChange>) -> Vec<ClusterChange> {
     groups
 }
 
-/// Returns whether a change is that of the nodes of a group, shortly before.
+/// Returns whether a change is the same as that of a group of nodes, shortly before.
 fn is_same(group: &ClusterChange, change: &ClusterChange) -> bool {
     let first = group.first_at.unwrap_or(group.at);
     group.kind == ChangedKind::Node
@@ -468,7 +467,7 @@ mod tests {
         json!({"manager": manager, "time": at(time), "fieldsV1": fields})
     }
 
-    /// Adds a node that was created at 11:00:00, with what its managed fields keep.
+    /// Adds a node that was created at 11:00:00, with these managed fields.
     fn with_node(world: World, name: &str, patch: Value, entries: &[Value]) -> World {
         let mut world = world.node(name, patch);
         let object = json!({"metadata": {"managedFields": entries}});
@@ -476,7 +475,7 @@ mod tests {
         world
     }
 
-    /// Says of each change when it was, of what, by whom, and what it was.
+    /// Describes each change: when, of which object, by whom, and what.
     fn told(world: World, since: &str) -> Vec<String> {
         told_of(&world.finish(), since)
     }
@@ -549,7 +548,7 @@ mod tests {
         let cordoned = json!({"spec": {"unschedulable": true, "taints": taints}});
         let cordon = entry("kubectl", "11:50:00", json!({"f:spec": {"f:unschedulable": {}}}));
         let world = with_node(world(), "a", cordoned, &[cordon, controller("11:50:01")]);
-        // Whoever owns the list has written it last, and need not have added each of the taints.
+        // The owner of the list has written it last, but need not have added each of the taints.
         let taints = json!([taint("node.kubernetes.io/unreachable", "NoExecute", "11:52:00")]);
         let world = with_node(world, "b", json!({"spec": {"taints": taints}}), &[controller("11:52:00")]);
         assert_eq!(
@@ -597,7 +596,7 @@ mod tests {
         let young = json!({"metadata": {"creationTimestamp": at("11:50:00")}});
         let mut world = with_node(world(), "a", young.clone(), &[entry("kubelet", "11:50:20", labels("zone"))])
             .event("Node", "gone", "RemovingNode", "m", "11:40:00")
-            // It was created again.
+            // It was recreated.
             .event("Node", "a", "RemovingNode", "m", "11:45:00")
             // It still exists.
             .event("Node", "b", "RemovingNode", "m", "11:46:00")
@@ -669,10 +668,10 @@ mod tests {
         let again = [("a", "nfd", "12:00:02"), ("b", "other", "11:52:00"), ("c", "nfd", "12:00:03")];
         let told = ["12:00:02..12:00:03 a+c Written nfd: labels pool", "11:52:00 b Written other: labels pool"];
         assert_eq!(look(&again, "12:00:04"), told);
-        // While requests fail, time stands still: what happened then is told, and nothing is told again that was lost meanwhile.
+        // While requests fail, time stands still: changes in that time are reported, and none is reported again.
         assert!(look(&[], "12:00:05").is_empty());
         assert!(look(&again, "12:40:00").is_empty());
-        // What is older than the last look can have been told.
+        // An event older than the last look may have been reported.
         assert!(look(&[("d", "nfd", "12:20:00")], "12:40:01").is_empty());
     }
 
@@ -689,11 +688,11 @@ mod tests {
         let gpu = json!({"key": "gpu", "effect": "NoSchedule"});
         let first = look(json!({"unschedulable": true, "taints": [team, gpu]}), "12:00:00");
         assert_eq!(first, ["12:00:00 a Written kubectl: taints team=ml:NoSchedule, gpu:NoSchedule or unschedulable"]);
-        // Who did it is not known: nobody owns what is gone.
+        // The writer is unknown: nobody owns what was removed.
         let told = ["12:00:01 a Uncordoned ?: ", "12:00:01 a Untainted ?: team=ml:NoSchedule"];
         assert_eq!(look(json!({"taints": [gpu]}), "12:00:01"), told);
         assert!(look(json!({"taints": [gpu]}), "12:00:02").is_empty());
-        // Who has written the node has added what is new.
+        // The node's writer has added what is new.
         let added = look(json!({"unschedulable": true, "taints": [gpu, team]}), "12:00:03");
         assert_eq!(added, ["12:00:03 a Written kubectl: taints team=ml:NoSchedule or unschedulable"]);
     }
@@ -721,7 +720,7 @@ mod tests {
         let quotas = ["default", "other"].map(|namespace| object(Some(namespace), "pods", std::slice::from_ref(&hard)));
         world.snapshot.written_objects.insert(Kind::ResourceQuotas, quotas.into());
         let labeled = entry("kubectl-label", "11:55:00", labels("pod-security.kubernetes.io/enforce"));
-        // The API server has set this label when the namespace was created.
+        // The API server set this label when the namespace was created.
         let created = entry("helm", "11:56:00", labels("kubernetes.io/metadata.name"));
         let entries = [labeled, created];
         let namespaces = ["default", "other"].map(|name| object(None, name, &entries));
@@ -785,7 +784,7 @@ mod tests {
         let helm = |time: &str| entry("helm", time, fields(&["template", "updateStrategy"]));
         let rolled_out = "11:50:01 agent RolledOut helm: image agent 1 → 2";
         assert_eq!(changed(&[helm("11:50:00")]), [rolled_out]);
-        // What it has changed last is not the template, and whether it was the one that did that before is not kept.
+        // Its last change is not to the template, and it is not recorded whether it changed that earlier.
         assert_eq!(
             changed(&[helm("11:55:00")]),
             ["11:55:00 agent Written helm: update strategy", "11:50:01 agent RolledOut ?: image agent 1 → 2"]

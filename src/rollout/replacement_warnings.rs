@@ -27,20 +27,20 @@ use crate::scheduling::should_run::DaemonPod;
 /// The most pods that a warning names.
 const MAX_NAMES: usize = 3;
 
-/// What replaces pods.
+/// A replacement of pods.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replacement<'a> {
-    /// The DaemonSet as it becomes.
+    /// The resulting DaemonSet.
     pub(crate) after: &'a DaemonSet,
     /// The hash of the revision of its template; empty if there is none yet, so that every pod is replaced.
     pub(crate) hash: &'a str,
-    /// Whether the new pods are those of the present template.
+    /// Whether the new pods have the current template.
     pub(crate) is_same_template: bool,
-    /// Whether the DaemonSet controller deletes the pods, and not the user.
+    /// Whether the DaemonSet controller deletes the pods, rather than the user.
     pub(crate) by_controller: bool,
-    /// Whether pods on nodes that are not eligible are replaced, too.
+    /// Whether pods on ineligible nodes are replaced, too.
     pub(crate) includes_ineligible: bool,
-    /// How many pods are replaced at most.
+    /// The most pods that are replaced.
     pub(crate) most: usize,
 }
 
@@ -65,15 +65,15 @@ impl<'a> Replacement<'a> {
         })
     }
 
-    /// Returns why the API server refuses new pods, and whether it is certain that it refuses those that replace the others;
-    /// `None` if it would create them.
+    /// Returns why the API server refuses new pods, and whether it certainly refuses the replacements; `None` if it
+    /// would create them.
     fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
         let of_controller = creation_refusal(situation).map(|refusal| refusal.reason());
         let snapshot = situation.index.snapshot;
         let hash = if self.is_same_template { situation.current_hash() } else { Some(self.hash) };
         let admission = hash.and_then(|hash| snapshot.admission(self.after, hash));
         let refused_now = admission.and_then(|admission| admission.refusal.as_deref());
-        // Nothing but the quota is in the way, and that is given back.
+        // Only the quota is in the way, and it is freed.
         let is_by_quota = of_controller.is_some() && is_refused_within_quota(situation);
         if is_by_quota && refused_now.is_none_or(exceeds_quota) && self.gives_back(situation) {
             return None;
@@ -84,10 +84,10 @@ impl<'a> Replacement<'a> {
         let message = admission.refusal.as_ref()?;
         let asked = refusal_reason(snapshot, self.after, message);
         let Some(of_controller) = of_controller else {
-            // Those of other codes are about the pod, whoever creates it.
+            // Refusals with other codes are about the pod, whoever creates it.
             let depends_on_user =
                 matches!(asked.code, ReasonCode::WebhookDenied | ReasonCode::SecurityConstraintDenied);
-            // A webhook that is down may be about people, too, by its matchConditions.
+            // A webhook that is down may apply only to users, because of its matchConditions.
             let may_be_about_people = depends_on_user || asked.code == ReasonCode::WebhookUnavailable;
             let is_about_people = may_be_about_people && is_about_people(situation, message);
             let may_differ = is_about_people || (self.is_same_template && depends_on_user);
@@ -95,7 +95,7 @@ impl<'a> Replacement<'a> {
             let tells = !self.is_same_template || is_certain || (depends_on_user && !is_about_people);
             return tells.then_some((asked, is_certain));
         };
-        // Users may be refused what the controller is not, and the pods that are replaced give back their quota.
+        // Users may be refused where the controller is not, and the replaced pods free their quota.
         let is_certain = is_refused_like_controller(situation, message) && !gives_back(message);
         let is_gone = !situation.still_refuses_pods();
         Some((if is_certain || is_gone { asked } else { of_controller }, is_certain))
@@ -103,14 +103,14 @@ impl<'a> Replacement<'a> {
 }
 
 impl Replacement<'_> {
-    /// Returns whether each new pod takes as much of a quota as the one that is deleted for it gives back: no node waits for its first
-    /// pod, none gets a second one, and the containers request the same.
+    /// Returns whether each new pod uses as much of a quota as the deleted one frees: no node waits for its first pod,
+    /// none gets a second one, and the containers have the same requests.
     fn gives_back(&self, situation: &Situation<'_>) -> bool {
         let containers = |spec: &PodSpec| -> Vec<_> {
             spec.init_containers.iter().chain(&spec.containers).map(|container| container.resources.clone()).collect()
         };
         let new = &self.after.spec.template.spec;
-        // A class adds its overhead, and a quota may be for pods of one priority.
+        // A class adds its overhead, and a quota may apply to pods with one priority.
         let takes_no_more = |old: &PodSpec| {
             let is_class = |new: &str, old: &str| new.is_empty() || new == old;
             containers(old) == containers(new)
@@ -126,17 +126,17 @@ impl Replacement<'_> {
     }
 }
 
-/// For how many seconds a pod that the controller has created shows that the API server refuses people alone: a policy or a webhook that
-/// is down may be newer than an older one.
+/// For how many seconds a pod created by the controller proves that the API server refuses only users: a policy, or a
+/// failure of a webhook, may be newer than an older one.
 const JUST_CREATED: i64 = 30;
 
-/// Returns whether a refusal may end once a pod is deleted, which gives back its share of a quota.
+/// Returns whether a refusal may end once a pod is deleted, which frees its share of a quota.
 fn gives_back(message: &str) -> bool {
     exceeds_quota(message) && !is_overdrawn(message)
 }
 
-/// Returns whether the API server refuses people a pod with a message, and not the controller: it has just created pods of the
-/// current revision, which people are refused for the same reason.
+/// Returns whether the API server refuses users a pod with a message, but not the controller: it has just created pods
+/// of the current revision, which users are refused for the same reason.
 fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
     let Facts { index, daemon_set, .. } = **situation;
     let of_current = situation.current_hash().and_then(|hash| index.snapshot.admission(daemon_set, hash));
@@ -146,8 +146,8 @@ fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
         && situation.is_recent(updated.max(), JUST_CREATED)
 }
 
-/// Returns why a change must not be made unless that is forced: the controller would delete available pods for new ones that
-/// certainly fail or are refused. A surge takes no pod away.
+/// Returns why a change must not be made unless forced: the controller would delete available pods for new ones that
+/// certainly fail or are refused. A surge does not delete available pods.
 pub(super) fn certain_harm(report: &ChangePlan) -> Vec<Warning> {
     let after = report.effect.as_ref().and_then(|effect| effect.after).filter(|pace| !pace.surges);
     let replaced = after.and_then(|pace| pace.replaced_now.zip(pace.replaced_regardless));
@@ -155,19 +155,19 @@ pub(super) fn certain_harm(report: &ChangePlan) -> Vec<Warning> {
     if deletes_available { certain(&report.warnings) } else { Vec::new() }
 }
 
-/// Returns the warnings for which a change is refused: of new pods that certainly fail or are refused.
+/// Returns the warnings because of which a change is refused: about new pods that certainly fail or are refused.
 pub(crate) fn certain(warnings: &[Warning]) -> Vec<Warning> {
     warnings.iter().filter(|warning| warning.is_certain).cloned().collect()
 }
 
-/// Returns what may go wrong as pods are replaced; nothing if none is, or if nodes and pods could not be read.
+/// Returns what may go wrong as pods are replaced; nothing if none are, or if nodes and pods could not be read.
 pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Vec<Warning> {
     let removed = situation.coverage.removed_nodes.as_ref().filter(|_| replacement.is_same_template);
     let removed = removed.filter(|removed| removed.needs_attention()).map(nodes_removed);
     let replaced = if situation.is_known { replaced(situation, replacement) } else { Vec::new() };
     let refused = || replacement.refusal(situation).map(|refusal| refused(situation, replacement, refusal));
     if replaced.is_empty() {
-        // Nodes that wait for their pods are to get one of the template.
+        // Nodes that wait for their pods will get one of the new template.
         let waits = situation.is_known && situation.creation_is_refused() && is_missing(situation);
         return removed.into_iter().chain(waits.then(refused).flatten()).collect();
     }
@@ -188,7 +188,7 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
     removed.into_iter().chain(failing).chain(refused).chain(missing).chain(not_by_nodes).chain(lost).collect()
 }
 
-/// Warns that the new pods would not start, because something that they need does not exist.
+/// Warns that the new pods would not start, because an object that they need does not exist.
 fn missing_objects(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Warning> {
     let hash = match replacement.is_same_template {
         true => situation.current_hash().unwrap_or_default(),
@@ -224,7 +224,7 @@ fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec
     nodes.flat_map(|node| node.pods.iter().copied().filter(live).filter(is_old).map(|pod| (node.node, pod))).collect()
 }
 
-/// Warns that the pods of the present template fail where older ones work, and how to roll back. It is certain if they are
+/// Warns that pods of the current template fail where older ones work, and how to roll back. It is certain if they are
 /// available nowhere.
 pub(super) fn failing_revision(situation: &Situation<'_>, failing: &Suspect, so: &str) -> Warning {
     let number = situation
@@ -241,8 +241,8 @@ pub(super) fn failing_revision(situation: &Situation<'_>, failing: &Suspect, so:
     Warning { fix, is_certain: failing.available == 0, ..Warning::new(WarningCode::RevisionFails, message) }
 }
 
-/// Warns that new pods do not become available, whichever node they are on; those of another template, because of the
-/// cluster. Not of pods that the revision is to blame for, or that the API server refuses.
+/// Warns that new pods do not become available on any node; those of another template, because of the cluster. It
+/// excludes pods for which the revision is to blame, or that the API server refuses.
 fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspect: Option<&Suspect>) -> Vec<Warning> {
     let is_explained = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision);
     let mut reasons = not_by_their_node(situation, suspect);
@@ -305,8 +305,8 @@ fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (R
     Warning { fix: Some(fix), is_certain, ..Warning::new(WarningCode::CreationRefused, message) }
 }
 
-/// Warns of pods that are not recreated once they are deleted: those on nodes that should not run one, and, until their nodes
-/// return, those on nodes that are down, whose kubelets end no pod.
+/// Warns about pods that are not recreated after deletion: those on ineligible nodes, and, until their nodes return,
+/// those on nodes that are down, whose kubelets cannot end a pod.
 fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, replaced: &[(&str, &Pod)]) -> Vec<Warning> {
     // OpenKruise's controller is not simulated.
     if replacement.after.flavor() == Flavor::Advanced {
@@ -320,7 +320,7 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
         let decision = daemon_pod.decide(object);
         let text = format!("{} on {name}", pod.metadata.name);
         match (is_down(situation, node), decision.should_run, decision.should_continue_running) {
-            // Beside it, a surge creates one that waits for the node, too.
+            // A surge also creates one next to it, which waits for the node.
             (true, true, _) if !surges => stay.push(text),
             (true, false, true) => stay.push(text),
             (false, false, true) => lost.push(text),
@@ -394,7 +394,7 @@ mod tests {
         restart(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), true).unwrap().report
     }
 
-    /// Adds what the API server says in a dry run about a pod of a revision.
+    /// Adds the API server's answer to a dry run of a pod of a revision.
     fn asked(mut world: World, hash: &str, refusal: Option<&str>) -> World {
         let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
         world.snapshot.admissions.push(Admission {
@@ -443,7 +443,7 @@ mod tests {
         let plan = with(world().node("n", json!({})).pod("a", "n", json!({})).node("m", json!({})));
         assert_eq!(codes(&plan), [WarningCode::CreationRefused]);
         assert!(plan.warnings[0].message.ends_with("the controller replaces no pod until it accepts them"));
-        // A pod that is deleted gives back its share, unless the quota was lowered since, or the new pod takes more.
+        // A deleted pod frees its share, unless the quota was lowered since, or the new pod uses more.
         let one = || world().node("n", json!({})).pod("a", "n", json!({}));
         assert_eq!(codes(&with(one())), []);
         // Something else refuses it, too.
@@ -475,16 +475,16 @@ mod tests {
         let with = |strategy: Value| refused(with_strategy(bad_revision(), &strategy));
         let three = || json!({"rollingUpdate": {"maxUnavailable": 3}});
         assert_eq!(with(three()), Some(vec![WarningCode::RevisionFails]));
-        // The budget is used up: only pods that fail are replaced, and the restart may be the cure.
+        // The budget is used up: only failing pods are replaced, and the restart may be the fix.
         assert_eq!(with(json!({})), None);
         assert_eq!(with(json!({"rollingUpdate": {"maxUnavailable": 2}})), None);
         // Old pods stay until new ones are available, or until they are deleted.
         assert_eq!(with(json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})), None);
         assert_eq!(with(json!({"type": "OnDelete"})), None);
-        // What another controller does is not known.
+        // The behavior of another controller is unknown.
         let advanced = with_strategy(bad_revision(), &three());
         assert_eq!(refused(advanced.daemon_set(json!({"apiVersion": "apps.kruise.io/v1beta1"}))), None);
-        // Where the revision is available, too, it is not certain that it fails.
+        // If the revision is available on some nodes, it is not certain that it fails.
         let works_elsewhere = || {
             (6..8).fold(with_strategy(bad_revision(), &three()), |world, number| {
                 let node = format!("n{number}");
@@ -506,14 +506,14 @@ mod tests {
         let is_refused = Some(vec![WarningCode::CreationRefused]);
         assert_eq!(refused(asked(of(denied), CURRENT, Some(denied))), is_refused);
         assert_eq!(refused(asked(of(demand), CURRENT, Some(demand))), is_refused);
-        // It cannot be told, for example without permission to create pods.
+        // It cannot be checked, for example without permission to create pods.
         assert_eq!((refused(of(denied)), codes(&restarted(of(denied)))), (None, vec![WarningCode::CreationRefused]));
-        // A policy about people's pods refuses none of the controller's.
+        // A policy about users' pods does not affect those of the controller.
         let policy = "admission webhook \"people.example.com\" denied the request: no bare pods";
         assert_eq!(refused(asked(of(denied), CURRENT, Some(policy))), None);
         let message = &restarted(asked(of(denied), CURRENT, Some(policy))).warnings[0].message;
         assert!(message.contains("PodSecurityDenied"), "{message}");
-        // What anyone may refuse is the same only if the same one refuses it.
+        // A refusal that anyone may get is the same only if the same component refuses it.
         for (event, same, other) in [
             (
                 "admission webhook \"pods.example.com\" denied the request: image a:1",
@@ -534,7 +534,7 @@ mod tests {
             assert_eq!(refused(asked(of(event), CURRENT, Some(same))), is_refused, "{same}");
             assert_eq!(refused(asked(of(event), CURRENT, Some(other))), None, "{other}");
         }
-        // The pods that are replaced give back their quota, unless it was lowered since.
+        // The replaced pods free their quota, unless it was lowered since.
         assert_eq!(refused(asked(of(quota), CURRENT, Some(quota))), None);
         let overdrawn = quota.replace("limited: pods=2", "limited: pods=1");
         assert_eq!(refused(asked(of(&overdrawn), CURRENT, Some(&overdrawn))), is_refused);
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(refused(asked(of(denied), CURRENT, Some(denied)).node("m", json!({}))), None);
     }
 
-    /// Before the first refusal, only an answer that does not depend on who asks counts.
+    /// Before the first refusal, only an answer that does not depend on the user counts.
     #[test]
     fn a_restart_is_refused_because_of_what_no_user_is_exempt_from() {
         let with = |refusal: &str| {
@@ -564,14 +564,14 @@ mod tests {
         }
         let policy = "admission webhook \"people.example.com\" denied the request: no bare pods";
         assert_eq!(with(policy), None);
-        // It may refuse the controller, too, which has not asked for long.
+        // It may refuse the controller, too, which has not tried for a long time.
         let world = world().node("n", json!({})).pod("a", "n", json!({}));
         let plan = restarted(asked(world, CURRENT, Some(policy)));
         assert_eq!(codes(&plan), [WarningCode::CreationRefused]);
         assert!(plan.warnings[0].message.contains("refuses you such a pod"), "{}", plan.warnings[0].message);
     }
 
-    /// The controller has not tried again, and nobody has asked about the target.
+    /// The controller has not tried again, and the target was not tried either.
     #[test]
     fn a_refusal_that_is_gone_is_not_told_of_another_template() {
         let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
@@ -618,7 +618,7 @@ mod tests {
         assert_eq!(codes(&restarted(world().node("m", evicting).pod("b", "m", json!({})))), []);
     }
 
-    /// Their kubelets end no pod.
+    /// Their kubelets cannot end a pod.
     #[test]
     fn pods_of_nodes_that_are_down_stay_until_their_nodes_return() {
         let down = |effects: &[&str]| {
@@ -658,7 +658,7 @@ mod tests {
         assert_eq!(of(&json!({"maxSurge": 9, "maxUnavailable": 0}), &[("d", down(&[]))]), [""; 0]);
     }
 
-    /// No event tells of a refusal yet: the pods of the revision to return to are older than what refuses them.
+    /// There is no event about a refusal yet: the pods of the target revision are older than the policy that refuses them.
     #[test]
     fn a_rollback_whose_pods_are_refused_deletes_no_available_pod() {
         let policy =
@@ -694,16 +694,16 @@ mod tests {
             assert!(message.contains(who) && message.contains("pods of the new template"), "{message}");
         }
         assert_eq!(of(None, None, "11:30:00"), None);
-        // The pods that are replaced give back their quota.
+        // The replaced pods free their quota.
         assert_eq!(of(Some(quota), None, "11:30:00"), None);
-        // The controller has just created a pod that people are refused for the same reason.
+        // The controller has just created a pod that users are refused for the same reason.
         assert_eq!(of(Some(webhook), Some(webhook), "11:59:45"), None);
-        // What refuses them may be newer than that pod.
+        // The policy that refuses them may be newer than that pod.
         assert!(of(Some(webhook), Some(webhook), "11:59:15").is_some());
         assert!(of(Some(security), Some(webhook), "11:59:45").is_some());
     }
 
-    /// Which nodes get one, if the API server is not known to refuse that, too.
+    /// Includes which nodes get one, unless the API server is known to refuse that, too.
     #[test]
     fn a_rollback_creates_the_pods_that_are_refused() {
         let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";

@@ -10,8 +10,8 @@ use crate::report::plan::{PlanKind, Warning};
 ///
 /// # Errors
 ///
-/// Fails with what is wrong if the controller would delete healthy pods for new ones that certainly fail or are refused, unless
-/// that is forced.
+/// Fails with the reasons if the controller would delete healthy pods for new ones that certainly fail or are refused,
+/// unless forced.
 pub fn restart(before: &Situation<'_>, force: bool) -> Result<Planned, Vec<Warning>> {
     let plan = Plan::restart(before.daemon_set, before.now());
     let planned = propose_template(before, plan, PlanKind::RestartPlan, None);

@@ -1,4 +1,4 @@
-//! What backs off after failures, when it would try again by itself, and how to make it try now.
+//! What is backing off after failures, when it would try again by itself, and how to make it try now.
 
 use std::cmp::Reverse;
 
@@ -23,31 +23,31 @@ use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::SuspectKind;
 use crate::scheduling::daemon_pods::NodePods;
 
-/// The longest delay before a DaemonSet that could not be synced is synced again (`DefaultTypedControllerRateLimiter`,
+/// The longest delay before a DaemonSet whose sync failed is synced again (`DefaultTypedControllerRateLimiter`,
 /// client-go/util/workqueue, release 0.37.2).
 const LONGEST_DELAY: SignedDuration = SignedDuration::from_secs(1000);
 
-/// The longest delay before a failed pod is replaced, from when the controller replaced the one before it, which is when it was
-/// created (`startDaemonSetController`, cmd/kube-controller-manager/app/apps.go, release 1.37.2).
+/// The longest delay before a failed pod is replaced, counted from its creation, when the controller replaced the one
+/// before it (`startDaemonSetController`, cmd/kube-controller-manager/app/apps.go, release 1.37.2).
 const LONGEST_DELAY_OF_FAILED_PODS: SignedDuration = SignedDuration::from_mins(15);
 
 /// The longest delay before a kubelet pulls an image or starts a container again (`MaxImageBackOff` and `MaxCrashLoopBackOff`,
 /// pkg/kubelet/kubelet.go, release 1.37.2).
 const LONGEST_DELAY_OF_KUBELET: SignedDuration = SignedDuration::from_mins(5);
 
-/// How many pods are deleted with one command that a person pastes.
+/// The most pods that a suggested command deletes.
 const MOST_REPLACED: usize = 5;
 
-/// Plans to make the controller try now to create pods, and suggests to delete the pods that back off longest.
+/// Plans to make the controller create pods now, and suggests deleting the pods that back off longest.
 ///
-/// Only a pod that is not available and that the controller recreates from the same revision is suggested, so that no available
-/// pod is lost and no PodDisruptionBudget is concerned.
+/// Only a pod that is not available and that the controller recreates from the same revision is suggested, so that no
+/// available pod is lost and no PodDisruptionBudget is affected.
 pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let daemon_set = before.daemon_set;
     let mut backoffs = Vec::new();
     let hopeless = no_new_pods(before);
     if before.creation_is_refused() {
-        // OpenKruise's controller may have another limit, and one that is down none.
+        // OpenKruise's controller may have another limit, and one that is down has none.
         let has_limit = daemon_set.flavor() == Flavor::Apps && hopeless != Some(Obstacle::ControlPlaneDown);
         let refused = before.last_event("FailedCreate").filter(|_| has_limit);
         let latest = refused.and_then(|at| at.checked_add(LONGEST_DELAY).ok());
@@ -56,7 +56,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     for (node, pods) in before.nodes() {
         for (pod, (attempt, next)) in pods.pods.iter().filter_map(|pod| Some((*pod, backs_off(pod)?))) {
             let obstacle = hopeless.or_else(|| obstacle(before, node, pods, pod));
-            // A kubelet that is not heard of does nothing at that time.
+            // A kubelet without contact does nothing at that time.
             let next = next.filter(|_| node.is_some_and(Node::is_ready));
             let latest = latest(before, node, attempt, pod, obstacle).filter(|_| next.is_none());
             let pod = PodOnNode { node: pods.node.to_owned(), pod: pod.metadata.name.clone(), revision: None };
@@ -85,7 +85,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     proposal.planned(report)
 }
 
-/// Returns whether the controller may wait until it tries again to create pods: some were refused or are missing, or that is not known.
+/// Returns whether the controller may be waiting to create pods: some were refused or are missing, or that is unknown.
 fn may_wait(before: &Situation<'_>) -> bool {
     let is_known = before.is_known && before.knows(Kind::Events);
     !is_known
@@ -93,7 +93,7 @@ fn may_wait(before: &Situation<'_>) -> bool {
         || before.eligible().any(|node| node.updated.is_none() && node.old.is_none())
 }
 
-/// Suggests to delete the pods that back off longest, of those that come back. What is due is tried again anyway.
+/// Suggests deleting the pods that back off longest, if they are recreated. Attempts that are due happen anyway.
 fn replace_pods(before: &Situation<'_>, backoffs: &[Backoff]) -> Option<Fix> {
     let mut pods: Vec<_> = backoffs
         .iter()
@@ -112,7 +112,7 @@ fn replace_pods(before: &Situation<'_>, backoffs: &[Backoff]) -> Option<Fix> {
     Some(Fix::new(advice, names.fold(delete, Command::name)))
 }
 
-/// Returns why no new pod comes or starts, whichever node it is for.
+/// Returns why no new pod is created or starts, on any node.
 fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
     // A scheduler may take a moment.
     let waits_for_scheduler =
@@ -126,7 +126,7 @@ fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
     }
 }
 
-/// Warns of what makes a new attempt fail as the last one did.
+/// Warns about reasons for a new attempt to fail like the last one.
 fn in_vain(before: &Situation<'_>, replaces: bool) -> Vec<Warning> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let asked = before.current_hash().and_then(|hash| snapshot.admission(daemon_set, hash));
@@ -152,7 +152,7 @@ fn in_vain(before: &Situation<'_>, replaces: bool) -> Vec<Warning> {
     refused.into_iter().chain(failing).collect()
 }
 
-/// Says that the controller manager may be down: the lease could not be read. Many may not read it, which says nothing.
+/// Returns that the controller manager may be down if the lease could not be read. If it is merely forbidden, this means nothing.
 fn unread_lease(before: &Situation<'_>) -> Option<Incomplete> {
     let gaps = &before.index.snapshot.gaps;
     let problem = gaps.iter().filter(|gap| gap.kind == Kind::Leases).find_map(|gap| match &gap.cause {
@@ -169,7 +169,7 @@ fn unknown(kind: Kind, message: String) -> Incomplete {
     Incomplete { resource, namespace: None, permission: None, message, affects_counts: false }
 }
 
-/// Returns what speaks against deleting a pod, if new pods come at all.
+/// Returns why a pod should not be deleted, given that new pods are created at all.
 fn obstacle(before: &Situation<'_>, node: Option<&Node>, pods: &NodePods<'_>, pod: &Pod) -> Option<Obstacle> {
     let daemon_set = before.daemon_set;
     let is_paused =
@@ -181,7 +181,7 @@ fn obstacle(before: &Situation<'_>, node: Option<&Node>, pods: &NodePods<'_>, po
         Some(node) if node.is_ready() => match () {
             // `syncDaemonSet`, pkg/controller/daemonset/daemonset_controller.go of OpenKruise, returned early in older releases.
             () if is_paused => Some(Obstacle::Paused),
-            // A controller that has not observed the template may still create pods of the one before.
+            // A controller that has not observed the template may still create pods of the previous one.
             () if !before.knows(Kind::ControllerRevisions)
                 || !daemon_set.is_observed()
                 || before.is_updated(pod) != Some(true) =>
@@ -195,8 +195,8 @@ fn obstacle(before: &Situation<'_>, node: Option<&Node>, pods: &NodePods<'_>, po
     }
 }
 
-/// Returns the latest time at which a pod that backs off is presumably tried again by itself: when the present delay began, and how long
-/// it is, can mostly not be read.
+/// Returns the latest time at which a pod that backs off is presumably retried: the start and the length of the current
+/// delay usually cannot be read.
 fn latest(
     before: &Situation<'_>,
     node: Option<&Node>,
@@ -208,7 +208,7 @@ fn latest(
         Attempt::PullImage | Attempt::StartContainer => {
             before.now().checked_add(LONGEST_DELAY_OF_KUBELET).ok().filter(|_| node.is_some_and(Node::is_ready))
         }
-        // OpenKruise's controller may have another limit; one that is down, and a pod that would not be replaced, have none.
+        // OpenKruise's controller may have another limit; one that is down has none, nor does a pod that would not be replaced.
         Attempt::ReplaceFailedPod if before.daemon_set.flavor() == Flavor::Apps => {
             let is_replaced = !matches!(obstacle, Some(Obstacle::ControlPlaneDown | Obstacle::NotRecreated));
             let created = pod.metadata.creation_timestamp.get().filter(|_| is_replaced);
@@ -218,8 +218,7 @@ fn latest(
     }
 }
 
-/// Returns what a pod waits for to be tried again, and when that is, if it is known. A pod that is ready or that is being deleted
-/// waits for nothing.
+/// Returns the attempt that a pod waits for, and its time, if known. A pod that is ready or terminating waits for nothing.
 fn backs_off(pod: &Pod) -> Option<(Attempt, Option<Timestamp>)> {
     if pod.metadata.is_terminating() || pod.is_ready() {
         return None;
@@ -243,8 +242,8 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses)
 }
 
-/// Returns when the kubelet starts a container again: it names the delay, which counts from the end of the last run (`doBackOff`,
-/// pkg/kubelet/kuberuntime/kuberuntime_manager.go, release 1.37.2).
+/// Returns when the kubelet restarts a container: its message contains the delay, which starts at the end of the last
+/// run (`doBackOff`, pkg/kubelet/kuberuntime/kuberuntime_manager.go, release 1.37.2).
 fn next_start(status: &ContainerStatus) -> Option<Timestamp> {
     let ContainerState { terminated: Some(last), .. } = &status.last_state else { return None };
     let message = &status.state.waiting.as_ref()?.message;
@@ -273,10 +272,10 @@ mod tests {
         json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image agent:2"}}})
     }
 
-    /// What is tried again, by which pod, and what speaks against deleting it.
+    /// What is retried, by which pod, and why that should not be deleted.
     type Told = (Attempt, String, Option<Obstacle>);
 
-    /// Returns the command that is suggested, and what backs off.
+    /// Returns the suggested command, and what is backing off.
     fn planned(world: World) -> (Option<String>, Vec<Told>) {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
@@ -404,7 +403,7 @@ mod tests {
         );
     }
 
-    /// Returns what speaks against deleting the one pod of a world.
+    /// Returns why the only pod in a world should not be deleted.
     fn obstacle(world: World) -> Option<Obstacle> {
         let (command, mut backoffs) = planned(world);
         let found = backoffs.pop().expect("a pod that backs off").2;
@@ -459,7 +458,7 @@ mod tests {
             (pending("11:59:58"), None),
             (without(Kind::Nodes), Some(Obstacle::NodeUnknown)),
             (without(Kind::ControllerRevisions), Some(Obstacle::OtherRevision)),
-            // The controller has not observed the template yet, and may create pods of the one before.
+            // The controller has not observed the template yet, and may create pods of the previous one.
             (one_crashes().daemon_set(json!({"metadata": {"generation": 3}})), Some(Obstacle::OtherRevision)),
             (
                 one_crashes().daemon_set(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})),
@@ -478,7 +477,7 @@ mod tests {
         assert_eq!(obstacle(world), Some(Obstacle::OthersRun));
     }
 
-    /// The controller has looked at it within this moment.
+    /// The controller has just synced it.
     #[test]
     fn a_run_at_the_same_moment_as_another_changes_nothing() {
         let retried = json!({"metadata": {"annotations": {"kubectl-ds/retried-at": at("12:00:00")}}});

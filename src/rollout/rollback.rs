@@ -1,4 +1,4 @@
-//! Whether to roll back, and to which revision: the one place that suggests it, and that says why not.
+//! Whether to roll back, and to which revision: the only place that suggests it, or says why not.
 
 use std::collections::BTreeSet;
 
@@ -15,43 +15,43 @@ use crate::model::template::Template;
 use crate::report::fix::Fix;
 use crate::report::rollout_status::SuspectKind;
 
-/// Why nobody is told to roll back.
+/// Why no rollback is suggested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::rollout) enum NoRollback {
-    /// There is no revision to return to that can be read.
+    /// There is no readable revision to roll back to.
     NoTarget,
-    /// The pods of the only other ones fail, too, or they were replaced so soon that likely none was ever available.
+    /// The pods of all other revisions fail, too, or they were replaced so soon that probably none was ever available.
     NeverWorked,
-    /// The current revision has worked for long: what has broken since breaks the pods of another one, too.
+    /// The current revision has worked for long: whatever has broken since also breaks the pods of other revisions.
     HasLasted,
-    /// Nothing that fails is about the revision: it is the node's, or the other revision has the same.
+    /// No failure is due to the revision: it is due to the node, or the other revision has the same part.
     NotTheRevision,
-    /// Its pods would not start: something that they need does not exist.
+    /// Its pods would not start: an object that they need does not exist.
     Lacks,
-    /// The API server refuses the pods of the other revision, or is not known to take them.
+    /// The API server refuses the pods of the other revision, or is not known to accept them.
     Refused,
-    /// Whoever writes the DaemonSet takes the rollback back: the revision is to be changed there.
+    /// The writer of the DaemonSet reverts the rollback: the revision must be changed there.
     Reverted,
-    /// On the rules, no node would get a pod that is available.
+    /// According to the rules, no node would get an available pod.
     NoNodeRecovers,
 }
 
-/// Returns whether the current revision fails, by all that is known of its nodes.
+/// Returns whether the current revision fails, based on everything known about its nodes.
 pub(in crate::rollout) fn revision_fails(situation: &Situation<'_>) -> bool {
     suspect(situation).is_some_and(|suspect| suspect.what == SuspectKind::Revision)
         || takes_nodes_down(situation)
         || gets_evicted(situation)
 }
 
-/// Returns whether no pod of the current revision is available, for no other reason than that it finds no room where one of the
-/// revision to return to does.
+/// Returns whether no pod of the current revision is available, only because it does not fit where one of the revision
+/// to roll back to does.
 fn only_lacks_room(situation: &Situation<'_>) -> bool {
     let mut eligible = situation.eligible().peekable();
     eligible.peek().is_some() && eligible.all(|node| node.excess.is_some())
 }
 
-/// Returns what pods of a template need to start and what is known not to exist, such as a ConfigMap that was deleted with the last pod
-/// that used it.
+/// Returns the objects that pods of a template need to start and that are known not to exist, such as a ConfigMap that
+/// was deleted with the last pod that used it.
 pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Template) -> Vec<String> {
     let (snapshot, daemon_set) = (facts.index.snapshot, facts.daemon_set);
     let asked = snapshot.admission(daemon_set, hash).map(|admission| admission.lacks.clone()).unwrap_or_default();
@@ -60,7 +60,7 @@ pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Templa
     missing.into_iter().map(|(kind, name)| format!("{kind} {name}")).collect()
 }
 
-/// Returns what has to exist again before a rollback helps, if nothing else is in its way.
+/// Returns what must be restored before a rollback helps, if that is the only obstacle.
 pub(in crate::rollout) fn to_restore(situation: &Situation<'_>) -> Option<Fix> {
     let (target, template) = situation.revisions.target().filter(|_| rollback(situation) == Err(NoRollback::Lacks))?;
     let lacks = lacks(situation, target.object.hash(), template).join(" and ");
@@ -74,8 +74,7 @@ pub(in crate::rollout) fn to_restore(situation: &Situation<'_>) -> Option<Fix> {
     )
 }
 
-/// Returns how to return to the revision that `undo` returns to by default if that helps: it is tried on the rules, in a simulation of the
-/// controller.
+/// Returns how to roll back to the default target of `undo`, if that helps, which is tried in a simulation of the controller.
 pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;
@@ -87,7 +86,7 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
     }
     match situation.revisions.doubt(target) {
         Some(Doubt::Failing(_)) => return Err(NoRollback::NeverWorked),
-        // Where the current one has no room at all, nothing can be lost.
+        // If the current one does not fit anywhere, nothing can be lost.
         Some(Doubt::ReplacedAfter(..BRIEF)) if !only_lacks_room(situation) => return Err(NoRollback::NeverWorked),
         _ => {}
     }
@@ -95,8 +94,8 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
         return Err(NoRollback::Lacks);
     }
     let is_admitted = situation.index.snapshot.is_admitted(daemon_set, target.object.hash());
-    // Another revision helps only if pods fail for a reason that is not their node's, or are refused and its own are not. It
-    // brings no node back, but takes down no more.
+    // Another revision helps only if pods fail for a reason other than their node, or are refused while its own are
+    // not. It does not repair nodes, but takes down no more.
     let (takes_nodes_down, is_evicted) = (takes_nodes_down(situation), gets_evicted(situation));
     match situation.creation_is_refused() {
         _ if takes_nodes_down || is_evicted => {}
@@ -110,21 +109,21 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
         return Err(NoRollback::Reverted);
     }
     let mut changed = daemon_set.with_template(template);
-    // A revision of a dump may have a template that cannot be read.
+    // A revision in a dump may have an unreadable template.
     if !changed.template().same_meaning(template) {
         return Err(NoRollback::NoTarget);
     }
     if changed.spec.update_strategy == UpdateStrategy::OnDelete {
-        // Pods are replaced only once the hold is left, or as they are deleted by hand.
+        // Pods are replaced only once the hold ends, or when they are deleted by hand.
         changed.spec.update_strategy = Hold::of(daemon_set).map(|hold| hold.original_strategy()).unwrap_or_default();
     }
     if let UpdateStrategy::RollingUpdate(rolling) = &mut changed.spec.update_strategy {
-        // So is a paused Advanced DaemonSet.
+        // The same applies to a paused Advanced DaemonSet.
         rolling.paused = false;
     }
     let is_of_eviction = |node: &RolloutNode<'_>| is_evicted && may_evict_itself(situation, node);
     let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !is_of_eviction(node);
-    // If none of the refused pods was ever created, every pod that is there is one of the target's, and nothing else has to be done.
+    // If none of the refused pods was ever created, all existing pods belong to the target, and nothing else has to be done.
     let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
     let helps = takes_nodes_down || is_none_created;
     if !helps && !advances(situation, &changed, target.object.hash(), stays, Advance::Recovers) {

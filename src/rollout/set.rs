@@ -1,5 +1,5 @@
-//! Other values in a DaemonSet's spec besides its template: what the API server would refuse, what they mean for the
-//! cluster, and what they may break.
+//! Changes to a DaemonSet's spec besides its template: what the API server would reject, the effect on the cluster, and
+//! what may break.
 
 use super::change_warnings::{self, Written};
 use super::effect::SurgePods;
@@ -19,12 +19,12 @@ use crate::report::plan::{ChangePlan, Effect, PlanKind, Warning, WarningCode};
 use crate::report::rollout_status::Verdict;
 use crate::scheduling::{ports, rolling_update};
 
-/// What is requested.
+/// The requested change.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SetRequest {
     /// The values.
     pub fields: SpecFields,
-    /// Whether to set the values although they make things worse, or `maxSurge` although the pods have host ports.
+    /// Whether to set the values even if they make things worse, or `maxSurge` even if the pods have host ports.
     pub force: bool,
     /// Whether the newer pod of nodes with two may be deleted.
     pub delete_surge_pods: bool,
@@ -33,17 +33,17 @@ pub struct SetRequest {
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetRefusal {
-    /// The API server would reject the result; its messages.
+    /// The API server would reject the result, with these messages.
     Invalid(Vec<Problem>),
-    /// The pace of a rolling update is set, and the update strategy is another.
+    /// The pace of a rolling update was requested, but the update strategy is a different one.
     NotRollingUpdate,
     /// The update strategy is suspended by `pause` or `partition`.
     OnHold,
-    /// The pods have these host ports, which two pods of a node cannot share.
+    /// The pods have these host ports, which two pods on a node cannot share.
     HostPorts(Vec<String>),
     /// Nodes have two pods, of which the controller would delete these, the newer ones.
     SurgePods(SurgePods),
-    /// It would make things worse; how.
+    /// It would make things worse, as the warnings say.
     Worse(Vec<Warning>),
 }
 
@@ -51,7 +51,7 @@ pub enum SetRefusal {
 ///
 /// # Errors
 ///
-/// Fails if the result would be invalid, or does harm that was not allowed.
+/// Fails if the result would be invalid, or would do harm that was not allowed.
 pub fn set(before: &Situation<'_>, request: &SetRequest) -> Result<Planned, SetRefusal> {
     let mut planned = checked(before, request)?;
     if let Some(revert) = planned.report.revert.as_mut() {
@@ -75,7 +75,7 @@ fn checked(before: &Situation<'_>, request: &SetRequest) -> Result<Planned, SetR
         report.warnings.extend(warnings);
         report.incomplete.extend(proposal.unread_events());
     }
-    // A surge takes no pod away.
+    // A surge does not delete available pods.
     let surges = report.effect.as_ref().and_then(|effect| effect.after).is_none_or(|pace| pace.surges);
     let worse: Vec<Warning> = report.warnings.iter().filter(|warning| makes_worse(warning.code)).cloned().collect();
     if !worse.is_empty() && !surges && !request.force {
@@ -84,7 +84,7 @@ fn checked(before: &Situation<'_>, request: &SetRequest) -> Result<Planned, SetR
     Ok(proposal.planned(report))
 }
 
-/// Returns whether a warning is of more pods that become unavailable, and stay so.
+/// Returns whether a warning is about more pods that become unavailable, and stay so.
 fn makes_worse(code: WarningCode) -> bool {
     matches!(
         code,
@@ -101,7 +101,7 @@ fn is_faster(effect: &Effect) -> bool {
     before.surges != after.surges || after.allowed > before.allowed || after.replaced_now > before.replaced_now
 }
 
-/// Proposes the same without what is wrong with the pods.
+/// Proposes the same without the problems of the pods.
 pub(super) fn propose<'s, 'a>(
     before: &'s Situation<'a>,
     request: &SetRequest,
@@ -112,7 +112,7 @@ pub(super) fn propose<'s, 'a>(
     let strategy_type = requested.strategy_type.or(current.strategy_type);
     let sets_pace = requested.max_surge.is_some() || requested.max_unavailable.is_some();
     let is_held = Hold::in_force(daemon_set).is_some();
-    // What is set now would be gone once the hold ends.
+    // A value that is set now would be lost when the hold ends.
     if is_held && (sets_pace || requested.strategy_type.is_some()) {
         return Err(SetRefusal::OnHold);
     }
@@ -159,7 +159,7 @@ pub(super) fn propose<'s, 'a>(
     if report.needed {
         let budgets_matter = proposal.changes_strategy() && effect.after.is_some_and(|pace| !pace.surges);
         report.incomplete = proposal.unread(budgets_matter);
-        // What only forgets how the rollout was hurried is not taken back.
+        // A change that only removes the record of the original pace is not undone.
         let back = || Fix::new("to undo", revert(&report.daemon_set, current, changed, daemon_set));
         report.revert = (changed != SpecFields::default()).then(back);
         report.effect = Some(effect);
@@ -173,12 +173,11 @@ fn is_raised(effect: &Effect) -> bool {
     effect.outdated != Some(0) && !after.surges && (before.surges || after.allowed > before.allowed)
 }
 
-/// Returns the command that restores the pace that a DaemonSet had before it was raised, and what it was; `None` if it has
-/// not been raised.
+/// Returns the command that restores the pace of a DaemonSet from before it was raised, and that pace; `None` if it was not raised.
 pub(super) fn restore_pace(daemon_set: &DaemonSet) -> Option<(RaisedPace, Command)> {
     let raised = RaisedPace::of(daemon_set)?;
     let fields = match raised.before {
-        // Such a surge cannot work.
+        // A surge with host ports cannot work.
         Limit::MaxSurge(_) if !host_ports(daemon_set).is_empty() => return None,
         Limit::MaxSurge(amount) => SpecFields { max_surge: Some(amount), ..SpecFields::default() },
         Limit::MaxUnavailable(amount) => SpecFields { max_unavailable: Some(amount), ..SpecFields::default() },
@@ -227,7 +226,7 @@ fn reverted(before: SpecFields, changed: SpecFields) -> SpecFields {
     }
     let zero = |amount: Option<IntOrPercent>| amount.is_some_and(|amount| amount.value() == 0);
     match (fields.max_surge, fields.max_unavailable) {
-        // The other becomes 0 by itself.
+        // The other one is set to 0 automatically.
         (surge, Some(_)) if zero(surge) => fields.max_surge = None,
         (Some(_), unavailable) if zero(unavailable) => fields.max_unavailable = None,
         _ => {}
@@ -235,7 +234,7 @@ fn reverted(before: SpecFields, changed: SpecFields) -> SpecFields {
     fields
 }
 
-/// Explains what is changed beyond the request.
+/// Explains the changes beyond the request.
 fn why(requested: SpecFields, changed: SpecFields) -> Option<String> {
     let (other, given) = match (requested.max_surge, requested.max_unavailable) {
         (None, Some(_)) if changed.max_surge.is_some() => ("maxSurge", "maxUnavailable"),
@@ -281,9 +280,8 @@ mod tests {
         SetRequest { fields, ..SetRequest::default() }
     }
 
-    /// A cluster in the middle of a rollout: 8 nodes, of which `old` have an available pod of the older revision, `old
-    /// unready` one that is not ready, `new` and `new unready` those of the current one, and `pair` both, the new one not
-    /// ready.
+    /// A cluster in the middle of a rollout: 8 nodes, of which `old` have an available pod of the older revision, `old unready` one
+    /// that is not ready, `new` and `new unready` those of the current one, and `pair` both, the new one not ready.
     fn rollout(rolling_update: &Value, nodes: [&str; 8]) -> World {
         let old = || {
             json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"},
@@ -315,7 +313,7 @@ mod tests {
         set(&situation, request).map(|planned| planned.report)
     }
 
-    /// Returns what counts against the limit now, and what is replaced now, before and after.
+    /// Returns how many nodes count against the limit now, and how many pods are replaced now, before and after.
     type Numbers = [Option<(i64, Option<i64>, Option<i64>)>; 2];
 
     fn numbers(plan: &ChangePlan) -> Numbers {
@@ -333,7 +331,7 @@ mod tests {
         warnings.iter().map(|warning| warning.code).collect()
     }
 
-    /// Four nodes, of which one has a new pod with this state that is not tied to the node, or is.
+    /// Four nodes, one of which has a new pod in this state, which may or may not depend on the node.
     fn blocked(state: &str) -> World {
         let world = rollout(&json!({"maxUnavailable": 1}), ["old", "old", "old", "new", "new", "new", "new", "none"]);
         let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
@@ -354,7 +352,7 @@ mod tests {
         for (state, expected) in [
             ("not scheduled", Some(WarningCode::NotByNodes)),
             ("refused", Some(WarningCode::CreationRefused)),
-            // Most new pods are available: it is that node.
+            // Most new pods are available: the node is to blame.
             ("crashing", None),
             ("unreachable", None),
         ] {
@@ -366,7 +364,7 @@ mod tests {
             assert_eq!(worse(plan), [expected], "{state}");
             let forced = planned(blocked(state), &SetRequest { force: true, ..unavailable("2") }).unwrap();
             assert!(codes(&forced).contains(&expected), "{state}");
-            // Less budget spends nothing.
+            // A smaller budget does no harm.
             assert!(planned(blocked(state), &on_delete()).is_ok(), "{state}");
         }
     }
@@ -386,17 +384,17 @@ mod tests {
             blocked("unreachable").daemon_set(json!({"metadata": {"annotations": annotations}}))
         };
         assert_eq!(noted(blocked("unreachable"), &unavailable("2")), Some(of(1, 2)));
-        // Of several, the first one is to be restored.
+        // If it was raised several times, the first pace is to be restored.
         let raised = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
         let second = json!({"status": {"conditions": since}});
         let twice =
             annotated(1, 2).daemon_set(raised).node("n9", second).unready_pod("agent-9", "n9", json!({}), json!({}));
         assert_eq!(noted(twice, &unavailable("4")), Some(of(1, 4)));
-        // It is no rollout that was blocked.
+        // This rollout was not blocked.
         let done = || rollout(&json!({"maxUnavailable": 1}), ["new"; 8]);
         assert_eq!(noted(done(), &unavailable("2")), None);
         assert_eq!(noted(blocked("unreachable"), &on_delete()), None);
-        // A pace that is set afterwards is the one that is wanted.
+        // A pace that is set afterwards is intentional.
         let after = done().daemon_set(json!({
             "metadata": {"annotations": {"kubectl-ds/raised-pace": of(1, 2)}},
             "spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}}));
@@ -414,7 +412,7 @@ mod tests {
             (&one, stuck, unavailable("50%"), [Some((1, Some(2), Some(0))), Some((4, Some(2), Some(2)))]),
             (&one, stuck, unavailable("2"), [Some((1, Some(2), Some(0))), Some((2, Some(2), Some(0)))]),
             (&one, stuck, unavailable("100%"), [Some((1, Some(2), Some(0))), Some((8, Some(2), Some(5)))]),
-            // Old pods that are not ready are replaced whatever the limit.
+            // Old pods that are not ready are replaced regardless of the limit.
             (&one, old, unavailable("3"), [Some((1, Some(2), Some(2))), Some((3, Some(2), Some(3)))]),
             (&one, old, surge("3"), [Some((1, Some(2), Some(2))), Some((3, Some(0), Some(5)))]),
             (&one, old, on_delete(), [Some((1, Some(2), Some(2))), None]),
@@ -426,7 +424,7 @@ mod tests {
         }
     }
 
-    /// The controller takes an old pod that has not been ready for minReadySeconds for an unavailable one.
+    /// The controller considers an old pod unavailable if it has not been ready for minReadySeconds.
     #[test]
     fn more_min_ready_seconds_replace_young_pods_at_once_and_only_by_force() {
         let fields = SpecFields { min_ready_seconds: Some(3600), ..SpecFields::default() };
@@ -452,7 +450,7 @@ mod tests {
             assert_eq!(codes(&plan), [WarningCode::SurgePodsDeleted]);
             assert_eq!(plan.effect.unwrap().surge_pods_deleted.len(), 2);
         }
-        // Less surge is surge.
+        // A smaller surge is still a surge.
         let plan = planned(rollout(&json!({"maxSurge": 2, "maxUnavailable": 0}), nodes), &surge("1")).unwrap();
         assert_eq!(numbers(&plan), [Some((2, Some(2), Some(0))), Some((1, Some(2), Some(0)))]);
     }
@@ -503,7 +501,7 @@ mod tests {
                 expected.split_once(" --delete").map_or((expected, ""), |(fields, _)| (fields, " --delete-surge-pods"));
             assert_eq!(command, format!("kubectl ds set {fields} -n default{switch} agent"));
         }
-        // Only surge needs to be forced where pods have host ports.
+        // If pods have host ports, only surge has to be forced.
         let ready = SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() };
         let surging = json!({"maxUnavailable": 0, "maxSurge": 1});
         for (rolling, request, expected) in [
@@ -578,7 +576,7 @@ mod tests {
         }
     }
 
-    /// Lowered to stop what would be refused if it were raised again.
+    /// It was lowered to stop a rollout, and raising it again would be refused.
     #[test]
     fn what_would_be_refused_now_is_not_offered_as_if_it_undid_the_change() {
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=8, \

@@ -1,4 +1,4 @@
-//! How long rollouts have been standing still.
+//! How long rollouts have been at a standstill.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use crate::report::coverage::{Counts, ReasonGroup};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{NextActions, RolloutStatus, Verdict};
 
-/// For how long a rollout may be neither blocked nor paused without an end of its standstill, if nothing comes of it: the
-/// controller recreates a pod that has failed, and for a moment the new one may still start.
+/// How long a rollout may be neither blocked nor paused without ending its standstill, if nothing comes of it: the
+/// controller recreates a failed pod, and for a moment the new one may still start.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
-/// For how long nothing at all may change before a rollout stands still that should go on: longer than a pod may take to start, and
-/// than the controller waits before it tries again to create one. What would act may be down.
+/// How long nothing at all may change before a rollout that should progress counts as being at a standstill: longer than a pod may
+/// take to start, and than the controller waits before it retries a creation. The component that would act may be down.
 const NO_CHANGE: Duration = Duration::from_secs(1200);
 
 /// Which rollouts have been blocked or paused, and since when.
@@ -22,7 +22,7 @@ pub(crate) struct Standstills {
     unchanged: BTreeMap<(String, String), Unchanged>,
 }
 
-/// What was last known of a rollout, and since when.
+/// The last known state of a rollout, and since when.
 #[derive(Debug)]
 struct Unchanged {
     since: Instant,
@@ -40,7 +40,7 @@ impl Unchanged {
     }
 
     fn is_still(&self, rollout: &RolloutStatus) -> bool {
-        // Both end by themselves, at a time that the DaemonSet sets.
+        // Both end automatically, at a time that the DaemonSet determines.
         let takes_time = |problem: &ReasonGroup| {
             problem.passing && matches!(problem.code, ReasonCode::NotYetAvailable | ReasonCode::Terminating)
         };
@@ -54,14 +54,14 @@ impl Unchanged {
 #[derive(Debug)]
 struct Standstill {
     since: Instant,
-    /// When the controller has begun another attempt.
+    /// When the controller started another attempt.
     attempt_since: Option<Instant>,
     /// The revision, and how many of its pods were available.
     progress: (Option<i64>, Option<usize>),
 }
 
 impl Standstills {
-    /// Notes what is said of rollouts at this time.
+    /// Records the current state of rollouts.
     pub(crate) fn update<'r>(&mut self, rollouts: impl Iterator<Item = &'r RolloutStatus>, now: Instant) {
         let mut before = std::mem::take(self);
         for rollout in rollouts {
@@ -76,18 +76,18 @@ impl Standstills {
         }
     }
 
-    /// Returns whether nothing about a rollout has changed for so long that nothing more is to be expected.
+    /// Returns whether nothing about a rollout has changed for so long that no change is expected.
     pub(crate) fn nothing_changes(&self, rollout: &RolloutStatus, now: Instant) -> bool {
         let unchanged = self.unchanged.get(&key(rollout));
         unchanged.is_some_and(|unchanged| now.duration_since(unchanged.since) >= NO_CHANGE)
     }
 
-    /// Forgets all of them, after a time in which nothing was known.
+    /// Forgets all of them, after a period without data.
     pub(crate) fn clear(&mut self) {
         *self = Standstills::default();
     }
 
-    /// Returns whether a rollout stands still, and has done so for this long.
+    /// Returns whether a rollout has been at a standstill for this long.
     pub(crate) fn last(&self, duration: Duration, now: Instant) -> bool {
         let mut standing = self.standing.values().filter(|standstill| standstill.attempt_since.is_none());
         standing.any(|standstill| now.duration_since(standstill.since) >= duration)
@@ -106,9 +106,9 @@ impl Standstill {
         }
         let stands_still = match rollout.verdict {
             Verdict::Blocked | Verdict::Degraded | Verdict::Paused => true,
-            // More nodes are down than are accepted, or nobody has checked the last stage.
+            // More nodes are down than accepted, or the last stage was not verified.
             Verdict::Complete => true,
-            // Nobody observes it.
+            // Nothing observes it.
             Verdict::NotObserved if rollout.controller_silent_since.is_some() => true,
             _ => nothing_changes,
         };
@@ -132,7 +132,7 @@ mod tests {
     use crate::report::rollout_status::Accepted;
     use crate::rollout::status::rollout_status;
 
-    /// Returns what is known after verdicts, each with the seconds since the one before and the number of available pods.
+    /// Returns the state after verdicts, each with the seconds since the previous one and the number of available pods.
     fn after(verdicts: &[(Verdict, u64, usize)]) -> (Standstills, Instant) {
         let (mut standstills, mut now) = (Standstills::default(), Instant::now());
         let mut report = rollout_status(&world().daemon_set(json!({})).finish(), None);
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// As if the controller of another program were down, of which no lease is known.
+    /// As if the controller of another program were down, whose lease is unknown.
     #[test]
     fn what_goes_on_for_long_without_any_change_stands_still_unless_pods_take_their_time() {
         let lasts = |code: ReasonCode, changes_at: Option<u64>, minutes: u64| {

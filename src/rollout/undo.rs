@@ -15,13 +15,13 @@ use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 /// Why there is no revision to roll back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoTarget {
-    /// There is no revision with this number; the existing ones, newest first.
+    /// There is no revision with this number; contains the existing ones, newest first.
     NoSuchRevision(i64, Vec<i64>),
-    /// The template of this revision cannot be read, and why.
+    /// The template of this revision cannot be read; contains the reason.
     Unreadable(i64, String),
-    /// All revisions have the live template; how many there are.
+    /// All revisions have the live template; contains their number.
     NoOther(usize),
-    /// All others were rolled back from; the newest of them.
+    /// All others were rolled back from; contains the newest of them.
     OnlyLeft(i64),
     /// The API server refuses its pods, and the controller would delete available ones.
     Refused(Vec<Warning>),
@@ -59,7 +59,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     let is_guess = to_revision.is_none() && !before.knows(Kind::Pods) && revisions.others().nth(1).is_some();
     let plan = Plan::undo(before.daemon_set, target.number(), template);
     let planned = propose_template(before, plan, PlanKind::UndoPlan, Some(target));
-    // What lasted longer was only tried after others that lasted.
+    // A revision that lasted longer was tried only after others that lasted.
     let is_doubtful = |doubt: &Doubt| !matches!(doubt, Doubt::ReplacedAfter(lasted) if *lasted >= BRIEF);
     let doubt = revisions.doubt(target).filter(|doubt| planned.report.needed && is_doubtful(doubt)).map(|doubt| {
         let (number, what) = (target.number(), describe(doubt));
@@ -89,8 +89,8 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     Ok(Planned { report, ..planned })
 }
 
-/// Returns the revision that the last stage was to replace, if that runs on as many nodes as another target: to go on to what the stage
-/// rolls out is no way back.
+/// Returns the revision that the last stage was to replace, if that runs on as many nodes as another target: continuing
+/// with the stage's template would not go back.
 fn replaced_by_stage<'s, 'a>(
     before: &'s Situation<'a>,
     target: &Revision<'_>,
@@ -103,7 +103,7 @@ fn replaced_by_stage<'s, 'a>(
     (replaced.available > 0 && replaced.available >= target.available).then_some((replaced, template))
 }
 
-/// Plans to roll back, unless the API server is known to refuse the pods that available ones are deleted for.
+/// Plans to roll back, unless the API server is known to refuse the pods for which available ones are deleted.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ pub(crate) fn undo_safely(before: &Situation<'_>, to_revision: Option<i64>) -> R
     }
 }
 
-/// Returns whether the template of a DaemonSet that is held is one that was rolled back to, so that nodes may still have to follow.
+/// Returns whether a held DaemonSet has a template that was rolled back to, so that nodes may still have to follow.
 pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
     let revisions = &before.revisions;
     let is_left =
@@ -126,31 +126,31 @@ pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
     Hold::of(before.daemon_set).is_some_and(is_undo) || revisions.all.iter().any(is_left)
 }
 
-/// Returns the revision that a DaemonSet was rolled back to under a hold, if some nodes have not followed yet.
+/// Returns the revision to which a DaemonSet was rolled back during a hold, if some nodes have not followed yet.
 pub(crate) fn unfinished_rollback(before: &Situation<'_>) -> Option<i64> {
     let hold = Hold::of(before.daemon_set)?;
     let is_left = before.eligible().any(|node| node.old.is_some());
     let last = before.revisions.all.iter().find(|revision| !revision.is_current)?.object.hash();
-    // A stage that rolls out what was rolled back once goes forward.
+    // A stage that rolls out a template that was rolled back from before goes forward.
     let goes_forward =
         hold.flags.is_some_and(|flags| !flags.is_undo && flags.replaced_revision.as_deref() == Some(last));
     Some(before.current.known().filter(|_| is_left && !goes_forward && is_rolled_back(before))?.revision)
 }
 
-/// Returns whether the current revision was returned to from the one that was current before it.
+/// Returns whether the current revision was rolled back to from the previous one.
 pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     let revisions = &before.revisions;
     let current = revisions.all.iter().position(|revision| revision.is_current);
     let last = current.and_then(|current| revisions.all.get(current + 1));
-    // Nobody has rolled out what cannot be read.
+    // An unreadable revision was never rolled out.
     last.is_some_and(|last| last.template.is_ok() && revisions.doubt(last) == Some(Doubt::RolledBack))
 }
 
-/// For how many seconds after a rollback another one is taken for its repetition, such as by whoever was interrupted.
+/// How many seconds after a rollback another one counts as its repetition, for example after an interruption.
 const REPEATED: i64 = 3_600;
 
-/// Returns the current revision if it was returned to lately and does not fail, and there is another one to go on to: whoever asks for
-/// that again does not ask to go further.
+/// Returns the current revision if it was rolled back to recently and does not fail, and there is another target: a
+/// user who repeats the command does not want to go further back.
 pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
     before.revisions.target()?;
     let current = before.current.known().filter(|_| is_return(before) && !revision_fails(before))?;
@@ -158,11 +158,11 @@ pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
     is_recent.then_some(current.revision)
 }
 
-/// Returns the revision that the last stage of a DaemonSet rolls back to, if its template was not changed since.
+/// Returns the revision to which the last stage of a DaemonSet rolls back, if its template was not changed since.
 pub(crate) fn begun_rollback(before: &Situation<'_>) -> Option<i64> {
     let flags = Hold::of(before.daemon_set)?.flags.filter(|flags| flags.is_undo)?;
     let revisions = &before.revisions;
-    // The controller may not have given the current one a new number yet.
+    // The controller may not have renumbered the current one yet.
     let left = revisions.all.iter().find(|revision| !revision.is_current)?;
     let is_there = Some(left.object.hash()) == flags.replaced_revision.as_deref();
     Some(revisions.current().filter(|_| is_there)?.number())
@@ -187,7 +187,7 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
         available => {
             let desired = revisions.daemon_set.status.desired_number_scheduled;
             let number = target.number();
-            // Pods may be left on nodes that are no longer eligible.
+            // There may be pods on nodes that are no longer eligible.
             let of = if i64::try_from(available).is_ok_and(|nodes| nodes <= desired) {
                 format!(" of {desired}")
             } else {
@@ -198,7 +198,7 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     }
 }
 
-/// Says what speaks against a revision, as the rest of a sentence about it.
+/// Returns the doubt about a revision, as the rest of a sentence about it.
 fn describe(doubt: Doubt) -> String {
     match doubt {
         Doubt::RolledBack => "was rolled back before".to_owned(),
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(named.collect::<Vec<_>>(), [4, 3, 2, 1], "{why}");
     }
 
-    /// Revisions by number, each of the image that was created at a minute of the hour.
+    /// Revisions by number, each with an image that was created at a minute of the hour.
     fn history(revisions: &[(i64, &str, u32)], live: &str) -> World {
         let mut world = world().template(json!({"containers": [{"name": "agent", "image": live}]}));
         world.snapshot.controller_revisions.clear();
@@ -288,15 +288,15 @@ mod tests {
         // A rollback after each.
         let in_turn = [(2, "agent:2", 10), (4, "agent:3", 20), (5, "agent:1", 0)];
         assert_eq!(none(&in_turn, "agent:1").unwrap_err(), NoTarget::OnlyLeft(4));
-        // What was rolled back, and is older than what works.
+        // One that was rolled back from, and is older than the working one.
         let before = [(2, "agent:2", 10), (3, "agent:1", 0), (4, "agent:4", 30)];
         assert_eq!(none(&before, "agent:4").unwrap(), Some(3));
-        // What was rolled out again counts.
+        // A revision that was rolled out again counts.
         let again = [(3, "agent:1", 0), (4, "agent:2", 10), (5, "agent:3", 20)];
         assert_eq!(none(&again, "agent:3").unwrap(), Some(4));
     }
 
-    /// The image was set once more while a stage is held half-way.
+    /// The image was set again while a stage is held half-way.
     #[test]
     fn a_stage_that_is_not_finished_goes_back_to_what_it_was_to_replace() {
         let flags = |is_undo| StageFlags {
@@ -308,7 +308,7 @@ mod tests {
         for (flags, on_first, on_second, expected) in [
             (Some(flags(false)), 3, 3, 1),
             (Some(flags(false)), 4, 2, 1),
-            // What runs on most nodes is the way back.
+            // The revision on most nodes is the target.
             (Some(flags(false)), 1, 5, 2),
             (Some(flags(true)), 3, 3, 2),
             (None, 3, 3, 2),
@@ -337,7 +337,8 @@ mod tests {
         }
     }
 
-    /// The client was killed, or did not wait: the template is that of the target, and a node has a pod of the revision that was left.
+    /// The client was killed, or did not wait: the template is that of the target, and a node still has a pod of the other
+    /// revision.
     #[test]
     fn a_rollback_under_a_hold_is_finished_once_all_nodes_have_followed() {
         let left = [(2, "agent:2", 10), (3, "agent:1", 0)];
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!(to(&back, ("1", "4"), 1), found(1, 4));
         // The controller has missed a template.
         assert_eq!(to(&back, ("1", "5"), 1), gone(1, &[4, 3, 2]));
-        // It was revision 7 directly before the one that was left, and once revision 1.
+        // It was revision 7 directly before the last one, and earlier revision 1.
         let twice = [(6, "agent:2", 5), (8, "agent:3", 10), (9, "agent:1", 0)];
         assert_eq!(to(&twice, ("1", "9"), 7), found(7, 9));
         assert_eq!(to(&twice, ("1", "9"), 5), gone(5, &[9, 8, 6]));
@@ -399,7 +400,7 @@ mod tests {
         assert_eq!(to(&forward, ("9", "9"), 7), gone(7, &[9, 8, 6]));
     }
 
-    /// The controller may have seen it or not; what was rolled out since is another one.
+    /// The controller may have observed it or not; a later rollout makes it a different one.
     #[test]
     fn a_rollback_that_was_begun_is_known_until_the_template_changes() {
         let begun = |revisions: &[(i64, &str, u32)], live: &str, is_undo: bool| {
@@ -440,16 +441,16 @@ mod tests {
         // There is one that was replaced by a newer one.
         let three = [(1, "agent:0", 0), (3, "agent:2", 10), (4, "agent:1", 5)];
         assert_eq!(target(&three, "agent:1"), Ok(Some(1)));
-        // A rollout forward says nothing against what it replaces, however soon it comes.
+        // A rollout forward does not make the replaced revision doubtful, however soon it comes.
         assert_eq!(target(&[(1, "agent:1", 0), (2, "agent:2", 1)], "agent:2"), Ok(Some(1)));
-        // The same template as a revision of its own, as a later release of the API server writes it.
+        // The same template as a separate revision, as a later release of the API server writes it.
         let again = [(1, "agent:1", 0), (2, "agent:2", 10), (3, "agent:1", 20)];
         assert_eq!(target(&again, "agent:1"), Err(NoTarget::OnlyLeft(2)));
-        // Pods of it that are not replaced yet prove nothing.
+        // Its pods that are not replaced yet prove nothing.
         let labels = json!({"controller-revision-hash": "agent-2", "pod-template-generation": null});
         let world =
             history(&three, "agent:1").node("n", json!({})).pod("a", "n", json!({"metadata": {"labels": labels}}));
-        // Nor does a stage of the live template, which may be that rollback, return there, although most pods are of it.
+        // Nor does a stage of the live template, which may be that rollback, return to it, although most pods have it.
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
@@ -521,7 +522,7 @@ mod tests {
             (json!({"state": {"waiting": {"reason": "ImagePullBackOff"}}}), true),
             (json!({"state": {"terminated": {"exitCode": 1}}}), true),
             (unready("11:50:00"), true),
-            // It has just begun, or its node is down.
+            // It has just started, or its node is down.
             (unready("11:58:00"), false),
             (json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), false),
             (json!({"ready": true, "state": {"running": {"startedAt": "2026-03-01T11:50:00Z"}}}), false),

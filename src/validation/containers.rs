@@ -1,4 +1,4 @@
-//! Rules of containers that compare fields, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for containers that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::model::quantity::Quantity;
 use crate::model::template_types as types;
 use crate::model::template_types::Type;
 
-/// The handlers of a probe or hook, in the order in which the first one counts.
+/// The handlers of a probe or hook, in order of precedence.
 const HANDLERS: [(&str, &Type); 5] = [
     ("exec", &types::ExecAction),
     ("httpGet", &types::HTTPGetAction),
@@ -36,13 +36,13 @@ impl<'a> Validation<'a> {
             if names.contains(name) || !(name.is_empty() || names.insert(name)) {
                 self.duplicate(container.child("name"), name);
             }
-            // The path has the index of the only container that is compared.
+            // The path has the index of the only container compared.
             let path = format!("{}[0]", pod.child("initContainers"));
             self.unique_host_ports(std::iter::once(container.clone().named(path)));
             if container.text("restartPolicy") == "Always" {
                 self.hooks_and_probes(&container);
             } else {
-                // One that has only a stop signal, whose feature is disabled, is dropped before.
+                // A lifecycle with only a stop signal, whose feature is disabled, was dropped earlier.
                 let lifecycle = container.field("lifecycle");
                 let is_dropped =
                     lifecycle.has("stopSignal") && !lifecycle.has("postStart") && !lifecycle.has("preStop");
@@ -185,7 +185,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// `validateHTTPGetAction`, beside the table and with H2CContainerProbe disabled.
+    /// `validateHTTPGetAction`, except for the table, and with H2CContainerProbe disabled.
     pub(super) fn http_get(&mut self, at: &At<'a>) {
         self.port(&at.field("port"));
         for header in at.list("httpHeaders") {
@@ -295,7 +295,7 @@ impl<'a> Validation<'a> {
             self.one_of(at.child("resource"), resource, &RESOURCES);
         }
         let divisor = Quantity::new(at.text("divisor")).nanos().unwrap_or_default();
-        // The spelling counts: 1024 is not 1Ki.
+        // The spelling matters: 1024 is not 1Ki.
         let given = at.given["divisor"].as_str().unwrap_or_default();
         let units: i128 = if given.ends_with('i') { 1_024 } else { 1_000 };
         let supported = match resource.split_once('.') {
@@ -319,7 +319,7 @@ impl<'a> Validation<'a> {
 
     /// `validateFileKeyRefVolumes`.
     pub(super) fn file_keys(&mut self, pod: &At<'a>) {
-        // Of volumes with the same name the last one counts.
+        // If volumes have the same name, the last one is used.
         let volumes: BTreeMap<&str, At<'a>> = pod.list("volumes").map(|volume| (volume.text("name"), volume)).collect();
         for container in pod.list("initContainers").chain(pod.list("containers")) {
             for variable in container.list("env") {

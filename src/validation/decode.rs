@@ -7,9 +7,9 @@ use crate::model::quantity::Quantity;
 use crate::model::template_types::{FieldKind, Scalar, Type};
 use crate::model::update_strategy::Problem;
 
-/// Reports fields that the type does not have, and values of another type.
+/// Reports unknown fields, and values of another type.
 ///
-/// The server decodes as encoding/json does, and so is not as exact about the path of a value of the wrong type.
+/// The server decodes like encoding/json, and so is less exact about the path of a value with the wrong type.
 pub(super) fn problems(of: &'static Type, value: &Value, path: &str) -> Vec<Problem> {
     let mut found = Validation::default();
     check(of, value, path, &mut found);
@@ -78,7 +78,7 @@ fn report(expected: Option<&str>, value: &Value, path: &str, found: &mut Validat
     }
 }
 
-/// Returns a value as it is shown in a message.
+/// Returns a value, shortened for a message.
 fn shortened(value: &Value) -> String {
     match value {
         Value::Array(_) => "[…]".to_owned(),
@@ -88,7 +88,7 @@ fn shortened(value: &Value) -> String {
 }
 
 impl Scalar {
-    /// Returns what a value must be to be decoded, if it is not.
+    /// Returns the expected type of a value, if it is a different one.
     fn expected(self, value: &Value) -> Option<&'static str> {
         let is_int32 = || value.as_i64().is_some_and(|number| i32::try_from(number).is_ok());
         let (holds, expected) = match self {
@@ -106,7 +106,7 @@ impl Scalar {
     }
 }
 
-/// Returns whether an amount, which may be written as text or as a number, is a quantity.
+/// Returns whether an amount, given as text or as a number, is a quantity.
 fn is_quantity(amount: &Value) -> bool {
     let text = amount.as_str().map_or_else(|| amount.to_string(), |text| text.trim().to_owned());
     // `ParseQuantity` reads `m` and `.` as zero.
@@ -114,7 +114,7 @@ fn is_quantity(amount: &Value) -> bool {
     !text.is_empty() && Quantity::new(format!("0{digits}")).nanos().is_some()
 }
 
-/// Returns whether a text has the layout of RFC 3339.
+/// Returns whether a text has the format of RFC 3339.
 fn is_time(text: &str) -> bool {
     let layout = text.get(..19).is_some_and(|text| {
         text.bytes().enumerate().all(|(index, byte)| match index {
@@ -127,7 +127,7 @@ fn is_time(text: &str) -> bool {
     layout && text.parse::<jiff::Timestamp>().is_ok()
 }
 
-/// Replaces nulls in lists and maps by what Go reads them as, removes fields that are null, and trims quantities.
+/// Replaces nulls in lists and maps by the values that Go reads, removes null fields, and trims quantities.
 pub(super) fn fill_in_nulls(of: &'static Type, value: &mut Value) {
     let Value::Object(fields) = value else {
         *value = json!({});

@@ -1,21 +1,21 @@
-//! Formats of single values. Each returns what is wrong with a text, if anything.
+//! Formats of single values. Each function returns what is wrong with a text, if anything.
 //!
-//! Ported from k8s.io/apimachinery/pkg/util/validation/validation.go and pkg/api/validate/content, release 0.37.2, unless an item
-//! names another file.
+//! Ported from k8s.io/apimachinery/pkg/util/validation/validation.go and pkg/api/validate/content, release 0.37.2,
+//! unless an item names another file.
 
 use std::net::IpAddr;
 
 use crate::model::names::{is_dns_label, is_dns_subdomain, is_label_key, is_label_value};
 
-/// Returns what a text must be, if it is not.
+/// Returns the required format of a text, if it does not have it.
 pub(super) type Format = fn(&str) -> Option<&'static str>;
 
-/// Returns the message if a text does not hold.
+/// Returns the message unless a condition holds.
 fn unless(holds: bool, message: &'static str) -> Option<&'static str> {
     (!holds).then_some(message)
 }
 
-/// Returns whether a text consists of such bytes, and begins and ends with an inner one: `[a-z0-9]([-a-z0-9]*[a-z0-9])?`.
+/// Returns whether a text consists of such bytes, and starts and ends with an inner one: `[a-z0-9]([-a-z0-9]*[a-z0-9])?`.
 fn is_bounded(text: &str, inner: fn(u8) -> bool, outer: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let ends = bytes.first().is_some_and(|&byte| inner(byte)) && bytes.last().is_some_and(|&byte| inner(byte));
@@ -46,7 +46,7 @@ pub(super) fn subdomain(text: &str) -> Option<&'static str> {
     )
 }
 
-/// `NameIsDNSSubdomain` of a name that something is appended to: `maskTrailingDash`, pkg/api/validation/generic.go.
+/// `NameIsDNSSubdomain` for a prefix: `maskTrailingDash`, pkg/api/validation/generic.go.
 pub(super) fn subdomain_prefix(text: &str) -> Option<&'static str> {
     match text.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
@@ -142,7 +142,7 @@ pub(super) fn free_path(text: &str) -> Option<&'static str> {
     descending_path(text).or_else(|| unless(!text.starts_with(".."), "must not start with '..'"))
 }
 
-/// As `validateNFSVolumeSource` checks its path, pkg/apis/core/validation/validation.go.
+/// The path check of `validateNFSVolumeSource`, pkg/apis/core/validation/validation.go.
 pub(super) fn absolute_path(text: &str) -> Option<&'static str> {
     unless(text.starts_with('/'), "must be an absolute path")
 }
@@ -152,7 +152,7 @@ pub(super) fn csi_driver(text: &str) -> Option<&'static str> {
     unless(text.len() <= 63, "may not be more than 63 bytes").or_else(|| subdomain(&text.to_lowercase()))
 }
 
-/// `validateISCSIVolumeSource`, pkg/apis/core/validation/validation.go: the expressions are not anchored alike.
+/// `validateISCSIVolumeSource`, pkg/apis/core/validation/validation.go: the expressions are anchored differently.
 pub(super) fn iscsi_name(text: &str) -> Option<&'static str> {
     let is_hex = |rest: &str, length: usize| rest.len() == length && rest.bytes().all(is_alphanumeric);
     // `.` of `^eui.` and `^naa.` is any character but a line break.
@@ -214,7 +214,7 @@ pub(super) fn signer_name(text: &str) -> Option<&'static str> {
 /// `ValidateClusterTrustBundleName`, pkg/apis/core/validation/names.go.
 pub(super) fn trust_bundle(text: &str) -> Option<&'static str> {
     match text.rsplit_once(':') {
-        // What precedes the last colon is the signer, whose name contains no other colon than for a slash.
+        // The part before the last colon is the signer, whose name contains colons only in place of slashes.
         Some((_, name)) if text.len() > name.len() + 1 => subdomain(name),
         Some(_) => Some("must not have \":\" in its name without a signer"),
         None => subdomain(text),
@@ -266,7 +266,7 @@ pub(super) fn deletion_cost(text: &str) -> Option<&'static str> {
     unless(starts && text.parse::<i32>().is_ok(), "must be a 32bit integer")
 }
 
-/// Returns what a text must be if it is not `[0-9]+%`: `IsValidPercent`.
+/// Returns the required format of a text if it is not `[0-9]+%`: `IsValidPercent`.
 pub(super) fn percent(text: &str) -> Option<&'static str> {
     let digits = text.strip_suffix('%').unwrap_or_default();
     unless(

@@ -1,10 +1,10 @@
-//! What the API server refuses of a DaemonSet of apps/v1, for answers without a server.
+//! The API server's validation of apps/v1 DaemonSets, for answers without a server.
 //!
-//! An object is first held against the Go types ([`decode`]), as the server decodes it under `fieldValidation=Strict`; then, with
-//! the API's defaults filled in, against the rules of validation: [`rules`] is the table of rules that concern one field, and the
-//! other modules are the rules that compare fields. All is ported from release 1.37.2 with its default feature gates, by which fields
-//! of disabled features are dropped before they are validated. Paths are those of the server, also where it names an odd one.
-//! tests/e2e/validation holds all of it against the real functions.
+//! An object is first checked against the Go types ([`decode`]), as the server decodes it under `fieldValidation=Strict`; then,
+//! with the API's defaults filled in, against the validation rules: [`rules`] is the table of rules for single fields, and the
+//! other modules contain the rules that compare fields. Everything is ported from release 1.37.2 with its default feature gates, by
+//! which fields of disabled features are dropped before validation. Paths are those of the server, even if they are odd.
+//! tests/e2e/validation checks all of it against the real functions.
 
 mod containers;
 mod decode;
@@ -26,17 +26,17 @@ use crate::model::template;
 use crate::model::template_types::{DaemonSet, PodTemplateSpec, Type};
 use crate::model::update_strategy::Problem;
 
-/// Returns what the API server refuses of a DaemonSet of apps/v1, given the manifest as it was sent and what it is merged to.
+/// Returns the API server's errors for an apps/v1 DaemonSet, given the manifest as sent and the merged object.
 pub fn problems_of_daemon_set(manifest: &Value, merged: &Value) -> Vec<Problem> {
     problems(&DaemonSet, (manifest, merged), "", |found, at| found.daemon_set(at))
 }
 
-/// Returns what the API server refuses of the pod template at a path, as [`problems_of_daemon_set`] does.
+/// Returns the API server's errors for the pod template at a path, like [`problems_of_daemon_set`].
 pub fn problems_of_template(manifest: &Value, merged: &Value, path: &str) -> Vec<Problem> {
     problems(&PodTemplateSpec, (manifest, merged), path, |found, at| found.pod_template(at))
 }
 
-/// Only the manifest is held against the types: the rest of what it is merged to was decoded by a server, which may be newer.
+/// Only the manifest is checked against the types: the rest of the merged object was decoded by a server, which may be newer.
 fn problems(
     of: &'static Type,
     (manifest, merged): (&Value, &Value),
@@ -62,9 +62,9 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 #[derive(Clone)]
 struct At<'a> {
     path: String,
-    /// With the API's defaults, and without what means the same as absence; null if absent.
+    /// With the API's defaults, and without values that are equivalent to absence; null if absent.
     value: &'a Value,
-    /// As it was given.
+    /// As given.
     given: &'a Value,
 }
 
@@ -73,7 +73,7 @@ impl<'a> At<'a> {
         At { path: self.child(name), value: &self.value[name], given: &self.given[name] }
     }
 
-    /// Returns the same value under the path that the API server names.
+    /// Returns the same value with the path in the API server's messages.
     fn named(self, path: String) -> At<'a> {
         At { path, ..self }
     }
@@ -126,14 +126,14 @@ impl<'a> At<'a> {
     }
 }
 
-/// What was found so far, and what the pod has that other fields refer to.
+/// The errors so far, and the parts of the pod to which other fields refer.
 #[derive(Default)]
 struct Validation<'a> {
     problems: Vec<Problem>,
     pod: PodFacts<'a>,
 }
 
-/// What fields of a pod refer to.
+/// The parts of a pod to which fields refer.
 #[derive(Default)]
 struct PodFacts<'a> {
     /// The valid volumes, by name.
@@ -245,7 +245,7 @@ impl<'a> Validation<'a> {
         self.problems.extend(strategy.problems(Flavor::Apps));
     }
 
-    /// `ValidateObjectMeta`, k8s.io/apimachinery/pkg/api/validation/objectmeta.go, of an object that is created.
+    /// `ValidateObjectMeta`, k8s.io/apimachinery/pkg/api/validation/objectmeta.go, for a new object.
     fn object_meta(&mut self, at: &At<'a>) {
         self.check(at.child("name"), at.text("name"), formats::subdomain);
         if at.has("generateName") {
@@ -326,7 +326,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// Checks a requirement of labels, given the operators with and without values.
+    /// Checks a label requirement, given the operators with and without values.
     fn requirement(&mut self, at: &At<'_>, with: &[&str], without: &[&str], checks_values: bool) {
         let values = at.field("values");
         match at.text("operator") {

@@ -1,4 +1,4 @@
-//! Rules of pod templates and pods that compare fields, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for pods and templates that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::BTreeSet;
 
@@ -221,7 +221,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// `ValidateSecurityContext`, beside the table.
+    /// `ValidateSecurityContext`, except for the table.
     pub(super) fn security_context(&mut self, at: &At<'a>) {
         if self.pod.shares_users_with_host && at.text("procMount") == "Unmasked" {
             self.invalid_at(&at.field("procMount"), "`hostUsers` must be false to use `Unmasked`");
@@ -376,7 +376,7 @@ impl<'a> Validation<'a> {
             (at.clone(), &["hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"][..]),
         ];
         for (context, fields) in pod.into_iter().chain(contexts) {
-            // An empty list of groups is one, of sysctls none.
+            // An empty list of groups counts as set, an empty list of sysctls does not.
             let is_set = |field: &&&str| {
                 context.has(field) || **field == "supplementalGroups" && !context.given[field].is_null()
             };
@@ -469,7 +469,7 @@ impl<'a> Validation<'a> {
         }
         let mut known: BTreeSet<&str> = selector.texts("matchLabels").map(|(key, _)| key).collect();
         for key in selector.list("matchExpressions").map(|requirement| requirement.text("key")) {
-            // The index is that of the last such key, and the path that of an element of what contains the list.
+            // The index is that of the last such key, and the path is that of an element of the list's parent.
             let last = matched.items().enumerate().filter(|(_, one)| one.as_text() == key).last();
             if let (Some((index, _)), true) = (last, known.contains(key)) {
                 self.invalid(at.entry(&index.to_string()), key, "exists in both matchLabelKeys and labelSelector");

@@ -1,4 +1,4 @@
-//! Rules of resources, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for resources, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::formats;
 use super::{At, Validation};
 use crate::model::quantity::Quantity;
 
-/// `standardResources`, pkg/apis/core/helper/helpers.go, but for those of containers.
+/// `standardResources`, pkg/apis/core/helper/helpers.go, without those of containers.
 const OF_QUOTAS: [&str; 17] = [
     "requests.cpu",
     "requests.memory",
@@ -53,7 +53,7 @@ fn amounts<'a>(at: &At<'a>) -> impl Iterator<Item = (&'a str, &'a Value)> + use<
 }
 
 impl<'a> Validation<'a> {
-    /// `ValidateContainerResourceRequirements`, or of an overhead: it counts as limits.
+    /// `ValidateContainerResourceRequirements`, or for an overhead, which is checked like limits.
     pub(super) fn container_resources(&mut self, at: &At<'a>, is_overhead: bool) {
         let limits = if is_overhead { at.clone().named(at.child("limits")) } else { at.field("limits") };
         let requests = if is_overhead { At { value: &Value::Null, ..at.clone() } } else { at.field("requests") };
@@ -171,7 +171,7 @@ impl<'a> Validation<'a> {
         if pod.value["os"]["name"] == "windows" {
             return self.forbidden(&*at.path, "may not be set for a windows pod");
         }
-        // An empty list is one.
+        // An empty list counts as set.
         if !at.given["claims"].is_null() {
             self.forbidden(at.child("claims"), "claims may not be set for Resources at pod-level");
         }
@@ -202,7 +202,7 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// Returns what the containers of a pod have together: `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go.
+/// Returns the sums for a pod's containers: `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go.
 fn aggregate<'a>(pod: &At<'a>, kind: &str) -> BTreeMap<&'a str, i128> {
     type Sums<'a> = BTreeMap<&'a str, i128>;
     let add = |sums: &mut Sums<'a>, more: &Sums<'a>| {

@@ -1,4 +1,4 @@
-//! The rules that concern one field each, as a table by type, and the way through the types.
+//! The validation rules for single fields, as a table by type, and the traversal of the types.
 
 use super::formats::{
     Format, absolute_path, config_key, csi_driver, descending_path, free_path, ip, iscsi_name, label, no_backsteps,
@@ -7,28 +7,28 @@ use super::formats::{
 use super::{At, Validation};
 use crate::model::template_types::{FieldKind, Type};
 
-/// What holds for a field. Of an absent one only `Required` and its relatives are not met.
+/// A rule for a field. An absent field only violates `Required` and its variants.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// It is there.
+    /// It must be present.
     Required,
-    /// If it is there and not empty, it has this format.
+    /// If present and not empty, it must have this format.
     Format(Format),
-    /// If it is there, it has this format, also if it is empty.
+    /// If present, even if empty, it must have this format.
     Given(Format),
-    /// It is there, and has this format.
+    /// It must be present, and have this format.
     RequiredFormat(Format),
-    /// It has this format, also if it is absent or empty.
+    /// It must have this format, even if absent or empty.
     Always(Format),
-    /// Each entry of the list has this format.
+    /// Each list entry must have this format.
     Each(Format),
-    /// If it is there, it is one of these.
+    /// If present, it must be one of these.
     OneOf(&'static [&'static str]),
-    /// It is one of these.
+    /// It must be one of these.
     AlwaysOneOf(&'static [&'static str]),
-    /// If it is there, it is within these bounds.
+    /// If present, it must be within these bounds.
     Range(i64, i64),
-    /// It is there, and within these bounds.
+    /// It must be present, and within these bounds.
     RequiredRange(i64, i64),
 }
 
@@ -40,11 +40,11 @@ const PORT: Rule = Range(1, 65_535);
 const NOT_NEGATIVE: Rule = Range(0, i64::MAX);
 /// `IsValidUserID` and `IsValidGroupID`.
 const ID: Rule = Range(0, i32::MAX as i64);
-/// What checks the modes of files.
+/// The check of file modes.
 const MODE: Rule = Range(0, 0o777);
 const PULL_POLICIES: Rule = OneOf(&["Always", "IfNotPresent", "Never"]);
 
-/// Declares the rules by type, with the upstream function whose they are (of pkg/apis/core/validation/validation.go).
+/// Declares the rules by type, with their upstream functions (in pkg/apis/core/validation/validation.go).
 macro_rules! rules {
     ($($of:ident ($function:ident) { $($field:ident: $rule:expr),* $(,)? })*) => {
         const RULES: &[(&str, &[(&str, Rule)])] =
@@ -167,7 +167,7 @@ rules! {
     }
 }
 
-/// Types whose own function looks after what they contain.
+/// Types whose own function also checks their contents.
 const LOOKED_AFTER: &[&str] = &[
     "PodSpec",
     "Container",
@@ -187,7 +187,7 @@ const LOOKED_AFTER: &[&str] = &[
 ];
 
 impl<'a> Validation<'a> {
-    /// Checks an object: the table, what its type has of its own, and the objects in it.
+    /// Checks an object: the table, the rules of its type, and the objects in it.
     pub(super) fn object(&mut self, of: &'static Type, at: &At<'a>) {
         self.fields(of.name, at);
         match of.name {
@@ -225,7 +225,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// Checks the fields of an object by the table.
+    /// Checks the fields of an object against the table.
     pub(super) fn fields(&mut self, of: &str, at: &At<'a>) {
         let rules = RULES.iter().filter(|(name, _)| *name == of).flat_map(|(_, rules)| *rules);
         for (name, rule) in rules {

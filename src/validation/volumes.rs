@@ -1,4 +1,4 @@
-//! Rules of volumes that compare fields, from pkg/apis/core/validation/validation.go. Each names its function there.
+//! Rules for volumes that compare fields, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::model::quantity::Quantity;
 use crate::model::template_types as types;
 use crate::model::template_types::FieldKind;
 
-/// The sources of a volume, in the order in which the first one counts.
+/// The sources of a volume, in order of precedence.
 #[rustfmt::skip]
 const SOURCES: [&str; 30] = [
     "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi", "glusterfs", "flocker",
@@ -63,7 +63,7 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// Checks what the table does not of a source, or of what is in it.
+    /// Checks what the table does not cover in a source, or in an object in it.
     pub(super) fn volume_source(&mut self, of: &str, at: &At<'a>) {
         match of {
             // With EmptyDirVolumeMode disabled.
@@ -308,7 +308,7 @@ impl<'a> Validation<'a> {
         self.annotations(&metadata.field("annotations"));
         self.labels(&metadata.field("labels"));
         for field in types::ObjectMeta.fields.iter().filter(|field| !matches!(field.name, "annotations" | "labels")) {
-            // An empty list is one.
+            // An empty list counts as set.
             let given = &metadata.given[field.name];
             if metadata.has(field.name) || given.is_array() {
                 self.forbidden(metadata.child(if field.name == "uid" { "uID" } else { field.name }), "cannot be set");
@@ -317,7 +317,7 @@ impl<'a> Validation<'a> {
         self.object(&types::PersistentVolumeClaimSpec, &at.field("spec"));
     }
 
-    /// `ValidatePersistentVolumeClaimSpec`, beside the table.
+    /// `ValidatePersistentVolumeClaimSpec`, except for the table.
     pub(super) fn claim_spec(&mut self, at: &At<'a>) {
         let modes = at.field("accessModes");
         for mode in modes.items() {
@@ -346,7 +346,7 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// `net.SplitHostPort` of Go.
+/// Go's `net.SplitHostPort`.
 fn is_host_and_port(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let inner = match host.strip_prefix('[') {

@@ -1,4 +1,4 @@
-//! Admission that drops or rewrites changes, and controllers that take them back at once.
+//! Admission that drops or rewrites changes, and controllers that revert them immediately.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! `pod` against a server: which pod is meant.
+//! `pod` against a server: which pod it finds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is sent, or not, if the environment allows no change, or the user is asked first.
+//! What is sent if the environment allows no changes, or the user has to confirm first.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Several clusters at once: one screen, one exit code, and none that is left out.
+//! Several clusters at once: one screen, one exit code, and no cluster is omitted.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `compare`: what a gate in a pipeline sees of a cluster that changes.
+//! `compare`: what a pipeline's gate sees of a changing cluster.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};

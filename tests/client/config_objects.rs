@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets: their data is never requested, and metadata only by the one command that needs them.
+//! ConfigMaps and Secrets: their data is never requested, and their metadata only by the one command that needs it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Connections: which server, as whom, and what is said if it cannot be reached.
+//! Connections: which server, as whom, and which error if it cannot be reached.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

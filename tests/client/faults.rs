@@ -1,6 +1,6 @@
 //! Every request of every command with every fault, through the real binary.
 //!
-//! Each outcome is compared with that of the run without faults. It has to be the same answer, an error, or a partial
+//! Each outcome is compared with that of the run without faults. It must be the same answer, an error, or a partial
 //! answer that names the resource that could not be read; and a change is reported as made only if it was made.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Servers that lie: with a clock of their own, with lists that are out of date, and with answers that do not come true.
+//! Servers that lie: with a wrong clock, with stale lists, and with responses that turn out to be wrong.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

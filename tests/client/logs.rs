@@ -1,4 +1,4 @@
-//! `logs` against a server whose pods log what a test wants: which logs are requested, what is shown of them, and its bounds.
+//! `logs` against a server with logs chosen by the test: which logs are requested, what is shown, and the limits.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! Answers that are well-formed and still cannot be true.
+//! Responses that are well-formed but cannot be true.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Lists: how they are asked for, and what happens when the answer is not as hoped.
+//! Lists: how they are requested, and how unexpected responses are handled.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

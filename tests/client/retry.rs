@@ -1,6 +1,6 @@
 //! `retry` on a server that refuses pods or does not answer, through the real binary.
 //!
-//! It deletes nothing, and suggests only to delete pods that come back, of the same revision.
+//! It deletes nothing, and only suggests deleting pods that would be recreated with the same revision.
 
 use std::sync::{Arc, Mutex};
 

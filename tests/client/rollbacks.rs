@@ -1,5 +1,5 @@
-//! Rollbacks of held DaemonSets, after a gate has failed or by `undo`: what decides about them may have changed, may be out of
-//! date, or may not be readable.
+//! Rollbacks of held DaemonSets, after a gate has failed or by `undo`: the data that they depend on may have changed,
+//! may be stale, or may not be readable.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

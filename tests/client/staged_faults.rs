@@ -1,7 +1,7 @@
 //! Every request of a staged rollout with faults, through the real binary, on a server with a controller.
 //!
-//! Whatever the fault, the run ends, says nothing wrong about what it has written, and the same command without the fault
-//! finishes the rollout.
+//! Whatever the fault, the run ends, says nothing wrong about what it has written, and the same command without the
+//! fault completes the rollout.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A staged rollout that is interrupted ends soon, and says what it has done.
+//! An interrupted staged rollout ends soon, and says what it has done.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;

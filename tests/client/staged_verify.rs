@@ -1,4 +1,4 @@
-//! The command of `--verify`, and output that nobody takes.
+//! The command of `--verify`, and output that nobody reads.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write, pipe};

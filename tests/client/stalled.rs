@@ -1,5 +1,5 @@
-//! A server that takes its time, or never answers: that is said, and what becomes of a change is known in the end, or said to be
-//! unknown.
+//! A server that is slow, or never answers: this is reported, and the outcome of a change is determined in the end, or
+//! reported as unknown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

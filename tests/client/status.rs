@@ -1,4 +1,4 @@
-//! `status --watch`: what is written while a rollout goes on, and how it ends.
+//! `status --watch`: what is written during a rollout, and how it ends.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};

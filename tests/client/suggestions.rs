@@ -1,5 +1,5 @@
-//! Suggested commands: a shell reads back what was meant, this program takes them, and they lead back to where the report
-//! comes from.
+//! Suggested commands: a shell parses them as intended, this program accepts them, and they use the same cluster as the
+//! report.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Watches: what a store makes of events, and of connections that break.
+//! Watches: how a store handles events, and broken connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};

@@ -1,4 +1,4 @@
-//! Changes on a network and a server that misbehave, through the real binary.
+//! Changes over a network and a server that misbehave, through the real binary.
 
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! Advanced DaemonSets of OpenKruise in dumps. The recording is of the real controller: a DaemonSet that is paused
-//! with a partition and updates in place, after an undo and a restart.
+//! OpenKruise's Advanced DaemonSets in dumps. The recording is of the real controller: a paused DaemonSet with a
+//! partition and in-place updates, after an undo and a restart.
 
 use serde_json::Value;
 

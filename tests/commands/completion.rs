@@ -1,4 +1,4 @@
-//! Completion: what kubectl gets, and what TAB does in real shells.
+//! Completion: the output for kubectl, and the TAB key in real shells.
 
 use std::fs;
 use std::io::{Read, Write};

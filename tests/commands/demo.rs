@@ -1,4 +1,4 @@
-//! The first commands that somebody tries, on the demo: each fits one screen and answers in its first two lines.
+//! The first commands that a user tries, on the demo: each fits on one screen and answers in its first two lines.
 
 use kubectl_ds::cluster::file;
 

@@ -1,4 +1,4 @@
-//! Text from a cluster that would steer the terminal, in every place where there can be text.
+//! Text from a cluster that would control the terminal, in every place where there can be text.
 
 use serde_json::{Value, json};
 

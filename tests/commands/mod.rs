@@ -1,4 +1,4 @@
-//! The real binary, as somebody at a shell runs it: relations between outputs, data, streams, signals.
+//! The real binary, as run from a shell: relations between outputs, data, streams, signals.
 //!
 //! Exact text is in `tests/screens/`.
 

@@ -1,4 +1,4 @@
-//! Suggested commands, pasted into a shell: whatever names a cluster, a dump or a kubeconfig has, they run nothing else.
+//! Suggested commands, pasted into a shell: whatever the names in a cluster, a dump or a kubeconfig, nothing else is run.
 
 use std::path::Path;
 use std::process::Command;

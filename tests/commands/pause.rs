@@ -1,4 +1,4 @@
-//! `pause`, `resume` and `set` without a cluster: each change can be taken back. With one: tests/e2e/rollouts.
+//! `pause`, `resume` and `set` without a cluster: each change can be reverted. With one: tests/e2e/rollouts.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `restart` without a cluster: what would be done. With one: tests/e2e/rollouts.
+//! `restart` without a cluster: what it would do. With one: tests/e2e/rollouts.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Signals, timeouts, and standard output that is closed or full.
+//! Signals, timeouts, and a standard output that is closed or full.
 
 use std::fs;
 use std::net::TcpListener;

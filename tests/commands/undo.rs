@@ -1,4 +1,4 @@
-//! `undo` without a cluster: what would be done, and what keeps it from having an effect. With one: tests/e2e/rollouts.
+//! `undo` without a cluster: what it would do, and what makes it ineffective. With one: tests/e2e/rollouts.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! docs/dependencies.md says of every direct dependency what it is for.
+//! docs/dependencies.md states the purpose of every direct dependency.
 
 use std::collections::BTreeSet;
 

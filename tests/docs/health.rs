@@ -1,4 +1,5 @@
-//! What Argo CD, Flux and Helm make of a DaemonSet, beside the verdict of `status`: the table of docs/pipelines-gitops.md.
+//! How Argo CD, Flux and Helm judge a DaemonSet, next to the verdict of `status`: the table in
+//! docs/pipelines-gitops.md.
 
 use std::fmt::Write;
 use std::fs;

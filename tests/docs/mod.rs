@@ -1,6 +1,6 @@
-//! The documents that are generated, or that must name everything there is.
+//! The documents that are generated, or that must be complete.
 //!
-//! `KUBECTL_DS_UPDATE=1 cargo test docs` writes the generated ones anew.
+//! `KUBECTL_DS_UPDATE=1 cargo test docs` regenerates the generated ones.
 
 mod dependencies;
 mod health;

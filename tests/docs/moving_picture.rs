@@ -1,4 +1,4 @@
-//! docs/pictures: a rollout that blocks and is undone, as a person who follows it sees it.
+//! docs/pictures: a rollout that blocks and is undone, as seen by a person who follows it.
 //!
 //! `tests/e2e/rollouts/recording.rs` records it on the real control plane; here a terminal emulator plays it.
 

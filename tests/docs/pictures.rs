@@ -1,4 +1,4 @@
-//! docs/pictures: what the README shows as a person sees it on a terminal, for dark and for light pages.
+//! docs/pictures: the README's screens as they look on a terminal, for dark and for light pages.
 
 use anstyle_svg::{Palette, Term};
 

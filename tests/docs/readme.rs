@@ -1,4 +1,4 @@
-//! What the README and the documents show is what the program prints.
+//! The output shown in the README and the documents is what the program prints.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! docs/reference.md: every flag, as clap knows them.
+//! docs/reference.md: every flag, from clap's definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! docs/schema: what the reports look like, and that real ones look so.
+//! docs/schema: the schemas of the reports, checked against real reports.
 
 use kubectl_ds::report::agent_pod::PodReport;
 use kubectl_ds::report::clusters::ClusterReports;

@@ -1,5 +1,5 @@
-//! Holds a document against a JSON schema, as far as schemars writes them, and more strictly: a field
-//! that the schema does not know is a problem.
+//! Validates a document against a JSON schema, supporting the subset that schemars writes, and more strictly: an
+//! unknown field is an error.
 
 use serde_json::Value;
 

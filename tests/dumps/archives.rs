@@ -1,4 +1,4 @@
-//! Archives, which are read like the directory that was packed.
+//! Archives, which are read like the directory from which they were packed.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Write};

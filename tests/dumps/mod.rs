@@ -1,4 +1,4 @@
-//! Dumps of every form: what is read of them, and what is said of those that cannot be read.
+//! Dumps of every form: what is read from them, and the errors for unreadable ones.
 
 mod archives;
 mod broken;

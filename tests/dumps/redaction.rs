@@ -1,4 +1,4 @@
-//! `--redact`: what is not known to be harmless is not written, wherever and however it occurs.
+//! `--redact`: anything not known to be harmless is not written, wherever and however it occurs.
 
 use kubectl_ds::cluster::text::Format;
 use kubectl_ds::cluster::write_dump::{WriteOptions, write_dump};

@@ -1,4 +1,4 @@
-//! `preview -f` against `kubectl apply`: random manifests and live objects that others have edited, node by node.
+//! `preview -f` against `kubectl apply`: random manifests, and live objects that others have edited, node by node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! `changes` on a real control plane: what was changed is listed in its order, with who changed it.
+//! `changes` on a real control plane: changes are listed in order, with who made them.
 
 use std::process::Stdio;
 use std::thread::sleep;

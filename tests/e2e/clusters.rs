@@ -1,4 +1,4 @@
-//! Two contexts of a kubeconfig on one real control plane, one of them for a user without rights in another namespace.
+//! Two contexts of a kubeconfig on one real control plane, one of them for a user without permissions in another namespace.
 
 use std::fs;
 

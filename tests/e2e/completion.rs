@@ -1,4 +1,4 @@
-//! What TAB offers on a live cluster, through the real kubectl.
+//! Completion on a live cluster, through the real kubectl.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! The harness itself.
+//! The test harness itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};

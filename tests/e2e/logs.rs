@@ -1,4 +1,4 @@
-//! From "3 CrashLooping" to the line that explains it, on a real control plane: KWOK serves the logs of the containers as kubelets do.
+//! From "3 CrashLooping" to the line that explains it, on a real control plane: KWOK serves container logs as kubelets do.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,5 +1,5 @@
-//! A DaemonSet that loses its nodes: to a revision, which looks like a complete rollout, and to nodes that are down, which look
-//! like a blocked one. What is printed is pasted as it is.
+//! A DaemonSet that loses nodes: to a revision, which looks like a complete rollout, and to failing nodes, which look
+//! like a blocked one. The printed commands are pasted as they are.
 
 use std::time::Instant;
 

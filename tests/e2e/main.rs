@@ -1,4 +1,4 @@
-//! The tests on a real control plane, and those that ask the real functions; both need Go.
+//! The tests on a real control plane, and those that call the real functions; both need Go.
 
 mod agreement;
 mod api;

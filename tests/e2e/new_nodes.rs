@@ -1,4 +1,4 @@
-//! What is said of nodes before they exist, and of pods before they are created, and what the real controllers then do.
+//! Predictions for nodes that do not exist yet and pods that are not created yet, compared with what the real controllers do.
 //!
 //! `KUBECTL_DS_SHAPES=5000` tries that many random nodes, 200 at a time; `KUBECTL_DS_SEED` repeats a run.
 

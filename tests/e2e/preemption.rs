@@ -1,4 +1,4 @@
-//! What is said of preemption, and what the real scheduler then does.
+//! Predictions of preemption, compared with what the real scheduler does.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Previews of manifests: the dry run of a real API server, and the rules that stand in for it without one.
+//! Previews of manifests: the dry run of a real API server, and the rules that replace it when there is no server.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};

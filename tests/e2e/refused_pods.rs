@@ -1,5 +1,6 @@
-//! A rollout whose pods the API server refuses: why is told with maxSurge, too, a rollback is offered only if its pods would be
-//! created, and once the cause is gone, the printed command makes the controller try again. What is printed is pasted as it is.
+//! A rollout whose pods the API server refuses: the reason is reported, with maxSurge, too; a rollback is offered only
+//! if its pods would be created; and after the fix, the printed command makes the controller try again. The printed
+//! commands are pasted as they are.
 
 use std::process::Command;
 use std::thread::sleep;

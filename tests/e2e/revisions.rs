@@ -1,9 +1,7 @@
-//! Records revisions of every sort from a real control plane, for the hermetic tests of `history`, `undo` and
-//! `restart`.
+//! Records all kinds of revisions from a real control plane, for the hermetic tests of `history`, `undo` and `restart`.
 //!
-//! `KUBECTL_DS_RECORD=1 cargo test --test e2e revisions_are_recorded` writes
-//! `tests/fixtures/commands/revisions.json`. Otherwise the recording is held against what the control plane
-//! does now.
+//! `KUBECTL_DS_RECORD=1 cargo test --test e2e revisions_are_recorded` writes `tests/fixtures/commands/revisions.json`.
+//! Otherwise the recording is compared with what the control plane does now.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! kubectl and kubectl-ds with the same flags, kubeconfig and environment, against a server that records what it
-//! receives: which server, which namespace, as whom, and with what result.
+//! kubectl and kubectl-ds with the same flags, kubeconfig and environment, against a server that records the requests:
+//! which server, which namespace, as whom, and with what result.
 //!
 //! `docs/kubectl-differences.md` is generated from the rows that differ, each with its reason.
 

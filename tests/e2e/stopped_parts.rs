@@ -1,4 +1,4 @@
-//! What is reported while a part of the control plane is down.
+//! What is reported while a component of the control plane is down.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! YAML that is written, read by the real kubectl.
+//! YAML from our writer, read by the real kubectl.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! Random clusters with everything that makes numbers hard to agree on: pods on nodes that are gone or not eligible,
-//! several pods on a node, pods that are terminating, and specs that the controller has not observed.
+//! Random clusters with everything that makes numbers hard to agree on: pods on deleted or ineligible nodes, several
+//! pods on a node, terminating pods, and specs that the controller has not observed.
 
 use serde_json::{Value, json};
 

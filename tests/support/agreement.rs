@@ -1,8 +1,7 @@
-//! Holds what `coverage` reports against what the control plane did.
+//! Compares what `coverage` reports with what the control plane did.
 //!
-//! Nothing here uses the library's model or rules: pods, nodes and DaemonSets are read as plain
-//! JSON, and what a node's state must be is derived anew, so that an error of the library cannot
-//! hide in the test.
+//! Nothing here uses the library's model or rules: pods, nodes and DaemonSets are read as plain JSON, and the expected
+//! state of a node is derived independently, so that an error in the library cannot hide in the test.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The documents in `docs/`, those that are generated among them.
+//! The documents in `docs/`, including the generated ones.
 
 use std::path::PathBuf;
 

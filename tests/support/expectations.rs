@@ -1,4 +1,4 @@
-//! What is known of the recorded clusters before anybody looks at them: the problems that they have.
+//! The known problems of the recorded clusters.
 
 use kubectl_ds::report::reason::ReasonCode::{self, *};
 

@@ -1,4 +1,4 @@
-//! Values that are hard to write as YAML, made at random.
+//! Random values that are hard to write as YAML.
 
 use proptest::prelude::*;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Commands in the process of the test, as in a pipe: where no process is tested, and on a clock that is faster than the real one
-//! for those that wait longer than a test may take.
+//! Runs commands within the test process, as in a pipe: for tests that need no process of their own, and with a clock
+//! faster than real time for commands that wait longer than a test may take.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! What several kinds of tests stand on.
+//! Shared by several kinds of tests.
 
 use std::io::Write;
 

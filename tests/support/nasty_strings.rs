@@ -1,4 +1,4 @@
-//! Strings that YAML readers take for something else, unless they are written with care.
+//! Strings that YAML readers misinterpret unless they are written with care.
 
 /// Words that are another type in YAML 1.1, in YAML 1.2 or to some reader.
 const WORDS: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Kubernetes objects as the API server's JSON has them, read without the library's own model.
+//! Kubernetes objects as plain JSON from the API server, read without the library's model.
 
 use std::collections::BTreeMap;
 

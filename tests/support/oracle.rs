@@ -1,8 +1,7 @@
-//! What Kubernetes' own functions decide, beside what the rules here decide.
+//! The decisions of Kubernetes' own functions, next to those of the rules here.
 //!
 //! A case is a line of JSON that tests/controlplane/oracle reads too; an answer is what it writes.
-//! `tests/recorded_answers.rs` holds the rules against answers that are checked in, and the differential test
-//! against fresh ones.
+//! `tests/recorded_answers.rs` checks the rules against recorded answers, and the differential test against fresh ones.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

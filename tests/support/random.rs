@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that are repeatable with a seed.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! How much is tried on a change, of what is tried exhaustively or at random at night.
+//! How much of the exhaustive or random nightly tests is run on each change.
 
 use super::random::Random;
 

@@ -1,4 +1,4 @@
-//! Makes pod templates at random, of all types that a template is made of, with all that is odd in them.
+//! Generates random pod templates, with all types of a template and every oddity.
 
 use kubectl_ds::model::template_keys::Key;
 use kubectl_ds::model::template_types::{Field, FieldKind, PodTemplateSpec, Type};

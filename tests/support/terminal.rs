@@ -1,4 +1,4 @@
-//! A terminal emulator, for what is drawn and redrawn in place.
+//! A terminal emulator, for output that is redrawn in place.
 
 use alacritty_terminal::Term;
 use alacritty_terminal::event::VoidListener;

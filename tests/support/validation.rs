@@ -1,4 +1,4 @@
-//! What an API server refuses of a DaemonSet, beside what the program refuses from a dump.
+//! What an API server rejects in a DaemonSet, next to what the program rejects from a dump.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Applies differences to the template that they start from.
+//! Applies differences to the template that they are relative to.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What holds for all pod templates, shown on templates made at random, and for those of a real cluster.
+//! Properties of all pod templates, tested on random templates and on those of a real cluster.
 
 mod apply;
 mod properties;

@@ -1,4 +1,4 @@
-//! The differences between templates lead from one to the other, and there are none where both mean the same.
+//! The differences between two templates turn one into the other, and there are none if both mean the same.
 
 use kubectl_ds::difference::change_summary::in_a_few_words;
 use kubectl_ds::difference::difference;

@@ -1,4 +1,4 @@
-//! Undo on random templates: it gets to the template of the revision, and a second undo gets back.
+//! Undo on random templates: it restores the template of the revision, and a second undo restores the original.
 
 use kubectl_ds::facts::index::Index;
 use kubectl_ds::model::controller_revision::ControllerRevision;

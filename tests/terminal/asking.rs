@@ -1,4 +1,4 @@
-//! What a terminal is asked before a change that may do harm.
+//! The confirmation prompt before a risky change on a terminal.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What is drawn on a terminal and redrawn in place, held against a terminal emulator.
+//! Output that is redrawn in place, tested with a terminal emulator.
 
 #[cfg(unix)]
 mod asking;

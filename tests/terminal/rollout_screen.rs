@@ -1,4 +1,4 @@
-//! The screen of a rollout in terminals of several sizes, kept as files.
+//! The rollout screen in terminals of several sizes, stored as files.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Every screen on a terminal of 80 columns: text is wrapped, and a command that can be pasted is not. On a change it is one command
-//! line of each situation.
+//! Every screen on a terminal of 80 columns: text is wrapped, but commands to paste are not. A run for a change tests
+//! one command line per situation.
 
 use anstream::adapter::strip_str;
 use unicode_width::UnicodeWidthStr;

@@ -1,5 +1,5 @@
-//! What a running control plane of 1.37.2 was seen to do, case by case: situations that are easily got
-//! wrong. The numbers are those of the project's research into the DaemonSet controller.
+//! Observed behavior of a running 1.37.2 control plane, case by case: situations that are easy to get wrong. The
+//! numbers are those of the project's research into the DaemonSet controller.
 
 use jiff::Timestamp;
 use kubectl_ds::model::daemon_set::DaemonSet;

@@ -1,5 +1,5 @@
-//! pkg/controller/daemon/daemon_controller_test.go and util/daemonset_util_test.go: whose a pod is, and
-//! what a sync does about it.
+//! pkg/controller/daemon/daemon_controller_test.go and util/daemonset_util_test.go: who owns a pod, and what a sync
+//! does about it.
 
 use jiff::Timestamp;
 use kubectl_ds::model::daemon_set::DaemonSet;

@@ -1,8 +1,8 @@
 //! Upstream's own test tables, ported row by row as data, with upstream's names for the cases.
 //!
-//! The rows are those of Kubernetes 1.37.2. Rows are left out where they turn a feature gate away from
-//! its default, or ask about something that is not modelled (device classes, resources that a
-//! scheduler's configuration ignores, nodes and pods that are nil); each module says which.
+//! The rows are those of Kubernetes 1.37.2. Rows are omitted if they change a feature gate from its default, or test
+//! something that is not modeled (device classes, resources that a scheduler's configuration ignores, nil nodes and
+//! pods); each module says which.
 
 mod affinity;
 mod conformance;

@@ -1,5 +1,5 @@
-//! What the API server refuses of a DaemonSet, beside what the program refuses from a dump. tests/e2e/validation has the random
-//! changes of which some are recorded.
+//! What the API server rejects in a DaemonSet, next to what the program rejects from a dump. tests/e2e/validation makes
+//! the random changes, some of which are recorded here.
 
 mod recorded;
 mod situations;

@@ -1,6 +1,6 @@
-//! Answers of Kubernetes 1.37.2 that are checked in.
+//! Recorded answers of Kubernetes 1.37.2.
 //!
-//! `KUBECTL_DS_RECORD=1 cargo test --test e2e validation::oracle` records them afresh.
+//! `KUBECTL_DS_RECORD=1 cargo test --test e2e validation::oracle` records them again.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

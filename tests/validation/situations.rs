@@ -1,4 +1,4 @@
-//! Mistakes that people make, each with the path that the API server names, and what looks like one and is valid.
+//! Common mistakes, each with the path that the API server names, and similar specs that are valid.
 
 use kubectl_ds::validation::problems_of_daemon_set;
 use serde_json::{Value, json};

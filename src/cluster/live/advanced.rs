@@ -11,7 +11,7 @@ use crate::model::snapshot::{GapCause, Kind};
 /// The path of all API groups.
 const GROUPS: &str = "/apis";
 
-/// The group in the versions that are understood, newest first.
+/// The supported versions of the group, newest first.
 const VERSIONS: [&str; 2] = ["apps.kruise.io/v1beta1", "apps.kruise.io/v1alpha1"];
 
 /// Lists the Advanced DaemonSets in the query's namespace; a cluster without OpenKruise has none.
@@ -40,10 +40,10 @@ pub(super) async fn get(reader: &Reader<'_>, namespace: &str, name: &str) -> Res
     reader.live.get(&List { namespace: Some(namespace.to_owned()), ..list }, name).await
 }
 
-/// Returns the kind in the newest version that the cluster serves and that is understood here.
+/// Returns the kind in the newest version that both the cluster and this program support.
 ///
-/// Discovery is believed only if it is there: where OpenKruise is not installed, `/apis/apps.kruise.io` answers with the
-/// same "404 page not found" as many a load balancer does.
+/// A missing group alone proves nothing: without OpenKruise, `/apis/apps.kruise.io` returns the same "404 page not
+/// found" as many load balancers do, so the list of all groups is read.
 pub(super) async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterError> {
     #[derive(Deserialize)]
     struct Groups {
@@ -74,7 +74,7 @@ pub(super) async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterErr
     for api_version in VERSIONS {
         if versions.iter().any(|version| version.group_version == api_version) {
             let path = format!("{GROUPS}/{api_version}");
-            // Older releases serve only other kinds in the newer version.
+            // In older releases, the newer version contains only other kinds.
             let Resources { resources } = transport.get_object("list API resources", &path).await?;
             let list = List { api_version: api_version.to_owned(), ..List::of(Kind::AdvancedDaemonSets) };
             if resources.iter().any(|resource| resource.name == plural(list.kind)) {

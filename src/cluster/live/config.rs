@@ -12,7 +12,7 @@ use crate::model::config_object::{ConfigObject, ConfigUse, uses};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{GapCause, Kind};
 
-/// The only accepted form. A server that does not have it refuses, rather than to send data.
+/// The only accepted format. A server that does not support it returns an error instead of sending data.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// The metadata of an object.
@@ -25,11 +25,11 @@ struct PartialObject {
 }
 
 impl Reader<'_> {
-    /// Reads the ConfigMaps and Secrets that the templates of DaemonSets use, as far as they exist, if they are needed. Each is
-    /// read by its name: `resourceNames` can permit that, and most objects of a namespace belong to other workloads.
+    /// Reads the ConfigMaps and Secrets that the templates of DaemonSets use, if needed and if they exist. Each is read
+    /// by name: `resourceNames` can permit that, and most objects in a namespace belong to other workloads.
     ///
-    /// A dump is made without Secrets: whoever may read their metadata may read their data, so that few are permitted to, and
-    /// audit logs would show a read of every Secret.
+    /// A dump is made without Secrets: permission to read their metadata is permission to read their data, so few users
+    /// have it, and audit logs would show a read of every Secret.
     pub(super) async fn config_objects(&self, daemon_sets: &[&DaemonSet]) -> (Vec<ConfigObject>, Vec<ConfigObject>) {
         let mut wanted: BTreeSet<(Kind, String, String)> = BTreeSet::new();
         for daemon_set in daemon_sets.iter().filter(|_| self.needs.scope.config) {
@@ -54,7 +54,7 @@ impl Reader<'_> {
                     continue;
                 }
                 Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", kind)),
-                // A failure costs this object only.
+                // A failure affects only this object.
                 Err(error) => {
                     let object = format!("{} {namespace}/{name}", kind.api_names().1);
                     GapCause::Unreadable { object, problem: error.to_string() }

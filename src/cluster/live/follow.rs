@@ -1,9 +1,10 @@
 //! Follows one list: lists it, watches it from there, and lists again if the server has forgotten the version.
 //!
-//! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.37.
-//! Unlike there, a watch that broke is resumed from its version after any failure that has nothing to do with the version,
-//! and what can be listed but not watched is listed at intervals, be it forbidden or that a proxy breaks each watch. And a cluster that was restored from a backup is noticed:
-//! its versions begin again at an older one, and until they have caught up, a watch from the old version shows nothing.
+//! Intervals and decisions are those of client-go's reflector, k8s.io/client-go/tools/cache/reflector.go, release 1.37. Unlike
+//! there, a broken watch resumes from its version after any failure that is unrelated to the version, and if a list works but the
+//! watch is forbidden or keeps breaking (such as in a proxy), the list is read at intervals. A restore of the cluster from a backup
+//! is detected, too: its versions start again at an older one, and until they have caught up, a watch from the old version shows
+//! nothing.
 
 use std::time::Duration;
 
@@ -19,33 +20,32 @@ use crate::connection::error::{ConnectionError, FailureKind};
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::Kind;
 
-/// How long in seconds the server keeps a watch open.
+/// The timeout in seconds that the server is asked to use for a watch.
 const WATCH_SECONDS: u32 = 290;
 
-/// How long in seconds the server keeps a watch open that is tried while its objects are listed. A bookmark comes two seconds
-/// before the end.
+/// The same in seconds for a trial watch, while its objects are listed. A bookmark arrives two seconds before the end.
 const TRIAL_SECONDS: u32 = 5;
 
-/// How long after its end a watch may still be open.
+/// How long after its timeout a watch may stay open.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long a watch may be silent: the API server sends a bookmark once a minute, except to watches of events, which it does
-/// not cache.
+/// How long a watch may be silent: the API server sends a bookmark every minute, except to watches of events, which it
+/// does not cache.
 const MAX_SILENCE: Duration = Duration::from_secs(90);
 
 /// A watch that ends sooner without an event counts as a failure.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
-/// How often to list what cannot be watched.
+/// How often to list objects that cannot be watched.
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
 
-/// At most this share of the time is spent on such lists: one in so many parts.
+/// The inverse of the largest share of time that is spent on such lists.
 const LOAD: u32 = 4;
 
-/// For how long to list before a watch is tried again. It doubles each time.
+/// How long to list before a watch is tried again. It doubles each time.
 const FIRST_LISTING: Duration = Duration::from_secs(30);
 
-/// How long at most.
+/// The maximum of that time.
 const MAX_LISTING: Duration = Duration::from_secs(600);
 
 /// The pause after the first failure. It doubles with each further one.
@@ -54,11 +54,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(800);
 /// The longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often a list is requested again that is older than what is known, before that counts as a failure.
+/// How often a list older than the known version is requested again before that counts as a failure.
 const STALE_LISTS: u32 = 3;
 
-/// For how long every list has to be older than what is known until it is believed: etcd was restored from a backup. A
-/// replica of the API server that lags behind that far fails its health checks.
+/// After every list has been older than the known version for this long, it is accepted: etcd was restored from a
+/// backup. A replica of the API server that lags behind that much fails its health checks.
 const RESTORED: Duration = Duration::from_secs(30);
 
 /// The outcome of reading the objects of a list.
@@ -70,7 +70,7 @@ pub(super) enum ListChange<T> {
     Applied(Box<T>),
     /// An object was deleted, or is no longer kept.
     Deleted { namespace: String, name: String },
-    /// Watching is forbidden or not supported, or keeps failing: the objects are listed every few seconds instead.
+    /// Watching is forbidden or not supported, or keeps failing: the objects are listed periodically instead.
     Unwatched(ClusterError),
     /// Listing is forbidden.
     Forbidden,
@@ -80,7 +80,7 @@ pub(super) enum ListChange<T> {
     Resumed,
 }
 
-/// Follows a list without end; `keep` returns what is kept of an object.
+/// Follows a list forever; `keep` returns the part of an object that is kept.
 pub(super) fn follow<'a, T: Item + 'a>(
     transport: &'a Transport,
     list: List,
@@ -106,17 +106,17 @@ struct Follower<'a, K> {
     list: List,
     keep: K,
     state: State<'a>,
-    /// When to try again to watch what is listed instead; `None` while it is watched.
+    /// When to try to watch again while listing instead; `None` while watching.
     listed_until: Option<Instant>,
-    /// For how long to list the next time.
+    /// How long to list the next time.
     listing: Duration,
     /// Whether a failure of the watch was reported.
     has_failed: bool,
     /// How long to wait after the next failure.
     pause: Duration,
-    /// The newest version that the server has named.
+    /// The newest version that the server has sent.
     newest: u64,
-    /// Since when every list was older than that.
+    /// Since when every list has been older than that.
     stale_since: Option<Instant>,
 }
 
@@ -169,7 +169,7 @@ impl<'a, K> Follower<'a, K> {
         let listed = async || list::open::<T>(self.transport, self.list.clone()).await?.collect(&self.keep).await;
         let mut answer = listed().await;
         for retry in 1..=STALE_LISTS {
-            // A replica that lags behind: it would show what is over.
+            // The replica lags behind: its list would show an outdated state.
             if !answer.as_ref().is_ok_and(|listed| self.is_stale(&listed.resource_version)) {
                 break;
             }
@@ -204,11 +204,11 @@ impl<'a, K> Follower<'a, K> {
         }
     }
 
-    /// Checks that a watch can go on from a version: from one that the server has not reached it would show nothing.
+    /// Checks that a watch can continue from a version: it would show nothing until the server has reached that version.
     async fn resume<T: Item>(&mut self, version: String) -> Option<ListChange<T>> {
         match list::version::<T>(self.transport, &self.list).await {
             Ok(now) if self.is_stale(&now) => None,
-            // What may be watched, but no longer listed, is watched.
+            // If watching is allowed but listing no longer is, watch.
             Err(error) if !is_forbidden(&error) => self.retry(version, error),
             _ => {
                 self.state = State::At(version);
@@ -233,7 +233,7 @@ impl<'a, K> Follower<'a, K> {
                 std::mem::take(&mut self.has_failed).then_some(ListChange::Resumed)
             }
             Err(error) => {
-                // The request was repeated for that long.
+                // The request has been retried for this long.
                 if began.elapsed() > LIST_INTERVAL {
                     self.pause = MAX_PAUSE;
                 }
@@ -261,12 +261,12 @@ impl<'a, K> Follower<'a, K> {
                 self.state = State::Watching { version, events, opened };
                 return self.works();
             }
-            // A trial has to show something: a proxy may keep a watch open, and what happens to itself.
+            // A trial must receive something: a proxy may keep a watch open without forwarding its events.
             Ok(None) if opened.elapsed() >= SHORTEST_WATCH && !self.is_trial() => {
                 self.state = State::Ended(version);
                 return self.works();
             }
-            // A proxy that ends each watch at once hides what happens.
+            // A proxy that ends each watch immediately hides all events.
             Ok(None) if self.pause > FIRST_PAUSE || self.is_trial() => {
                 let problem = "the watch ended without a bookmark".to_owned();
                 return self.fail(version, ConnectionError::lost(problem).into());
@@ -287,19 +287,19 @@ impl<'a, K> Follower<'a, K> {
         Some(kept.map_or(ListChange::Deleted { namespace, name }, |object| ListChange::Applied(Box::new(object))))
     }
 
-    /// Returns whether a watch is tried that has to show a bookmark; events have none.
+    /// Returns whether this is a trial watch that must receive a bookmark; watches of events have none.
     fn is_trial(&self) -> bool {
         self.listed_until.is_some() && self.list.kind != Kind::Events
     }
 
-    /// Notes that the watch works: one that only opens may be a proxy's, which sends nothing.
+    /// Records that the watch works: a watch that was merely opened may be that of a proxy, which sends nothing.
     fn works<T>(&mut self) -> Option<ListChange<T>> {
         self.pause = FIRST_PAUSE;
         self.listed_until.take().map(|_| ListChange::Resumed)
     }
 
-    /// Decides how to continue after a watch that could not be opened or that broke: what is not over after a few attempts, and
-    /// what no attempt would change, is listed instead.
+    /// Decides how to continue after a watch could not be opened or broke: if the failure persists after a few
+    /// attempts, or cannot be fixed by retrying, list instead.
     fn fail<T>(&mut self, version: String, error: ClusterError) -> Option<ListChange<T>> {
         let is_refused = matches!(&error, ClusterError::Api { code: 403 | 405, .. });
         let is_silent = matches!(&error, ClusterError::Connection(error) if error.failure == FailureKind::TimedOut);
@@ -314,7 +314,7 @@ impl<'a, K> Follower<'a, K> {
         is_first.then_some(ListChange::Unwatched(error))
     }
 
-    /// Repeats a request that failed, later, and from the version if that has nothing to do with the failure.
+    /// Retries a failed request later, from the version if that is unrelated to the failure.
     fn retry<T>(&mut self, version: String, error: ClusterError) -> Option<ListChange<T>> {
         let version = match &error {
             // The server has forgotten the version; a list shows what was missed.
@@ -322,7 +322,7 @@ impl<'a, K> Follower<'a, K> {
                 self.back_off(None);
                 return None;
             }
-            // The same version would lead to the same answer.
+            // The same version would get the same response.
             ClusterError::Answer { .. } | ClusterError::Api { code: 400 | 404 | 422, .. } => None,
             _ => Some(version),
         };
@@ -331,17 +331,17 @@ impl<'a, K> Follower<'a, K> {
         Some(ListChange::Failed(error))
     }
 
-    /// Notes a version that the server has named. Versions are numbers that grow; one that is none is not compared.
+    /// Records a version that the server has sent. Versions are increasing numbers; other values are not compared.
     fn note_version(&mut self, version: &str) {
         self.newest = self.newest.max(version.parse().unwrap_or(0));
     }
 
-    /// Returns whether a list is older than what is known.
+    /// Returns whether a list is older than the known version.
     fn is_stale(&self, version: &str) -> bool {
         version.parse().is_ok_and(|version: u64| version < self.newest)
     }
 
-    /// Returns whether lists were older than what is known for so long that the server must have begun again.
+    /// Returns whether lists have been older than the known version for so long that etcd must have been restored.
     fn is_restored(&mut self) -> bool {
         self.stale_since.get_or_insert_with(Instant::now).elapsed() >= RESTORED
     }

@@ -28,13 +28,13 @@ use crate::model::resource_quota::ResourceQuota;
 use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 use crate::model::written::{WrittenNode, WrittenObject};
 
-/// The most bytes a list in JSON may have: lists that can be larger come in protobuf.
+/// The most bytes in a JSON list: lists that can be larger are requested in protobuf.
 pub(super) const MAX_JSON: usize = 1 << 28;
 
-/// What an answer is that is about another object.
+/// The error for a response with a different object.
 pub(super) const NOT_REQUESTED: &str = "it is not the requested object";
 
-/// An object that a list can hold.
+/// An object in a list.
 pub(super) trait Item: Object + Clone + PartialEq + DeserializeOwned {
     /// The media types to request.
     const ACCEPT: &'static str = JSON;
@@ -76,18 +76,18 @@ fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// What to list.
+/// A list request.
 #[derive(Debug, Clone)]
 pub(super) struct List {
     /// The kind.
     pub kind: Kind,
-    /// The group and version to read the kind in.
+    /// The group and version in which to read the kind.
     pub api_version: String,
     /// The namespace; `None` for all.
     pub namespace: Option<String>,
-    /// Labels that the objects must have.
+    /// Labels that the objects must match.
     pub label_selector: String,
-    /// Fields that the objects must have.
+    /// Fields that the objects must match.
     pub field_selector: String,
 }
 
@@ -109,7 +109,7 @@ impl List {
         object(&self.api_version, self.namespace.as_deref(), plural(self.kind), name)
     }
 
-    /// Returns the path and query of the list, or of as many of its objects.
+    /// Returns the path and query of the list, limited to this many objects if given.
     fn path(&self, limit: Option<u32>) -> Result<String, ClusterError> {
         let parameters = ListParams {
             label_selector: some(&self.label_selector),
@@ -120,7 +120,7 @@ impl List {
         path_of(Request::new(self.collection()).list(&parameters))
     }
 
-    /// Returns the path and query that watch the list from a version on.
+    /// Returns the path and query of a watch of the list from a version.
     pub(super) fn watch(&self, version: &str, seconds: u32) -> Result<String, ClusterError> {
         let parameters = WatchParams {
             label_selector: some(&self.label_selector),
@@ -136,7 +136,7 @@ impl List {
         format!("list {}", self.kind.resource())
     }
 
-    /// Decodes an object in JSON, which may leave out its type.
+    /// Decodes a JSON object, which may lack its type.
     pub(super) fn decode_json<T: Item>(&self, text: &str) -> Result<T, String> {
         let mut object: T = decode_json(text)?;
         self.check_type(&decode_json(text)?)?;
@@ -144,7 +144,7 @@ impl List {
         Ok(object)
     }
 
-    /// Decodes an object in JSON that is no item of a list, and so has to say its kind.
+    /// Decodes a JSON object that is not an item of a list, and so must have a type.
     pub(super) fn decode_object<T: Item>(&self, text: &str) -> Result<T, String> {
         let found: TypeMeta = decode_json(text)?;
         if found.kind.is_empty() {
@@ -153,7 +153,7 @@ impl List {
         self.decode_json(text)
     }
 
-    /// Checks the type of an object, as far as it has one.
+    /// Checks the type of an object, if it has one.
     pub(super) fn check_type(&self, found: &TypeMeta) -> Result<(), String> {
         self.check(found, self.kind.api_names().1)
     }
@@ -191,7 +191,7 @@ impl List {
         }
     }
 
-    /// Checks that an object has a name, and is in the namespace that was requested, if it was one.
+    /// Checks that an object has a name, and is in the requested namespace, if any.
     pub(super) fn check_place<T: Item>(&self, object: T) -> Result<T, String> {
         let ObjectMeta { name, namespace: found, .. } = object.metadata();
         check_name(name)?;
@@ -219,8 +219,8 @@ pub(super) fn object(api_version: &str, namespace: Option<&str>, resource: &str,
     format!("{}/{}", collection(api_version, namespace, resource), escape(name))
 }
 
-/// Checks that a name can be a segment of a path, as that of every object can (`IsValidPathSegmentName`,
-/// k8s.io/apimachinery/pkg/api/validation/path, release 1.37), and no flag of kubectl: requests and commands are made of it.
+/// Checks that a name can be a path segment, like that of every object (`IsValidPathSegmentName`,
+/// k8s.io/apimachinery/pkg/api/validation/path, release 1.37), and is not a flag: it becomes part of requests and commands.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     let is_segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);
     match is_segment && !name.starts_with('-') {
@@ -229,7 +229,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Returns as much of a text of the server as an error quotes.
+/// Returns a text of the server, truncated for an error.
 fn shortened(text: &str) -> String {
     text.chars().take(100).collect()
 }
@@ -239,7 +239,7 @@ pub(super) fn plural(kind: Kind) -> &'static str {
     kind.resource().split('.').next().unwrap_or_default()
 }
 
-/// Returns the permission for a verb on a kind, in the words of `kubectl auth can-i`.
+/// Returns the permission for a verb on a kind, in the syntax of `kubectl auth can-i`.
 pub(super) fn permission(verb: &str, kind: Kind) -> String {
     let (api_version, ..) = kind.api_names();
     match api_version.split_once('/') {
@@ -259,45 +259,46 @@ fn path_of(request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) 
     }
 }
 
-/// Escapes a segment of a path. `kube` puts names and namespaces into paths as they are.
+/// Escapes a path segment. `kube` inserts names and namespaces unescaped.
 pub(super) fn escape(segment: &str) -> String {
     const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     utf8_percent_encode(segment, RESERVED).to_string()
 }
 
-/// A list that has begun to arrive.
+/// A list that has started to arrive.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
     list: List,
     answer: Response<'a>,
 }
 
-/// A whole list.
+/// A complete list.
 #[derive(Debug)]
 pub(super) struct Listed<T> {
     pub(super) items: Vec<T>,
-    /// The version of the list, to watch it from.
+    /// The version of the list, from which to watch it.
     pub(super) resource_version: String,
 }
 
-/// Requests a list, and returns once the server begins to answer.
+/// Requests a list, and returns once the server starts to respond.
 ///
-/// No resource version is requested, so that the list is the most recent one. Two lists at version 0 may come from servers that are minutes
-/// apart. Fails if the server cannot be reached, or refuses.
+/// No resource version is requested, so that the list is up to date. Two lists at version 0 may come from servers that
+/// are minutes apart. Fails if the server cannot be reached, or refuses.
 pub(super) async fn open<T: Item>(transport: &Transport, list: List) -> Result<Opened<'_>, ClusterError> {
     let answer = transport.get(&list.request(), &list.path(None)?, T::ACCEPT).await?;
     Ok(Opened { list, answer })
 }
 
-/// Returns the version that a list would have now. Fails if the server cannot be reached or refuses, and if the answer is not such a list.
+/// Returns the version that a list would have now. Fails if the server cannot be reached or refuses, or if the response is not such
+/// a list.
 pub(super) async fn version<T: Item>(transport: &Transport, list: &List) -> Result<String, ClusterError> {
     let mut answer = transport.get(&list.request(), &list.path(Some(1))?, T::ACCEPT).await?;
     Ok(read_items(&mut answer, &|_: T| None, &mut Items::of(list)).await?.resource_version)
 }
 
 impl Opened<'_> {
-    /// Reads the list to its end, and returns what `keep` makes of its items. Fails if the connection is lost, and if the answer is not
-    /// such a list or not all of it: no API server pages a list without a limit.
+    /// Reads the list to its end, and returns the results of `keep` for its items. Fails if the connection is lost, or
+    /// if the response is not such a list or incomplete: no API server pages a list without a limit.
     pub(super) async fn collect<T: Item>(mut self, keep: impl Fn(T) -> Option<T>) -> Result<Listed<T>, ClusterError> {
         let mut items = Items::of(&self.list);
         let ListMeta { resource_version, continue_ } = read_items(&mut self.answer, &keep, &mut items).await?;
@@ -313,11 +314,11 @@ impl Opened<'_> {
     }
 }
 
-/// The items of a list that have arrived.
+/// The items of a list that have arrived so far.
 struct Items<'a, T> {
     list: &'a List,
     kept: Vec<T>,
-    /// How many there were, including those that are not kept, counted as the objects of a dump are.
+    /// Number of items, including dropped ones, weighted like the objects of a dump.
     count: usize,
 }
 
@@ -337,7 +338,7 @@ impl<'a, T: Item> Items<'a, T> {
     }
 }
 
-/// `metav1.ListMeta`, in both wire forms.
+/// `metav1.ListMeta`, in both wire formats.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ListMeta {
@@ -350,7 +351,7 @@ pub(super) struct ListMeta {
     pub continue_: String,
 }
 
-/// Reads the items of a list, and returns what it says about itself.
+/// Reads the items of a list, and returns its metadata.
 async fn read_items<T: Item>(
     answer: &mut Response<'_>,
     keep: &impl Fn(T) -> Option<T>,
@@ -391,7 +392,7 @@ async fn read_items<T: Item>(
     }
 }
 
-/// A list in JSON, whose items are decoded one by one.
+/// A JSON list whose items are decoded one by one.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct JsonList<'a> {
@@ -401,7 +402,7 @@ struct JsonList<'a> {
     kind: String,
     #[serde(default, deserialize_with = "crate::model::wire::null_is_default")]
     metadata: ListMeta,
-    /// Go writes a list that was never filled as `null`; the field itself is always there.
+    /// Go writes an empty list as `null`; the field is always present.
     #[serde(borrow, deserialize_with = "Option::deserialize")]
     items: Option<Vec<&'a RawValue>>,
 }

@@ -1,4 +1,4 @@
-//! Reads the logs of containers, which the API server hands on from the kubelets.
+//! Reads container logs, which the API server proxies from the kubelets.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use super::request::Response;
 use crate::cluster::error::ClusterError;
 use crate::cluster::log::{Log, LogLimits, LogOf, LogTail};
 
-/// What is requested.
+/// The request, for errors.
 const REQUEST: &str = "get pods/log";
 
-/// What kubectl accepts of a log: the errors are JSON.
+/// kubectl's media types for a log: errors are JSON.
 const ACCEPT: &str = "application/json, */*";
 
-/// How long a log that is followed may be silent: a year.
+/// How long a followed log may be silent: a year.
 const SILENCE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The most bytes of a line that is followed; a longer one is shown in pieces.
+/// The most bytes in a line of a followed log; a longer one is shown in pieces.
 const MAX_LINE: usize = 1 << 16;
 
-/// Returns how many of the first bytes are shown as a line: to its newline, or, of a longer one, as many as fit, cut between
-/// characters. `None` if more have to arrive.
+/// Returns how many of the first bytes to show as a line: up to the newline or, if it is too long, as many as fit, cut
+/// between characters. `None` if more have to arrive.
 fn piece(bytes: &[u8]) -> Option<usize> {
     let most = bytes.len().min(MAX_LINE + 1);
     let is_first_of_character = |at: &usize| bytes[*at] & 0b1100_0000 != 0b1000_0000;
@@ -30,8 +30,8 @@ fn piece(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Live {
-    /// Reads the end of a log, or what came of it before the answer broke off. That of the current run is read if the container was not
-    /// restarted. Fails if the pod does not exist any more, its log cannot be read, or the server refuses.
+    /// Reads the end of a log, or whatever arrived before the response broke off. Reads the log of the current run if the container
+    /// was not restarted. Fails if the pod no longer exists, its log cannot be read, or the server refuses.
     pub(crate) async fn log(&self, of: &LogOf, limits: LogLimits) -> Result<Log, ClusterError> {
         let (mut answer, previous) = match self.open_log(of, of.previous, limits, false).await {
             Err(ClusterError::Api { code: 400, .. }) if of.previous => {
@@ -50,8 +50,8 @@ impl Live {
         }
     }
 
-    /// Follows the log of the current run, and calls a function with each line, until the container ends or the function fails. Fails as
-    /// [`Live::log`] does, or as the function does.
+    /// Follows the log of the current run, and calls a function with each line, until the container ends or the
+    /// function fails. Fails like [`Live::log`], or if the function fails.
     pub(crate) async fn follow_log<E: From<ClusterError>>(
         &self,
         of: &LogOf,
@@ -84,7 +84,7 @@ impl Live {
         let path = object("v1", Some(namespace), "pods", pod);
         let mut path = format!("{path}/log?container={}&previous={previous}&follow={follow}", escape(container));
         if limits.lines < usize::MAX {
-            // One more tells whether there are more.
+            // One more line tells whether there are more.
             path += &format!("&tailLines={}", limits.lines + usize::from(!follow));
         }
         if let Some(since) = limits.since {
@@ -94,7 +94,7 @@ impl Live {
             true => self.transport.watch(REQUEST, &path, ACCEPT, SILENCE).await?,
             false => self.transport.get(REQUEST, &path, ACCEPT).await?,
         };
-        // `Get` of pkg/registry/core/pod/rest/log.go, release 1.37, sends nothing else. The page of a proxy is no log.
+        // `Get` of pkg/registry/core/pod/rest/log.go, release 1.37, sends nothing else. A proxy's error page is not a log.
         if answer.content_type != "text/plain" {
             let problem = format!("it is of type {:?}, not text/plain", answer.content_type);
             return Err(ClusterError::Answer { request: REQUEST.to_owned(), problem });

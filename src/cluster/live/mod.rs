@@ -1,11 +1,11 @@
 //! Reads a live cluster, acting as kubectl does with the same kubeconfig.
 //!
-//! [`connect`] turns flags and environment into a [`crate::connection`].
-//! [`Live`] requests what a query needs, all at once: `list` decodes lists while they arrive (`protobuf`)
-//! over a `request`, and `prune` drops what no report uses; `writes` requests who has changed what, and
-//! `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows them: `follow` turns lists and the `watch_event`s after them
-//! into changes, and `watch` applies these to a snapshot. `write` sends patches, `preview` dry runs of manifests, and `names` requests what completion
-//! offers. `status` decides whether an answer is an error of the API.
+//! [`connect`] turns flags and environment into a [`crate::connection`]. [`Live`] requests everything that a query
+//! needs concurrently: `list` decodes lists as they arrive (`protobuf`) over a `request`, and `prune` drops what no
+//! report uses; `writes` requests who has changed what, and `advanced` OpenKruise's DaemonSets. [`Live::watch`] follows
+//! them: `follow` turns lists and the `watch_event`s after them into changes, and `watch` applies these to a snapshot.
+//! `write` sends patches, `preview` sends dry runs of manifests, and `names` requests completion candidates. `status`
+//! decides whether a response is an error of the API.
 
 mod advanced;
 mod config;
@@ -48,24 +48,24 @@ pub struct Live {
     transport: Transport,
 }
 
-/// What has just been read of a kind.
+/// Objects of a kind that have just been read.
 #[derive(Debug, Clone, Copy)]
 pub struct KindRead {
     /// The kind of object.
     pub kind: Kind,
     /// How many objects.
     pub objects: usize,
-    /// The bytes that they came in.
+    /// Their size in bytes as received.
     pub bytes: usize,
 }
 
-/// A function that is told of progress, some hundred times for each kind of a big cluster.
+/// A progress callback, called some hundred times for each kind in a big cluster.
 pub type OnProgress = Arc<dyn Fn(KindRead) + Send + Sync>;
 
 /// Makes a connection from flags and environment. No request is sent yet, but a credential plugin runs.
 ///
-/// Each snapshot carries the time when its reading begins: that of `clock`, or of the server if its clock is another one. Fails if the
-/// kubeconfig or a flag is invalid, or there are no credentials.
+/// The time of a snapshot is that at which its reading starts: by `clock`, or by the server's clock if they differ.
+/// Fails if the kubeconfig or a flag is invalid, or there are no credentials.
 pub async fn connect(
     options: &ConnectOptions,
     clock: fn() -> Timestamp,
@@ -76,7 +76,7 @@ pub async fn connect(
 }
 
 impl Live {
-    /// Returns what the server's answers have shown: its clock, and its warnings.
+    /// Returns what was observed in the server's responses: its clock, and its warnings.
     pub(crate) fn observed(&self) -> &Observed {
         &self.transport.connection.observed
     }
@@ -91,12 +91,12 @@ impl Live {
         self.observed().server_time(self.observed().local_time())
     }
 
-    /// Returns the warnings of the server that were not taken yet, each once.
+    /// Returns and clears the server's warnings, each once.
     pub fn take_warnings(&self) -> Vec<String> {
         self.observed().take_warnings()
     }
 
-    /// Returns whether the server has sent warnings that were not taken yet.
+    /// Returns whether the server has sent new warnings.
     pub fn has_warnings(&self) -> bool {
         self.observed().has_warnings()
     }
@@ -112,19 +112,19 @@ impl Live {
         Ok(version.git_version)
     }
 
-    /// Reads what the query wants. What the server forbids becomes a gap of the snapshot. Fails if the server cannot be read at all, the
-    /// DaemonSets are forbidden, or a DaemonSet or node of the query is not found.
+    /// Reads what the query wants. Forbidden objects become a gap in the snapshot. Fails if the server cannot be read
+    /// at all, the DaemonSets are forbidden, or a DaemonSet or node of the query is not found.
     pub async fn read(&self, query: &Query) -> Result<Snapshot, ClusterError> {
         let reader = reader::Reader::new(self, query);
         let start = self.observed().local_time();
         // Boxed, since it is too large for the stack of a caller.
         let read = Box::pin(reader.read()).await;
-        // The server's clock is known only once it has answered.
+        // The server's clock is known only after its first response.
         let (now, clock_difference) = (self.observed().server_time(start), self.observed().clock_difference());
         read.map(|snapshot| Snapshot { now, clock_difference, ..snapshot })
     }
 
-    /// Returns who has written what limits and labels the pods of a namespace, without what cannot be read.
+    /// Returns who has written the objects that limit and label a namespace's pods, without any that cannot be read.
     pub async fn written_objects(&self, namespace: &str) -> BTreeMap<Kind, Vec<WrittenObject>> {
         let lists = Kind::WRITTEN.map(|kind| async move {
             let objects = self.list(writes::written_list(kind, Some(namespace)), Some).await;

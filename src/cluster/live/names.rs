@@ -1,7 +1,7 @@
 //! Requests names for completion, as the tables that `kubectl get` shows.
 //!
-//! A table without objects is a tenth of a list, and the API server's cache answers at once: what is completed may be
-//! some seconds old.
+//! A table without objects is a tenth of the size of a list, and the API server answers it from its cache: names may be
+//! a few seconds old.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,13 +14,13 @@ use crate::model::snapshot::Kind;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// How many pods are offered.
+/// The most pods to suggest.
 const PODS: usize = 500;
 
-/// How many nodes are read for their labels.
+/// Number of nodes whose labels are read.
 const NODES_WITH_LABELS: usize = 200;
 
-/// What can be named.
+/// Kinds whose names can be completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nameable {
     /// DaemonSets.
@@ -52,8 +52,8 @@ struct Row {
 }
 
 impl Live {
-    /// Returns the names of what there is, each with the given columns of `kubectl get`; a column that the server does not have is empty.
-    /// Fails if the server does not answer with a table.
+    /// Returns the existing names, each with the given columns of `kubectl get`; a column that the server does not have
+    /// is empty. Fails if the server does not respond with a table.
     pub async fn names<const N: usize>(
         &self,
         named: Nameable,
@@ -78,7 +78,7 @@ impl Live {
         Ok(table.rows.iter().map(|row| (cell(row, name), columns.map(|column| cell(row, column)))).collect())
     }
 
-    /// Returns the label keys of the first nodes. Fails if the server does not answer with a table.
+    /// Returns the label keys of the first nodes. Fails if the server does not respond with a table.
     pub async fn node_label_keys(&self) -> Result<Vec<String>, ClusterError> {
         let path = List::of(Kind::Nodes).collection();
         let table = self.table(&format!("{path}?limit={NODES_WITH_LABELS}")).await?;
@@ -86,7 +86,7 @@ impl Live {
         Ok(labels.flat_map(|labels| labels.keys().cloned()).collect())
     }
 
-    /// Returns the first pods of a namespace, or of all, as `NAMESPACE/NAME`. Fails if the server does not answer with a table.
+    /// Returns the first pods of a namespace, or of all, as `NAMESPACE/NAME`. Fails if the server does not respond with a table.
     pub async fn pod_names(&self, namespace: Option<&str>) -> Result<Vec<String>, ClusterError> {
         let path = List { namespace: namespace.map(str::to_owned), ..List::of(Kind::Pods) }.collection();
         let table = self.table(&format!("{path}?limit={PODS}")).await?;

@@ -18,20 +18,20 @@ use crate::model::server_side_apply;
 use crate::model::snapshot::{Kind, Namespace};
 use crate::plan::FIELD_MANAGER;
 
-/// Whether something is so, as far as the server could be asked.
+/// The server's answer to a yes-or-no question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// It is.
+    /// Yes.
     Yes,
-    /// It is not, for this reason.
+    /// No, for this reason.
     No(String),
-    /// The server could not be asked, for this reason.
+    /// Unknown: the server could not be asked, for this reason.
     Unknown(String),
 }
 
 impl Live {
-    /// Returns what the server would store if a manifest were applied, with its defaults. Fails if the server refuses or cannot be reached,
-    /// or rejects the DaemonSet.
+    /// Returns what the server would store if a manifest were applied, with its defaults. Fails if the server refuses or cannot be
+    /// reached, or rejects the DaemonSet.
     pub(crate) async fn preview(
         &self,
         manifest: &Manifest,
@@ -91,7 +91,7 @@ impl Live {
     ) -> Result<Value, ClusterError> {
         let request = format!("{verb} daemonsets");
         let stored: Value = self.transport.change(&request, path, change(method, content_type, body)?).await?;
-        // A proxy may answer anything.
+        // A proxy may return anything.
         let list = List { namespace: Some(manifest.namespace().to_owned()), ..List::of(Kind::DaemonSets) };
         match list.check_requested(&stored, manifest.name()) {
             Ok(()) => Ok(stored),
@@ -113,7 +113,7 @@ impl Live {
         }
     }
 
-    /// Asks whether the user may delete, or evict, pods of a namespace; `None` if that is not known within a few seconds.
+    /// Asks whether the user may delete, or evict, pods in a namespace; `None` if there is no answer within a few seconds.
     pub(crate) async fn may_replace_pods(&self, namespace: &str, evicts: bool) -> Option<bool> {
         let [verb, subresource] = if evicts { ["create", "eviction"] } else { ["delete", ""] };
         let asked = json!({"namespace": namespace, "verb": verb, "resource": "pods", "subresource": subresource});
@@ -123,7 +123,7 @@ impl Live {
         let path = list::collection(REVIEWS, None, "selfsubjectaccessreviews");
         let answer = self.transport.change::<Value>("create selfsubjectaccessreviews", &path, change);
         let answer = timeout(REVIEWED, answer).await.ok()?.ok()?;
-        // A proxy may answer anything.
+        // A proxy may return anything.
         let is_it = answer["kind"] == kind && answer["spec"]["resourceAttributes"]["verb"] == verb;
         answer["status"]["allowed"].as_bool().filter(|_| is_it)
     }
@@ -133,7 +133,7 @@ impl Live {
         self.is_there("Namespace", None, name).await
     }
 
-    /// Returns the namespaces of a similar name, as far as they may be listed.
+    /// Returns namespaces with a similar name, if they may be listed.
     pub(crate) async fn similar_namespaces(&self, name: &str) -> Vec<String> {
         let listed: Vec<Namespace> = self.list(List::of(Kind::Namespaces), Some).await.unwrap_or_default();
         similar_names(name, listed.iter().map(|namespace| namespace.metadata.name.as_str()))
@@ -149,7 +149,7 @@ impl Live {
         let path = list::object("v1", namespace, &resource, name);
         let error = match self.transport.get_object::<Value>(&format!("get {resource}"), &path).await {
             Ok(found) if found["kind"] == kind && found["metadata"]["name"] == name => return Ok(Asked::Yes),
-            // A proxy may answer anything.
+            // A proxy may return anything.
             Ok(_) => return Ok(Asked::Unknown("the answer is not the requested object".to_owned())),
             Err(error) => error,
         };
@@ -162,16 +162,16 @@ impl Live {
     }
 }
 
-/// The group and version of questions about permissions.
+/// The API group and version of access reviews.
 const REVIEWS: &str = "authorization.k8s.io/v1";
 
-/// How long the answer to such a question is waited for.
+/// The timeout of an access review.
 const REVIEWED: Duration = Duration::from_secs(3);
 
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
-/// Tells whether admission or validation refused a pod, and not what comes before them. That the user may not create pods says
+/// Tells whether admission or validation refused a pod, and not an earlier stage. A user who may not create pods says
 /// nothing about the DaemonSet controller.
 fn is_refusal(message: &str) -> bool {
     let is_about_the_pod = message.starts_with("pods \"") || message.starts_with("Pod \"");

@@ -1,7 +1,7 @@
-//! Decodes a list while its protobuf bytes arrive, one item at a time.
+//! Decodes a protobuf list as its bytes arrive, one item at a time.
 //!
-//! A body is the magic `k8s\0` and a `runtime.Unknown` {typeMeta = 1, raw = 2}; `raw` is the list
-//! {metadata = 1, items = 2}, as k8s.io/apimachinery/pkg/runtime/serializer/protobuf writes it.
+//! A body is the magic `k8s\0` and a `runtime.Unknown` {typeMeta = 1, raw = 2}; `raw` is the list {metadata = 1, items
+//! = 2}, as k8s.io/apimachinery/pkg/runtime/serializer/protobuf writes it.
 
 use bytes::{Buf, BytesMut};
 
@@ -9,7 +9,7 @@ use super::list::{List, ListMeta};
 use crate::cluster::pieces::MAX_ITEM;
 use crate::cluster::type_meta::TypeMeta;
 
-/// The bytes that every body begins with.
+/// The first bytes of every body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// The wire type of fields that begin with their length.
@@ -27,14 +27,14 @@ pub(super) struct Unknown {
     pub(super) raw: Vec<u8>,
 }
 
-/// Where in the body the next byte belongs.
+/// The position in the body of the next byte.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     /// Before the magic.
     Start,
     /// Between fields of `runtime.Unknown`.
     Envelope,
-    /// Between fields of the list, with the bytes left.
+    /// Between fields of the list, with the number of bytes left.
     List(usize),
 }
 
@@ -61,7 +61,8 @@ impl<'a> ListDecoder<'a> {
         }
     }
 
-    /// Decodes the next bytes, and calls `item` for each item that they complete. Fails if the bytes are not a list, or `item` fails.
+    /// Decodes the next bytes, and calls `item` for each item that they complete. Fails if the bytes are not a list, or `item`
+    /// fails.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -122,7 +123,7 @@ impl<'a> ListDecoder<'a> {
         }
     }
 
-    /// Returns what the list says about itself, once all bytes have been pushed. Fails if bytes are missing.
+    /// Returns the metadata of the list, once all bytes have been pushed. Fails if bytes are missing.
     pub(super) fn finish(self) -> Result<ListMeta, String> {
         let complete = match self.place {
             Place::Start | Place::List(1..) => false,
@@ -132,19 +133,19 @@ impl<'a> ListDecoder<'a> {
     }
 }
 
-/// The problem of a body that ends early.
+/// The error for a body that ends early.
 pub(super) const TRUNCATED: &str = "it is truncated";
 
-/// The problem of a body that is something else.
+/// The error for a body that is something else.
 pub(super) const NOT_A_LIST: &str = "it is not a list";
 
 /// A field's header.
 struct Field {
     number: u64,
     wire_type: u64,
-    /// The bytes before the body.
+    /// Number of bytes before the body.
     header: usize,
-    /// The bytes of the body.
+    /// Number of bytes in the body.
     length: usize,
 }
 

@@ -1,7 +1,7 @@
-//! Decides which of the nodes, pods, revisions and events that arrive are kept, and how much of them.
+//! Decides which of the arriving nodes, pods, revisions and events are kept, and how much of each.
 //!
-//! A big cluster has 5,000 nodes and several pods on each, nearly all of which are fine: what they do
-//! not say weighs more than what they do. Lists also arrive with room to grow in, which is given back.
+//! A big cluster has 5,000 nodes with several pods each, nearly all healthy: most fields of a healthy pod are never
+//! used. Vectors are also shrunk to fit.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,28 +15,28 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
 
-/// The longest beginning of a name that the API server puts random letters behind.
+/// The longest prefix of a name to which the API server appends random letters.
 ///
 /// `maxGeneratedNameLength` of k8s.io/apiserver/pkg/storage/names/generate.go, release 1.37.
 const LONGEST_GENERATED_START: usize = 58;
 
-/// Which pods besides the DaemonSets' own are wanted.
+/// Which pods besides the DaemonSets' own are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForeignPods {
     /// None of them.
     Drop,
-    /// Those that take room on a node, and of them no more than arithmetic needs.
+    /// Those that use resources of a node, with only the fields needed for arithmetic.
     ForArithmetic,
     /// All of them, whole.
     Whole,
 }
 
-/// The DaemonSets that were asked for, as far as it takes to know what is theirs.
+/// The requested DaemonSets, with what is needed to recognize their objects.
 #[derive(Debug, Default)]
 pub(super) struct DaemonSetMatcher {
-    /// Whether their pods are kept whole even where they are fine.
+    /// Whether their pods are kept whole even if they are healthy.
     whole: bool,
-    /// Whether revisions of other owners that a selector matches are kept.
+    /// Whether revisions of other owners that match the selector are kept.
     pub(super) any_owner: bool,
     uids: BTreeSet<String>,
     by_namespace: BTreeMap<String, Vec<(String, LabelSelector)>>,
@@ -44,7 +44,7 @@ pub(super) struct DaemonSetMatcher {
 }
 
 impl DaemonSetMatcher {
-    /// Remembers what it takes; `whole` tells whether pods that are fine are kept whole, too.
+    /// Collects the needed fields; `whole` tells whether healthy pods are kept whole, too.
     pub(super) fn new(daemon_sets: &[&DaemonSet], whole: bool) -> Self {
         let mut matcher = DaemonSetMatcher { whole, any_owner: whole, ..DaemonSetMatcher::default() };
         for DaemonSet { metadata, spec, .. } in daemon_sets {
@@ -60,7 +60,7 @@ impl DaemonSetMatcher {
         self.by_namespace.keys()
     }
 
-    /// Tells whether a pod is one of the DaemonSets', or could be adopted by one.
+    /// Tells whether a pod belongs to one of the DaemonSets, or could be adopted by one.
     fn may_own(&self, pod: &ObjectMeta) -> bool {
         match pod.controller() {
             Some(controller) => self.uids.contains(&controller.uid),
@@ -68,13 +68,13 @@ impl DaemonSetMatcher {
         }
     }
 
-    /// Returns whether a DaemonSet's selector matches an object, whatever its owner.
+    /// Returns whether a DaemonSet's selector matches an object, regardless of its owner.
     fn select(&self, object: &ObjectMeta) -> bool {
         let namespace = self.by_namespace.get(&object.namespace);
         namespace.into_iter().flatten().any(|(_, selector)| selector.matches(&object.labels))
     }
 
-    /// Returns what is kept of a pod; `None` if nothing is.
+    /// Returns the part of a pod that is kept; `None` if none is.
     pub(super) fn keep_pod(&self, pod: Pod, foreign: ForeignPods) -> Option<Pod> {
         let mut kept = self.pruned(pod, foreign)?;
         self.shared.borrow_mut().share(&mut kept);
@@ -91,7 +91,7 @@ impl DaemonSetMatcher {
         (foreign == ForeignPods::ForArithmetic && takes_room(&pod)).then(|| foreign_pod(pod))
     }
 
-    /// Tells whether a revision is one of the DaemonSets', or could be adopted by one.
+    /// Tells whether a revision belongs to one of the DaemonSets, or could be adopted by one.
     pub(super) fn keeps_revision(&self, revision: &ControllerRevision) -> bool {
         let metadata = &revision.metadata;
         match metadata.controller() {
@@ -100,7 +100,7 @@ impl DaemonSetMatcher {
         }
     }
 
-    /// Returns whether an event is kept of those that are needed.
+    /// Returns whether an event is kept.
     pub(super) fn keeps_event(&self, needs: &Needs, of: &Events, event: &Event) -> bool {
         match of.about {
             "" => true,
@@ -109,7 +109,7 @@ impl DaemonSetMatcher {
         }
     }
 
-    /// Tells whether an event is about one of the DaemonSets, or a pod with a name of theirs.
+    /// Tells whether an event is about one of the DaemonSets, or a pod with a name generated from theirs.
     fn concerns(&self, event: &Event) -> bool {
         let object = &event.involved_object;
         let Some(daemon_sets) = self.by_namespace.get(&object.namespace) else { return false };
@@ -121,7 +121,7 @@ impl DaemonSetMatcher {
     }
 }
 
-/// Tells whether a pod's name was made from a DaemonSet's.
+/// Tells whether a pod's name was generated from a DaemonSet's.
 fn is_generated_from(pod: &str, daemon_set: &str) -> bool {
     let start = format!("{daemon_set}-");
     pod.starts_with(start.get(..LONGEST_GENERATED_START).unwrap_or(&start))

@@ -1,4 +1,4 @@
-//! Reads what a query needs, all at once, and then what that makes necessary.
+//! Reads everything that a query needs concurrently, and then anything that the results make necessary.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,17 +28,17 @@ use crate::model::snapshot::{
 use crate::model::startup_taint::{is_node_agent, startup_keys};
 use crate::model::written::WrittenObject;
 
-/// The most nodes to read, or to read the pods of, one by one; beyond that a whole list costs less.
+/// The most nodes to read, or whose pods to read, one by one; for more, a whole list is cheaper.
 const NODE_BY_NODE: usize = 20;
 
-/// Selects the pods that are not bound, among them those that the scheduler has nominated for a node.
+/// Selects unbound pods, including those that the scheduler has nominated for a node.
 const UNBOUND: &str = "spec.nodeName=";
 
 /// The namespace and name of the lease that the controller manager holds.
 pub(super) const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 impl Reader<'_> {
-    /// Reads what the query needs, all at once.
+    /// Reads everything that the query needs concurrently.
     pub(super) async fn read(self) -> Result<Snapshot, ClusterError> {
         let mut snapshot = Snapshot::empty(self.live.now());
         let of_daemon_sets = async {
@@ -46,7 +46,7 @@ impl Reader<'_> {
             let (own, advanced) = &daemon_sets;
             let all: Vec<&DaemonSet> = own.iter().chain(advanced).collect();
             let uses_config = |daemon_set: &&DaemonSet| !uses(&daemon_set.template()).is_empty();
-            // Whole pods tell when their containers have started.
+            // Only whole pods tell when their containers have started.
             let whole = self.needs.whole || self.needs.scope.config && all.iter().any(uses_config);
             let mut matcher = DaemonSetMatcher::new(&all, whole);
             matcher.any_owner |= self.needs.any_owner;
@@ -120,8 +120,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds DaemonSets on which the pods of those that are asked about may depend. Which one is missing is told as far as they may be
-    /// read.
+    /// Adds DaemonSets on which the pods of the requested ones may depend, as far as they may be read, so that a
+    /// missing one can be named.
     async fn add_node_agents(&self, snapshot: &mut Snapshot) {
         let Query { namespace, names, selector, .. } = self.query;
         let keys = startup_keys(&snapshot.nodes);
@@ -134,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the only node of the query exists, or that pods have outlived it.
+    /// Checks that the only node of the query exists, or that its pods still do.
     async fn check_node(&self, snapshot: &Snapshot) -> Result<(), ClusterError> {
         let Some(node) = &self.needs.scope.node else { return Ok(()) };
         let is_known = !snapshot.nodes.is_empty()
@@ -156,7 +156,7 @@ impl Reader<'_> {
 
     /// Requests all pods of the cluster, or of the one node, if the query needs them.
     ///
-    /// They begin to arrive together with the DaemonSets, which decide what is kept of them.
+    /// They start to arrive together with the DaemonSets, which decide what is kept of them.
     async fn open_all_pods(&self) -> Result<Option<list::Opened<'_>>, ClusterError> {
         let field_selector = match &self.needs.scope.node {
             _ if self.needs.pods != Pods::All => return Ok(None),
@@ -225,7 +225,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the PodDisruptionBudgets: for a dump all of them.
+    /// Reads the PodDisruptionBudgets, all of them for a dump.
     async fn budgets(&self) -> Result<Vec<PodDisruptionBudget>, ClusterError> {
         let kind = Kind::PodDisruptionBudgets;
         if !self.needs.budgets {
@@ -257,10 +257,10 @@ impl Reader<'_> {
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::Leases) };
         let (of_controller, of_scheduler) =
             futures::join!(self.live.get::<Lease>(&list, name), self.live.get::<Lease>(&list, "kube-scheduler"));
-        // Without it, pods that are not scheduled still show that the scheduler is down.
+        // Without it, unscheduled pods still show that the scheduler is down.
         let of_scheduler = of_scheduler.unwrap_or_default();
         let cause = match of_controller {
-            // The controllers of some clusters hold another lease.
+            // In some clusters, the controllers hold another lease.
             Ok(lease) => return Ok(lease.into_iter().chain(of_scheduler).collect()),
             Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", Kind::Leases)),
             Err(error) => unreadable_lease(&error).ok_or(error)?,
@@ -270,7 +270,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns whether a node lacks a CSI driver, as the kubelet or the attach-detach controller says, or its network.
+/// Returns whether a node lacks a CSI driver, according to the kubelet or the attach-detach controller, or its network.
 fn needs_node_agents(snapshot: &Snapshot) -> bool {
     let driver = ["list of registered CSI drivers", "does not contain driver"];
     let is_about = |event: &Event| {
@@ -283,7 +283,7 @@ fn needs_node_agents(snapshot: &Snapshot) -> bool {
     snapshot.events.iter().any(is_about) || snapshot.nodes.iter().any(lacks_network)
 }
 
-/// Returns the cause of the gap if the server answered, but not with the lease: answers do not depend on it.
+/// Returns the cause of the gap if the server responded without the lease: answers do not depend on it.
 pub(super) fn unreadable_lease(error: &ClusterError) -> Option<GapCause> {
     let (namespace, name) = CONTROLLER_MANAGER;
     let is_answer =
@@ -293,7 +293,7 @@ pub(super) fn unreadable_lease(error: &ClusterError) -> Option<GapCause> {
 }
 
 impl Live {
-    /// Reads the nodes with these names, as far as they exist.
+    /// Reads the nodes with these names that exist.
     pub(super) async fn nodes_named(
         &self,
         names: &BTreeSet<String>,
@@ -310,7 +310,7 @@ impl Live {
     }
 }
 
-/// Notes that the API server returned no nodes, if the status of a DaemonSet counts some and nothing else says why.
+/// Records that the API server returned no nodes, if the status of a DaemonSet counts some and nothing else explains that.
 pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
     let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
     let gap = Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned };
@@ -320,10 +320,10 @@ pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
     }
 }
 
-/// Returns the nodes that pods of a snapshot are bound to or meant for and that are not in it.
+/// Returns the nodes that a snapshot lacks although its pods are bound to them or target them.
 ///
-/// Lists are read at the same time: a node that was created in between is missing, and its pods look as if
-/// their node were gone. It is gone only if it cannot be read by name.
+/// Lists are read concurrently: a node that was created in between is missing, and its pods look as if their node had
+/// been deleted. It counts as deleted only if it cannot be read by name.
 pub(super) fn missing_nodes(snapshot: &Snapshot) -> BTreeSet<String> {
     let known: BTreeSet<&str> = snapshot.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
     let named: BTreeSet<&str> = snapshot.pods.iter().flat_map(Pod::nodes).collect();
@@ -335,16 +335,16 @@ pub(super) fn by_name(name: &str) -> String {
     format!("metadata.name={name}")
 }
 
-/// The most namespaces to read one by one if they may be listed; beyond that a whole list costs less.
+/// The most namespaces to read one by one if they may be listed; for more, a whole list is cheaper.
 const ONE_BY_ONE: usize = 8;
 
 /// The most DaemonSets whose pods on other nodes are read to compare one node with the others.
 const MOST_COMPARED: usize = 5;
 
-/// What is read after a snapshot because of what is in it. Whatever cannot be read is noted in the snapshot.
+/// Reads that a snapshot makes necessary. Anything that cannot be read is recorded in the snapshot.
 impl Live {
-    /// Adds every pod on these nodes, so that their free resources can be computed: node by node if they are few. Fails if the server
-    /// cannot be read; pods that it forbids become a gap.
+    /// Adds every pod on these nodes, so that their free resources can be computed: node by node if they are few. Fails
+    /// if the server cannot be read; forbidden pods become a gap.
     pub async fn read_pods_on(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) -> Result<(), ClusterError> {
         let wanted: BTreeSet<String> = nodes.iter().filter(|node| !snapshot.knows_all_pods_on(node)).cloned().collect();
         if wanted.is_empty() {
@@ -384,21 +384,21 @@ impl Live {
         futures::stream::iter(lists).map(|list| self.list(list, &keep)).buffered(AT_ONCE).try_concat().await
     }
 
-    /// Adds the pods on these nodes with what may keep them from being evicted, and the PodDisruptionBudgets. An answer about DaemonSets
-    /// does not fail because of them.
+    /// Adds the pods on these nodes with what may prevent their eviction, and the PodDisruptionBudgets. A failure does
+    /// not fail the answer about DaemonSets.
     pub async fn read_held_pods(&self, snapshot: &mut Snapshot, nodes: &BTreeSet<String>) {
         if nodes.is_empty() {
             return;
         }
         let pods = self.pods_by(nodes.iter().map(|node| on_node(node)), Some::<HeldPod>);
         let (pods, ()) = futures::join!(pods, self.read_budgets(snapshot));
-        // The pods of the DaemonSets were read before: this is no gap of pods.
+        // The pods of the DaemonSets were read before: this is not a gap in the pods.
         snapshot.held_pods_unread = pods.as_ref().err().map(|error| unread("list", Kind::Pods, error));
         snapshot.held_pods = pods.unwrap_or_default();
     }
 
-    /// Returns when the kubelets of these nodes last renewed the leases of the nodes, by the clock of the API server, as far as that can be
-    /// read.
+    /// Returns when the kubelets of these nodes last renewed the nodes' leases, by the clock of the API server, if
+    /// readable.
     pub(crate) async fn kubelet_renewals(&self, nodes: &BTreeSet<String>) -> BTreeMap<String, Timestamp> {
         let leases = List { namespace: Some("kube-node-lease".to_owned()), ..List::of(Kind::Leases) };
         let renewed = nodes.iter().map(async |node| {
@@ -408,7 +408,7 @@ impl Live {
         join_all(renewed).await.into_iter().flatten().collect()
     }
 
-    /// Adds all PodDisruptionBudgets of the cluster, without which it is not certain whom the scheduler preempts.
+    /// Adds all PodDisruptionBudgets of the cluster, without which it is uncertain which pods the scheduler preempts.
     pub async fn read_budgets(&self, snapshot: &mut Snapshot) {
         let kind = Kind::PodDisruptionBudgets;
         match self.list_or_cause(List::of(kind)).await {
@@ -432,7 +432,7 @@ impl Live {
         }
     }
 
-    /// Adds the ResourceQuotas of the DaemonSets' namespaces, as far as they can be read: without them, a refusal is told when it comes.
+    /// Adds the ResourceQuotas of the DaemonSets' namespaces, if readable: otherwise a refusal cannot be predicted.
     pub async fn read_quotas(&self, snapshot: &mut Snapshot) {
         let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
         for namespace in all.collect::<BTreeSet<String>>() {
@@ -441,7 +441,8 @@ impl Live {
         }
     }
 
-    /// Adds the device classes, which may provide resources that nodes do not offer. A server that does not serve them has none.
+    /// Adds the device classes, which may provide resources that nodes do not advertise. A server that does not serve them has
+    /// none.
     pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
         let kind = Kind::DeviceClasses;
         match self.list(List::of(kind), Some).await {
@@ -454,8 +455,8 @@ impl Live {
         }
     }
 
-    /// Adds the pods on other nodes of DaemonSets whose pod on this node has not become ready. That they cannot be read is no reason to
-    /// say nothing about the node.
+    /// For DaemonSets whose pod on this node has not become ready, adds their pods on other nodes. A failure does not
+    /// prevent an answer about the node.
     pub async fn read_peers(&self, snapshot: &mut Snapshot, node: &str) {
         let is_in_trouble = |daemon_set: &&DaemonSet| {
             let uid = &daemon_set.metadata.uid;
@@ -477,7 +478,7 @@ impl Live {
         snapshot.peers = peers.into_iter().flatten().flatten().collect();
     }
 
-    /// Adds the namespaces with these names. That one cannot be read becomes a gap, one that does not exist is left out.
+    /// Adds the namespaces with these names. An unreadable one becomes a gap; one that does not exist is omitted.
     pub async fn read_namespaces(&self, snapshot: &mut Snapshot, names: &BTreeSet<String>) {
         let kind = Kind::Namespaces;
         let list = List::of(kind);
@@ -485,7 +486,7 @@ impl Live {
             let is_named = |namespace: Namespace| names.contains(&namespace.metadata.name).then_some(namespace);
             match self.list(list.clone(), is_named).await {
                 Ok(found) => return snapshot.namespaces.extend(found),
-                // Those who may not list them may often get them.
+                // Users who may not list them may often get them.
                 Err(error) if is_forbidden(&error) => {}
                 Err(error) => {
                     let cause = unread("list", kind, &error);

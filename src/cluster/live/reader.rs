@@ -1,4 +1,4 @@
-//! One reading of a cluster: lists and objects, with gaps for what the server forbids.
+//! One read of a cluster: lists and objects, with gaps for whatever the server forbids.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,13 +21,13 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind, Neighbor, Snapshot, UnknownName};
 
-/// The most objects to read one by one; beyond that a whole list costs less.
+/// The most objects to read one by one; for more, a whole list is cheaper.
 pub(super) const ONE_BY_ONE: usize = 8;
 
-/// How many requests of one kind may be under way at once.
+/// The most concurrent requests for one kind.
 pub(super) const AT_ONCE: usize = 6;
 
-/// One reading of a cluster.
+/// One read of a cluster.
 pub(super) struct Reader<'a> {
     pub(super) live: &'a Live,
     pub(super) query: &'a Query,
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         Reader { live, query, needs: query.needs(), gaps, unknown_names, neighbors }
     }
 
-    /// Notes what cannot be read.
+    /// Records what cannot be read.
     pub(super) fn note_gap(&self, kind: Kind, namespace: Option<String>, cause: GapCause) {
         self.gaps.borrow_mut().push(Gap { kind, namespace, cause });
     }
@@ -56,7 +56,8 @@ impl<'a> Reader<'a> {
         gaps
     }
 
-    /// Reads the DaemonSets, Kubernetes' own and OpenKruise's, and notes others of their namespace: by name if few are named.
+    /// Reads the DaemonSets, Kubernetes' own and OpenKruise's, and records the others in their namespaces; by name if few are
+    /// named.
     pub(super) async fn daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
         let Query { namespace, names, flavors, .. } = self.query;
         let mut all = Snapshot::default();
@@ -70,7 +71,7 @@ impl<'a> Reader<'a> {
                 let absent: BTreeSet<&String> = absent.map(|(name, _)| *name).collect();
                 if !absent.is_empty() {
                     (all.daemon_sets, all.advanced_daemon_sets) = self.perhaps_meant(namespace).await;
-                    // What a list has that cannot be read by its name is not there; of the other flavor it may have been meant.
+                    // A DaemonSet in the list that cannot be read by name is gone; one of the other flavor becomes a suggestion.
                     let is_absent = |it: &DaemonSet| {
                         let is_asked = it.metadata.namespace == *namespace && flavors.include(it.flavor());
                         is_asked && absent.contains(&it.metadata.name)
@@ -98,8 +99,8 @@ impl<'a> Reader<'a> {
         Ok((all.daemon_sets, all.advanced_daemon_sets))
     }
 
-    /// Notes the other DaemonSets of a namespace, if what is found about one depends on them. That they cannot be listed is no reason
-    /// to say nothing about one that can be read.
+    /// Records the other DaemonSets of a namespace, if the findings about one depend on them. A failure does not
+    /// prevent an answer about one that can be read.
     async fn note_neighbors(&self, namespace: &str) {
         if !matches!(self.query.wanted, Wanted::Coverage(_)) || !self.query.flavors.include(Flavor::Apps) {
             return;
@@ -110,7 +111,7 @@ impl<'a> Reader<'a> {
         self.neighbors.replace(others.map(neighbor).collect());
     }
 
-    /// Adds to the error for a DaemonSet that does not exist that a node has its name, if one does.
+    /// Adds to the error for a DaemonSet that a node has this name, if so.
     async fn or_a_node(&self, error: ClusterError) -> ClusterError {
         let ClusterError::NotFound { name, .. } = &error else { return error };
         let node: Result<Option<Node>, _> = self.live.get(&List::of(Kind::Nodes), name).await;
@@ -129,12 +130,12 @@ impl<'a> Reader<'a> {
         futures::try_join!(own, advanced)
     }
 
-    /// Returns the labels to list DaemonSets by. Similar names are looked for among all of them.
+    /// Returns the label selector for listing DaemonSets. Similar names are searched among all of them.
     pub(super) fn label_selector(&self) -> String {
         if self.query.names.is_empty() { self.query.selector.to_string() } else { String::new() }
     }
 
-    /// Reads a DaemonSet of the flavors of the query; `None` if none has the name.
+    /// Reads a DaemonSet of the flavors in the query; `None` if there is none with this name.
     async fn daemon_set(&self, namespace: &str, name: &str) -> Result<Option<DaemonSet>, ClusterError> {
         let flavors = self.query.flavors;
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
@@ -149,7 +150,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the DaemonSets that may have been meant by a name that none in a namespace has, as far as they may be listed.
+    /// Returns candidates for a DaemonSet name that does not exist in a namespace, if they may be listed.
     async fn perhaps_meant(&self, namespace: &str) -> (Vec<DaemonSet>, Vec<DaemonSet>) {
         let own = match self.live.list(List::of(Kind::DaemonSets), Some).await {
             Ok(own) => own,
@@ -165,7 +166,7 @@ impl<'a> Reader<'a> {
         (own, advanced)
     }
 
-    /// Reads the DaemonSets' own pods: by selector if the DaemonSets are few, else by namespace.
+    /// Reads the DaemonSets' own pods: by selector if there are few DaemonSets, else by namespace.
     pub(super) async fn own_pods(
         &self,
         daemon_sets: &[&DaemonSet],
@@ -195,7 +196,7 @@ impl<'a> Reader<'a> {
         Ok(pods)
     }
 
-    /// Reads revisions: those that a selector matches if the DaemonSets are few, else all in scope.
+    /// Reads revisions: those that match a selector if there are few DaemonSets, else all in scope.
     pub(super) async fn controller_revisions(
         &self,
         daemon_sets: &[&DaemonSet],
@@ -249,7 +250,7 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Returns what is read, or notes why nothing was if the query can do without.
+    /// Returns the result or, if the query does not require it, records why it could not be read.
     pub(super) async fn if_possible<T: Default>(
         &self,
         kind: Kind,
@@ -265,7 +266,7 @@ impl<'a> Reader<'a> {
         Ok(T::default())
     }
 
-    /// Lists a kind, or notes that it is forbidden, or that a kind is not served that a cluster need not serve.
+    /// Lists a kind, or records that it is forbidden, or that an optional kind is not served.
     pub(super) async fn list_or_gap<T: Item>(
         &self,
         list: List,
@@ -274,7 +275,7 @@ impl<'a> Reader<'a> {
         let (kind, namespace) = (list.kind, list.namespace.clone());
         let cause = match self.live.list(list, keep).await {
             Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("list", kind)),
-            // Another API group may be turned off, or something that is no API server has answered.
+            // An API group may be disabled, or the response is not from an API server.
             Err(error) if error.is_not_served() && is_optional(kind) => GapCause::Failed(error.to_string()),
             found => return found,
         };
@@ -284,7 +285,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Live {
-    /// Lists a kind; returns why that was not possible as the cause of a gap.
+    /// Lists a kind; an error is returned as the cause of a gap.
     pub(super) async fn list_or_cause<T: Item>(&self, list: List) -> Result<Vec<T>, GapCause> {
         let kind = list.kind;
         self.list(list, Some).await.map_err(|error| unread("list", kind, &error))
@@ -308,7 +309,7 @@ impl Live {
         Ok(Some(object))
     }
 
-    /// Lists a kind, and returns what `keep` makes of each object.
+    /// Lists a kind, and returns the result of `keep` for each object.
     pub(super) async fn list<T: Item>(
         &self,
         list: List,
@@ -336,7 +337,7 @@ pub(super) fn add_gap(snapshot: &mut Snapshot, gap: Gap) -> bool {
     is_new
 }
 
-/// Returns whether clusters need not serve a kind: a custom resource, or an API group that can be turned off.
+/// Returns whether a kind is optional in a cluster: a custom resource, or in an API group that can be disabled.
 fn is_optional(kind: Kind) -> bool {
     !matches!(kind.api_names().0, "v1" | "apps/v1")
 }

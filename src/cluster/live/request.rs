@@ -1,4 +1,4 @@
-//! Sends requests and reads their answers, within limits of time and size.
+//! Sends requests and reads responses, within limits of time and size.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::connection::error::ConnectionError;
 use crate::connection::{Connection, Retries, SILENCE, TooLongToWait, repeated_until};
 use crate::model::snapshot::Kind;
 
-/// How much of an error's body is read, in bytes.
+/// The most bytes that are read of an error's body.
 const LONGEST_REFUSAL: usize = 1 << 16;
 
-/// JSON as the only accepted form.
+/// JSON as the only accepted format.
 pub(super) const JSON: &str = "application/json";
-/// Protobuf as the preferred form: old servers and proxies send JSON.
+/// Protobuf as the preferred format: old servers and proxies send JSON.
 pub(super) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 /// Sends requests to one server.
@@ -41,18 +41,18 @@ pub(super) struct ChangeRequest {
     pub(super) method: Method,
     pub(super) content_type: &'static str,
     pub(super) body: Bytes,
-    /// Whether it is sent again if the API server was too busy (429) to look at it.
+    /// Whether it is retried if the API server was too busy (429) to process it.
     pub(super) retries: bool,
 }
 
 impl Transport {
-    /// Tells of objects of a kind that have been read, and the bytes that they came in.
+    /// Reports progress: objects of a kind that have been read, and their size as received.
     pub(super) fn progress(&self, kind: Kind, objects: usize, bytes: usize) {
         (self.on_progress)(KindRead { kind, objects, bytes });
     }
 
-    /// Requests a path with its query. `request` describes the request in errors. Fails if the server cannot be reached or does not answer
-    /// with success.
+    /// Requests a path with its query. `request` describes the request in errors. Fails if the server cannot be reached
+    /// or does not respond with success.
     pub(super) async fn get(
         &self,
         request: &str,
@@ -82,7 +82,7 @@ impl Transport {
         self.get_object_as(request, path, JSON).await
     }
 
-    /// Requests one object in a form of JSON, such as a table. Fails as [`Transport::get_object`] does.
+    /// Requests one object in a JSON media type, such as a table. Fails as [`Transport::get_object`] does.
     pub(super) async fn get_object_as<T: DeserializeOwned>(
         &self,
         request: &str,
@@ -94,8 +94,8 @@ impl Transport {
 
     /// Sends a change, and returns the resulting object.
     ///
-    /// It is sent again only if the API server says that it was too busy to look at it. A proxy that says so may have passed it on. Fails
-    /// as [`Transport::get_object`] does. If the connection is lost, the outcome is unknown.
+    /// It is retried only if the API server itself says that it was too busy to process it; a proxy may have forwarded
+    /// it. Fails as [`Transport::get_object`] does. If the connection is lost, the outcome is unknown.
     pub(super) async fn change<T: DeserializeOwned>(
         &self,
         request: &str,
@@ -107,7 +107,7 @@ impl Transport {
         let mut retries = Retries::default();
         loop {
             let answer = self.send(path, JSON, Some(&change), deadline).await?;
-            // An answer that trickles must not keep what became of a change from being read again.
+            // A response that trickles in must not prevent the outcome of a change from being read.
             let end = deadline.unwrap_or_else(|| Instant::now() + SILENCE);
             let (code, headers) = (answer.status(), answer.headers());
             let may_repeat = change.retries && code == StatusCode::TOO_MANY_REQUESTS;
@@ -140,7 +140,7 @@ impl Transport {
         Ok(self.connection.send(request, deadline).await?)
     }
 
-    /// Returns an answer of success with its body, or the error that it is.
+    /// Returns a successful response with its body, or else the error.
     async fn success(
         &self,
         description: &str,
@@ -202,13 +202,13 @@ impl Response<'_> {
         }
     }
 
-    /// Reads the body as one object in JSON.
+    /// Reads the body as one JSON object.
     async fn object<T: DeserializeOwned>(mut self) -> Result<T, ClusterError> {
         let text = self.text(list::MAX_JSON).await?;
         serde_json::from_str(&text).map_err(|error| self.broken(list::json_problem(&error)))
     }
 
-    /// Reads the rest of the body as text. Fails if the connection is lost, and if the text is not UTF-8 or longer than `max` bytes.
+    /// Reads the rest of the body as text. Fails if the connection is lost, or if the text is not UTF-8 or longer than `max` bytes.
     pub(super) async fn text(&mut self, max: usize) -> Result<String, ClusterError> {
         let mut text = Vec::new();
         while let Some(bytes) = self.next().await? {
@@ -220,13 +220,13 @@ impl Response<'_> {
         String::from_utf8(text).map_err(|error| self.broken(error.to_string()))
     }
 
-    /// Returns the error of a response that is not what was requested.
+    /// Returns the error for a response that is not what was requested.
     pub(super) fn broken(&self, problem: impl Into<String>) -> ClusterError {
         ClusterError::Answer { request: self.request.clone(), problem: problem.into() }
     }
 }
 
-/// Reads the body of an error, as far as it arrives and is not too long.
+/// Reads the body of an error, until it ends, breaks off or is too long.
 async fn refusal(mut body: Body) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {

@@ -1,4 +1,4 @@
-//! Turns refusals of the API server into errors.
+//! Turns error responses of the API server into errors.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::protobuf::{MAGIC, Unknown};
 use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
 use crate::cluster::type_meta::TypeMeta;
 
-/// The used part of `metav1.Status`, in both wire forms.
+/// The used part of `metav1.Status`, in both wire formats.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
 pub(super) struct Status {
@@ -65,10 +65,10 @@ impl Status {
     }
 }
 
-/// Returns the error of a response without success, and of a retry that the server wants too late.
+/// Returns the error for an unsuccessful response, or for a retry that the server wants too late.
 ///
-/// This is the only place that decides whether an answer is one of the Kubernetes API. Whether an object exists, and whether
-/// a change was refused, is believed of the API only.
+/// This is the only place that decides whether a response comes from the Kubernetes API. Only the API is trusted on
+/// whether an object exists and whether a change was refused.
 pub(super) fn refused(request: &str, code: StatusCode, body: &[u8], retry_after: Option<Duration>) -> ClusterError {
     let wait = retry_after.map(|wait| format!("; it asks to wait {} s before the request is repeated", wait.as_secs()));
     let wait = wait.unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn refused(request: &str, code: StatusCode, body: &[u8], retry_after:
     }
 }
 
-/// What an API server writes that is too busy to look at a request, which is the one error that it sends without a status:
+/// The body that an API server sends if it is too busy to process a request, its only error without a status:
 /// `tooManyRequests`, k8s.io/apiserver/pkg/server/filters/maxinflight.go, release 1.37.
 const TOO_BUSY: &str = "Too many requests, please try again later.\n";
 
@@ -99,7 +99,7 @@ fn too_busy(code: StatusCode, body: &[u8]) -> Option<Status> {
     })
 }
 
-/// Returns the error of a status that the server sent.
+/// Returns the error for a status from the server.
 pub(super) fn of_status(status: Status) -> ClusterError {
     let Status { message, reason, details, code } = status;
     let Details { name, kind, causes } = details.unwrap_or_default();
@@ -108,13 +108,13 @@ pub(super) fn of_status(status: Status) -> ClusterError {
         Some(cause) => (cause.reason, if cause.message.is_empty() { message } else { cause.message }),
         None => (reason, message),
     };
-    // Before what is wrong with a JSON Patch, the API server quotes the whole object: `applyPatchToCurrentObject`,
+    // The API server puts the whole object before the error in a JSON Patch: `applyPatchToCurrentObject`,
     // k8s.io/apiserver/pkg/endpoints/handlers/patch.go, release 1.36.
     let message = match message.rsplit_once("\": strict decoding error: ") {
         Some((_, problem)) => format!("strict decoding error: {problem}"),
         None => message,
     };
-    // Indented, further lines cannot pass for a hint of this program.
+    // Further lines are indented so that they cannot be mistaken for a hint of this program.
     let message = message.lines().collect::<Vec<_>>().join("\n  ");
     let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
     let code = u16::try_from(code).unwrap_or_default();
@@ -144,7 +144,7 @@ mod tests {
         assert!(answer(404, ABSENT).is_absence_of("pods", "agent-a"));
         assert!(!answer(404, ABSENT).is_absence_of("pods", "agent-b"));
         assert!(!answer(404, ABSENT).is_absence_of("daemonsets", "agent-a"));
-        // The last is that of a webhook, which may use any code and reason.
+        // The last one is that of a webhook, which may use any code and reason.
         let without_details = ABSENT.replace(r#","details":{"name":"agent-a","kind":"pods"}"#, "");
         for body in ["404 page not found\n", "", "{}", "null", "[]", "<html>", without_details.as_str()] {
             assert!(!answer(404, body).is_absence_of("pods", "agent-a"), "{body}");

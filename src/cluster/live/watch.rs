@@ -1,7 +1,7 @@
-//! A snapshot that follows the cluster: watches lead to changes, changes to the store, the store to snapshots.
+//! A snapshot that follows the cluster: watches produce changes, the store applies them, and the snapshot is taken from it.
 //!
-//! [`Live::watch`] returns once everything is listed. A command then shows the snapshot whenever something has changed,
-//! and from time to time, since ages grow and `minReadySeconds` elapse:
+//! [`Live::watch`] returns once everything is listed. A command then shows the snapshot whenever something has changed, and
+//! periodically, since ages grow and `minReadySeconds` elapse:
 //!
 //! ```text
 //! let mut watch = live.watch(query).await?;
@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! A busy cluster changes several times a second: wait a little between two `changed`, which loses nothing.
+//! A busy cluster changes several times a second: wait a little between two calls of `changed`, which loses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -39,29 +39,29 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, PodsComplete, Snapshot};
 use crate::model::written::{WrittenNode, WrittenObject};
 
-/// The most updates that belong to one change.
+/// The most updates that are combined in one change.
 const MAX_BATCH: usize = 1_000;
 
-/// How long to wait before nodes are requested by name again after a failure.
+/// How long to wait after a failure before nodes are requested by name again.
 const NODES_PAUSE: Duration = Duration::from_secs(5);
 
 /// The DaemonSets of a query, followed with their revisions, pods and events, and the nodes.
 ///
-/// A request that fails is repeated without end: what the store holds is then as old as [`Watch::failure`]. A list
-/// replaces objects only once it is complete. Nothing is read while neither [`Watch::changed`] nor [`Watch::snapshot`] is
-/// awaited; both may be dropped at any point, and lose nothing.
+/// A failed request is retried forever: until then, the store is as old as [`Watch::failure`] says. A list replaces
+/// objects only once it is complete. Nothing is read unless [`Watch::changed`] or [`Watch::snapshot`] is awaited; both
+/// can be dropped at any point without losing anything.
 pub struct Watch<'a> {
     live: &'a Live,
     query: Query,
     followed: BTreeMap<Subject, Followed<'a>>,
-    /// The objects, each kind in the order of namespaces and names.
+    /// The objects, each kind sorted by namespace and name.
     snapshot: Snapshot,
     identities: Vec<(String, String)>,
     nodes: NamedNodes,
     has_changed: bool,
 }
 
-/// What is followed: a kind, or the events about a kind.
+/// A followed list: of a kind, or of the events about a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Kind(Kind),
@@ -77,7 +77,7 @@ impl Subject {
     }
 }
 
-/// One list that is followed.
+/// The state of one followed list.
 struct Followed<'a> {
     updates: Pin<Box<dyn Stream<Item = Update<'a>> + 'a>>,
     /// The namespace of the list.
@@ -95,7 +95,7 @@ type Update<'a> = Box<dyn FnOnce(&mut Snapshot) -> Outcome + 'a>;
 /// The nodes that pods name: the watch of pods may be ahead of the watch of nodes.
 #[derive(Default)]
 struct NamedNodes {
-    /// Whether pods may name nodes that were not looked for.
+    /// Whether pods may name nodes that were not requested yet.
     are_due: bool,
     /// Those that do not exist.
     gone: BTreeSet<String>,
@@ -104,16 +104,16 @@ struct NamedNodes {
 }
 
 impl Live {
-    /// Follows the DaemonSets that the query includes, and returns once all that can be read is known.
+    /// Follows the DaemonSets in the query, and returns once everything readable has been listed.
     ///
-    /// What the query wants besides DaemonSets does not matter, unless it is recent changes: a watch always covers coverage of all nodes.
-    /// Fails if the only DaemonSet of the query does not exist, if DaemonSets are forbidden, and if a first request fails.
+    /// Other objects that the query wants are ignored, unless they are recent changes: a watch always covers coverage of all nodes.
+    /// Fails if the only DaemonSet of the query does not exist, if DaemonSets are forbidden, or if a first request fails.
     pub async fn watch(&self, query: Query) -> Result<Watch<'_>, ClusterError> {
         let wanted = if query.wanted == Wanted::RecentChanges { query.wanted } else { Wanted::default() };
         let query = Query { wanted, ..query };
         let reader = Reader::new(self, &query);
         let (daemon_sets, advanced_daemon_sets) = reader.daemon_sets().await?;
-        // A name that may mean either keeps the meaning that it has now.
+        // A name that may refer to either flavor keeps its current meaning.
         let is_advanced = query.flavors == Flavors::Advanced || !advanced_daemon_sets.is_empty();
         let advanced = if is_advanced { advanced::kind(&reader).await? } else { None };
         let mut snapshot = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::empty(self.now()) };
@@ -143,9 +143,9 @@ impl Live {
 }
 
 impl<'a> Watch<'a> {
-    /// Waits until something has changed: an object, what may be watched, or whether requests fail.
+    /// Waits until something has changed: an object, which lists may be watched, or whether requests fail.
     ///
-    /// Leases do not count: they are renewed every other second.
+    /// Leases are ignored: they are renewed every other second.
     pub async fn changed(&mut self) {
         while !self.has_changed {
             match self.nodes.failure {
@@ -160,13 +160,13 @@ impl<'a> Watch<'a> {
         self.catch_up().await;
     }
 
-    /// Applies what has arrived.
+    /// Applies everything that has arrived.
     async fn catch_up(&mut self) {
         for _ in 0..MAX_BATCH {
             if self.update().now_or_never().is_some() {
                 continue;
             }
-            // A connection hands over one piece of an answer at a time, and works only while this task waits.
+            // A connection delivers one piece of a response at a time, and makes progress only while this task waits.
             yield_now().await;
             if self.update().now_or_never().is_none() {
                 break;
@@ -176,10 +176,10 @@ impl<'a> Watch<'a> {
         self.has_changed = false;
     }
 
-    /// Returns the cluster as it is now, as far as it is known.
+    /// Returns the current state of the cluster, as far as known.
     ///
-    /// Waits if a change was begun but not finished, such as a new DaemonSet whose pods are not listed yet. While requests
-    /// for what decides fail, its time stands still: nothing becomes available or late that is only out of date.
+    /// Waits if a change is incomplete, such as a new DaemonSet whose pods are not listed yet. While requests for
+    /// essential lists fail, its time stands still: stale data must not make anything available or overdue.
     pub async fn snapshot(&mut self) -> &Snapshot {
         self.catch_up().await;
         if self.is_current() {
@@ -189,22 +189,22 @@ impl<'a> Watch<'a> {
         &self.snapshot
     }
 
-    /// Notes what the API server answers about pods that it has refused.
+    /// Records the API server's answers about pods that it has refused.
     pub(crate) fn note_admissions(&mut self, admissions: Vec<Admission>) {
         self.snapshot.admissions = admissions;
     }
 
-    /// Returns the cluster as it was when it was last looked at.
+    /// Returns the snapshot as it is, without waiting.
     pub fn last_snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Returns why the snapshot may be out of date: a request failed, and is being repeated.
+    /// Returns why the snapshot may be stale: a request failed, and is being retried.
     pub fn failure(&self) -> Option<&ClusterError> {
         self.failures().next().map(|(_, failure)| failure)
     }
 
-    /// Returns whether what decides verdicts is up to date: events and leases only explain them.
+    /// Returns whether everything that decides verdicts is up to date: events and leases only explain them.
     pub fn is_current(&self) -> bool {
         self.failures().all(|(kind, _)| matches!(kind, Kind::Events | Kind::Leases))
     }
@@ -215,8 +215,8 @@ impl<'a> Watch<'a> {
         failures.filter_map(|(subject, followed)| Some((subject.kind(), followed.failure.as_ref()?))).chain(of_nodes)
     }
 
-    /// Returns what cannot be watched, such as `watch pods`, and why. It is listed every five seconds instead, or less often if
-    /// that takes long.
+    /// Returns what cannot be watched, such as `watch pods`, and why. It is listed every five seconds instead, or less
+    /// often if that takes long.
     pub fn unwatched(&self) -> BTreeMap<String, &ClusterError> {
         let unwatched = self.followed.iter().filter_map(|(subject, followed)| {
             Some((permission("watch", subject.kind()), followed.unwatched.as_ref()?))
@@ -224,7 +224,7 @@ impl<'a> Watch<'a> {
         unwatched.collect()
     }
 
-    /// Follows DaemonSets, Advanced ones as the list says, and what there is only one of.
+    /// Follows DaemonSets, Advanced ones in the given version, and cluster-wide lists.
     fn follow_cluster(&mut self, advanced: Option<List>) {
         let of_query = |list: List| List {
             namespace: self.query.namespace.clone(),
@@ -270,7 +270,7 @@ impl<'a> Watch<'a> {
         self.follow(Subject::Kind(Kind::Leases), leases, Some, |change, all| apply(change, &mut all.leases, |_| true));
     }
 
-    /// Follows what tells of recent changes besides DaemonSets and their revisions.
+    /// Follows the objects that reveal recent changes besides DaemonSets and their revisions.
     fn follow_writes(&mut self) {
         self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep_written(), apply_written);
         for kind in Kind::WRITTEN {
@@ -281,7 +281,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Follows the DaemonSets' objects, from the beginning: which objects are kept depends on all DaemonSets.
+    /// Follows the DaemonSets' objects from the start: which objects are kept depends on all DaemonSets.
     fn follow_objects_of_daemon_sets(&mut self) {
         let daemon_sets: Vec<&DaemonSet> = self.snapshot.daemon_sets_of_any_flavor().collect();
         let namespace = self.query.namespace.clone();
@@ -355,7 +355,7 @@ impl<'a> Watch<'a> {
         self.note(subject, outcome);
     }
 
-    /// Notes what an update has done, and what it makes necessary.
+    /// Records the outcome of an update, and what it makes necessary.
     fn note(&mut self, subject: Subject, outcome: Outcome) {
         let kind = subject.kind();
         let Some(followed) = self.followed.get_mut(&subject) else { return };
@@ -376,7 +376,7 @@ impl<'a> Watch<'a> {
             }
             Outcome::Unwatched(error) => {
                 self.has_changed |= followed.unwatched.replace(error).is_none();
-                // The next list ends it.
+                // Cleared by the next list.
                 followed.failure.clone_from(&failure);
             }
             Outcome::Resumed => self.has_changed |= followed.unwatched.take().is_some(),
@@ -419,7 +419,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Reads the nodes that pods name and that the watch of nodes has not shown yet.
+    /// Reads the nodes that pods name but the watch of nodes has not shown yet.
     async fn find_nodes(&mut self) {
         let is_pausing = self.nodes.failure.as_ref().is_some_and(|(_, again)| Instant::now() < *again);
         if !self.nodes.are_due || is_pausing || self.snapshot.gap(Kind::Nodes, "").is_some() {
@@ -442,7 +442,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Applies a change to the nodes, and to what is known of who has written them.
+/// Applies a change to the nodes, and to the record of who has written them.
 fn apply_written(change: ListChange<WrittenNode>, all: &mut Snapshot) -> Outcome {
     let (change, differs) = match change {
         ListChange::Listed(listed) => {
@@ -481,7 +481,7 @@ fn identities(snapshot: &Snapshot) -> Vec<(String, String)> {
     snapshot.daemon_sets_of_any_flavor().map(identity).collect()
 }
 
-/// What a change has done.
+/// The effect of a change.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Listed { has_changed: bool },
@@ -492,7 +492,7 @@ enum Outcome {
     Resumed,
 }
 
-/// Applies a change to the objects that `belongs` returns true for.
+/// Applies a change to the objects for which `belongs` returns true.
 fn apply<T: Item>(change: ListChange<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) -> bool) -> Outcome {
     fn place<T: Item>(objects: &[T], wanted: (&str, &str)) -> Result<usize, usize> {
         objects.binary_search_by(|object| object.key().cmp(&wanted))

@@ -30,7 +30,7 @@ pub(super) struct Events<'a> {
     framing: Framing,
 }
 
-/// How events are divided.
+/// How events are framed.
 enum Framing {
     /// `LengthDelimitedFramer`, k8s.io/apimachinery/pkg/util/framer/framer.go, release 1.37: the length of a frame in four
     /// bytes, big-endian, and the frame.

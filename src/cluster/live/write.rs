@@ -1,4 +1,4 @@
-//! Patches a DaemonSet, deletes pods, and reads both again to see what became of that; creates events.
+//! Patches a DaemonSet, deletes pods, and reads both again to see the outcome; creates events.
 
 use http::Method;
 use serde::Serialize;
@@ -15,9 +15,9 @@ use crate::model::snapshot::Kind;
 use crate::plan::{FIELD_MANAGER, PodRef, Step};
 
 impl Live {
-    /// Sends a step once, and returns the server's answer, unchecked. In a dry run the server does everything but persist it. Fails if the
-    /// object is another version than the step was made for (see [`ClusterError::is_conflict`]), and if the server refuses the step or
-    /// cannot be reached.
+    /// Sends a step once, and returns the server's response, unchecked. In a dry run the server does everything but
+    /// persist it. Fails if the object has another version than the step was planned for (see
+    /// [`ClusterError::is_conflict`]), or if the server refuses the step or cannot be reached.
     pub(crate) async fn send(&self, step: &Step, is_dry_run: bool) -> Result<Value, ClusterError> {
         let (path, change) = match step {
             Step::PatchDaemonSet(patch) => {
@@ -28,7 +28,7 @@ impl Live {
                 (path, change(Method::PATCH, "application/json-patch+json", &patch.patch())?)
             }
             Step::DeletePod(pod) => (path_of(pod), change(Method::DELETE, JSON, &pod.delete_options(is_dry_run))?),
-            // An eviction that a PodDisruptionBudget does not allow is no sign of an overloaded server.
+            // An eviction that a PodDisruptionBudget does not allow does not mean that the server is overloaded.
             Step::EvictPod(pod) => {
                 let change = ChangeRequest { retries: false, ..change(Method::POST, JSON, &pod.eviction(is_dry_run))? };
                 (format!("{}/eviction", path_of(pod)), change)
@@ -37,12 +37,12 @@ impl Live {
         self.transport.change(step.request(), &path, change).await
     }
 
-    /// Reads a pod again; `None` if none of its name exists.
+    /// Reads a pod again; `None` if it does not exist.
     pub(crate) async fn read_pod(&self, pod: &PodRef) -> Result<Option<Pod>, ClusterError> {
         self.read_again(Kind::Pods, "v1", &pod.namespace, &pod.name).await
     }
 
-    /// Reads a DaemonSet again; `None` if none of its name exists.
+    /// Reads a DaemonSet again; `None` if it does not exist.
     pub(crate) async fn read_daemon_set(&self, before: &DaemonSet) -> Result<Option<DaemonSet>, ClusterError> {
         let kind = match before.flavor() {
             Flavor::Apps => Kind::DaemonSets,

@@ -1,4 +1,4 @@
-//! Reads who has changed what, and when.
+//! Reads who has changed what and when.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use crate::cluster::projection::{SharedKeys, keep_node};
 use crate::model::snapshot::{GapCause, Kind};
 use crate::model::written::{WrittenNode, WrittenObject};
 
-/// How long to wait for what other namespaces have, while all else is read.
+/// The timeout for reading other namespaces while everything else is read.
 const ELSEWHERE: Duration = Duration::from_secs(3);
 
-/// Returns the list of the objects of a kind of [`Kind::WRITTEN`] that matter in a namespace, or in all.
+/// Returns the list of the relevant objects of a [`Kind::WRITTEN`] kind in a namespace, or in all.
 pub(super) fn written_list(kind: Kind, namespace: Option<&str>) -> List {
     match (kind, namespace) {
         (Kind::Namespaces, Some(name)) => List { field_selector: by_name(name), ..List::of(kind) },
@@ -28,7 +28,7 @@ pub(super) fn written_list(kind: Kind, namespace: Option<&str>) -> List {
     }
 }
 
-/// Returns what keeps of each node who has written it.
+/// Returns a function that keeps only the managers of each node.
 pub(super) fn keep_written() -> impl Fn(WrittenNode) -> Option<WrittenNode> {
     let shared = RefCell::new(SharedKeys::default());
     move |mut node| {
@@ -37,11 +37,11 @@ pub(super) fn keep_written() -> impl Fn(WrittenNode) -> Option<WrittenNode> {
     }
 }
 
-/// Nodes and other objects with who has changed them.
+/// Nodes and other objects with the managers that have changed them.
 type Writes = (Vec<WrittenNode>, BTreeMap<Kind, Vec<WrittenObject>>);
 
 impl Reader<'_> {
-    /// Reads who has changed nodes, what limits and labels the pods of a namespace, and DaemonSets of other namespaces, if that is needed.
+    /// Reads who has changed nodes, a namespace's limits and labels, and DaemonSets of other namespaces, if needed.
     pub(super) async fn writes(&self) -> Result<Writes, ClusterError> {
         if self.needs.cluster != Cluster::Writes {
             return Ok(Writes::default());
@@ -58,8 +58,8 @@ impl Reader<'_> {
         Ok((nodes, written.into_iter().chain([(Kind::DaemonSets, elsewhere)]).collect()))
     }
 
-    /// Reads who has changed the DaemonSets of other namespaces, if all of one are asked about. That they cannot be read within a few
-    /// seconds is noted.
+    /// Reads who has changed the DaemonSets of other namespaces, if the query covers all of one. A failure to read them
+    /// within a few seconds is recorded.
     async fn daemon_sets_elsewhere(&self) -> Vec<WrittenObject> {
         let Some(namespace) = self.query.namespace_beside_others() else { return Vec::new() };
         let kind = Kind::DaemonSets;

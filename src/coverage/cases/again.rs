@@ -1,4 +1,4 @@
-//! What comes again and again, and what an outage beside the pod explains: the present pod, or its message alone, would mislead.
+//! Recurring failures, and outages outside the pod: the current pod, or its message alone, would mislead.
 
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn a_toleration_that_ends_evicts_pod_after_pod() {
         ("NoExecute", json!([with(json!(10))]), true),
         ("NoExecute", json!([with(json!(0))]), true),
         ("NoExecute", json!([with(json!(null))]), false),
-        // The first one that tolerates the taint counts.
+        // The first toleration that matches the taint is used.
         ("NoExecute", json!([{"operator": "Exists"}, with(json!(10))]), false),
         (
             "NoExecute",
@@ -194,7 +194,7 @@ fn a_template_that_changes_back_again_and_again_has_two_writers() {
         (13, 3, lately, json!({}), true),
         (12, 3, lately, json!({}), false),
         (112, 10, lately, json!({}), false),
-        // Rollbacks of years, and two new templates.
+        // Years of rollbacks, and two new templates.
         (13, 3, lately, json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}}), false),
         (112, 10, lately, json!({"spec": {"revisionHistoryLimit": 20}}), true),
         (112, 2, ["11:58:00", "10:40:00"], json!({}), false),
@@ -202,7 +202,7 @@ fn a_template_that_changes_back_again_and_again_has_two_writers() {
     ] {
         assert_eq!(told(number, kept, times, patch).is_some(), expected, "{number} {kept} {times:?}");
     }
-    // Whoever may write revisions chooses their numbers.
+    // Anyone who may write revisions chooses their numbers.
     for number in [1 << 53, i64::MAX - 1, i64::MAX] {
         assert!(told(number, 2, lately, json!({})).is_some(), "{number}");
     }
@@ -241,7 +241,7 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         assert_eq!(is_told, expected.is_some(), "{message}: {}", reason.fix.advice);
         assert!(expected.is_some() || !reason.fix.advice.contains("mend"), "{message}: {}", reason.fix.advice);
     }
-    // Whoever does not ask it, or is what it waits for, does not wait for it; and what was not read may be well.
+    // A pod that does not query the DNS, or is the DNS, does not wait for it; and pods that were not read may be healthy.
     let crash = || {
         json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
             "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": lookup, "finishedAt": at("11:57:40")}}})

@@ -1,4 +1,4 @@
-//! Pods that claim devices, or need what another pod on the node holds, and nodes that leave.
+//! Pods that claim devices or need something that another pod on the node holds, and nodes being removed.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn a_pod_whose_claims_do_not_exist_does_not_wait_for_the_scheduler() {
         assert!(reason.fix.advice.contains(advice), "{reason:?}");
         assert!(reason.fix.command.unwrap().to_string().contains(command), "{advice}");
     }
-    // With its claims, or without any, it is up to the scheduler.
+    // With its claims, or without any, the scheduler decides.
     let there = json!({"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "agent-x-gpu"}]}});
     assert_eq!(first(claiming(&by_template).pending_pod("agent-x", "n", "", there)).code, R::SchedulerSilent);
     let silent = world().node("n", json!({})).pending_pod("agent-x", "n", "", json!({}));
@@ -112,7 +112,7 @@ fn what_the_kubelet_warns_of_before_the_containers_start_is_told() {
         assert!(reason.code == code && reason.fix.advice.contains(advice), "{event}: {reason:?}");
         assert!(reason.message.contains(&message[..16]), "{event}: {reason:?}");
     }
-    // Its own DaemonSet registers the driver of devices, too.
+    // Its own DaemonSet also registers the device driver.
     let spec = json!({"template": {"spec": {"volumes": [{"name": "registry",
         "hostPath": {"path": "/var/lib/kubelet/plugins_registry"}}], "containers": []}}});
     let object = json!({"metadata": {"name": "nvidia-dra-driver-gpu-kubelet-plugin", "namespace": "nvidia", "uid": "dra"}, "spec": spec});
@@ -137,7 +137,7 @@ fn a_pod_that_never_runs_for_as_long_as_it_has_to_be_ready_crashes() {
         (600, 2, 480, R::NotYetAvailable),
         (7200, 3, 3600, R::CrashLooping),
         (600, 0, 0, R::NotYetAvailable),
-        // It has outlived its last run, of which the present one lasts 90 seconds.
+        // It has survived longer than its last run; the current one has lasted 90 seconds.
         (120, 4, 5, R::NotYetAvailable),
     ] {
         let ended = at("11:58:00").parse::<jiff::Timestamp>().unwrap();
@@ -172,7 +172,7 @@ fn a_surge_pod_that_needs_what_the_old_pod_holds_is_no_crash_of_its_own() {
         (1, true, &of_host, "cannot open /etc/agent.yaml", false),
         (1, true, &of_host, "failed to acquire lock: leases.coordination.k8s.io is forbidden", false),
         (1, true, &of_host, "could not acquire lock: connection refused", false),
-        // Nothing of the node is shared.
+        // No resource of the node is shared.
         (1, true, &json!({}), "data path already locked by another beat", false),
         (1, true, &json!({}), "listen tcp :9100: bind: address already in use", false),
         (1, false, &of_host, "data path already locked by another beat", false),
@@ -241,7 +241,7 @@ fn devices_that_a_plugin_no_longer_offers_are_not_freed_by_another_pod() {
     }
 }
 
-/// All pods of a DaemonSet share what its template names; a volume of one zone, or for one pod, is not for them.
+/// All pods of a DaemonSet share the objects named in its template; a volume for one zone or one pod cannot serve them all.
 #[test]
 fn a_claim_that_all_pods_share_is_named() {
     let claims = |names: &[&str]| {
@@ -271,7 +271,7 @@ fn a_claim_that_all_pods_share_is_named() {
     }
 }
 
-/// The scheduler waits for the provisioner, which says why on the claim.
+/// The scheduler waits for the provisioner, which reports the reason on the claim.
 #[test]
 fn what_keeps_a_claim_from_being_provisioned_is_told() {
     let said = "running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded";
@@ -281,7 +281,7 @@ fn what_keeps_a_claim_from_being_provisioned_is_told() {
     assert!(reason.code == R::VolumeUnsatisfiable && reason.fix.advice.contains("provisioner"), "{reason:?}");
 }
 
-/// In a virtual cluster, and on nodes that no kubelet runs, others say why a pod does not run.
+/// In a virtual cluster, and on nodes without a kubelet, other components report why a pod does not run.
 #[test]
 fn what_others_than_the_scheduler_and_the_kubelet_report_is_told() {
     let refused = "Error syncing to host cluster: pods \"agent-x\" is forbidden: violates PodSecurity";
@@ -308,7 +308,7 @@ fn what_others_than_the_scheduler_and_the_kubelet_report_is_told() {
     assert!(fargate.fix.advice.contains("a Fargate profile selects these pods"), "{fargate:?}");
 }
 
-/// Who removes a taint has to tolerate it.
+/// The component that removes a taint must tolerate it.
 #[test]
 fn a_cloud_controller_manager_that_waits_for_itself_is_told() {
     let taint = json!({"spec": {"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true",

@@ -352,7 +352,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What a table row expects of a node with a startup taint: a part of the advice, or its whole command.
+/// The expectation for a node with a startup taint: a part of the advice, or the whole command.
 enum Expected {
     Advice(&'static str),
     Command(&'static str),
@@ -377,7 +377,7 @@ fn a_startup_taint_is_followed_to_the_pod_that_removes_it() {
     let (old, young, failing) = (ready("True", "11:10:00"), ready("True", "11:58:00"), ready("False", "11:10:00"));
     let put_back = Expected::Advice("restart the pod of that DaemonSet on the node");
     let starting = || Expected::Command("kubectl ds coverage -n system --node n net");
-    // The taint's key, who removes it, what that one tolerates, its pod on the node.
+    // The taint's key, what removes it, that DaemonSet's tolerations, and its pod on the node.
     for (key, domain, tolerations, pod, expected) in [
         ("node.cilium.io/agent-not-ready", "", &anything, Some(&old), put_back),
         ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, Some(&old), Expected::Advice("was put back")),
@@ -413,7 +413,7 @@ fn a_startup_taint_is_followed_to_the_pod_that_removes_it() {
             Expected::Advice(part) => assert!(said.contains(part), "{key} {domain}: {part}: {said}"),
             Expected::Command(whole) => assert_eq!(command, whole, "{key} {domain}: {said}"),
         }
-        // Where the agent only has to start, a toleration of the taint is no advice.
+        // If the agent only has to start, tolerating the taint is not the advice.
         assert_eq!(
             said.contains("toleration"),
             !command.contains("coverage") && !said.contains("put back"),

@@ -1,4 +1,4 @@
-//! What is known beside the message: which pods run elsewhere since when, what admission adds, and who writes the DaemonSet.
+//! Evidence besides the message: which pods run elsewhere since when, what admission adds, and who writes the DaemonSet.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn crash(message: &str) -> Value {
         "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}})
 }
 
-/// A refusal of which nothing has been heard for longer than the controller waits is not what keeps a pod away now.
+/// If a refusal was last reported longer ago than the controller waits, it no longer explains the missing pod.
 #[test]
 fn a_controller_that_has_stopped_trying_is_made_to_try_again() {
     let lease = |time: &str| {
@@ -51,7 +51,7 @@ fn a_controller_that_has_stopped_trying_is_made_to_try_again() {
         assert!(reason.fix.advice.contains(advice), "{}", reason.fix.advice);
         assert_eq!(command.starts_with("kubectl ds retry"), retries, "{code:?}: {command}");
     }
-    // Whether the controller runs is not known.
+    // It is unknown whether the controller is running.
     assert!(first(active(plain())).fix.advice.starts_with("check the namespace"));
 }
 
@@ -129,7 +129,7 @@ fn an_image_that_others_have_from_before_proves_nothing() {
             "still there",
             "credentials of this node",
         ),
-        // The node has no part in these.
+        // These do not depend on the node.
         (
             "\"v1+prettyjws\" is no longer supported since containerd v2.1, please rebuild the image",
             "build and push",
@@ -179,7 +179,7 @@ fn what_admission_adds_is_blamed_on_no_revision() {
             reason.message
         );
     }
-    // Where the same pod runs with the container, that is well.
+    // If the same pod runs with the container elsewhere, the template is fine.
     for (has_it, is_of_node) in [(true, true), (false, false)] {
         let mut pod = proxy(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
         pod["metadata"] = json!({"labels": {"controller-revision-hash": "of-agent"}});
@@ -203,7 +203,7 @@ fn what_admission_adds_is_blamed_on_no_revision() {
     let early = world().node("n", json!({})).revision_of_image("of-agent", 3, "agent:2");
     let reason = first(early.unready_pod("agent-x", "n", json!({}), pod));
     assert!(reason.fix.advice.contains("pod of istio-cni on the node"), "{reason:?}");
-    // What the template asks for is too little to be lowered.
+    // The template requests too little to be lowered.
     let requests = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
     for (own, of_pod, says) in [("1", "6", true), ("5", "6", false), ("5", "5", false)] {
         let world = world().node("n", json!({})).template(requests(own)).revision_of_image("of-agent", 3, "agent:2");
@@ -215,7 +215,7 @@ fn what_admission_adds_is_blamed_on_no_revision() {
     }
 }
 
-/// Nobody can lower in the template what it does not have.
+/// A request that is not in the template cannot be lowered there.
 #[test]
 fn a_request_that_the_template_does_not_have_is_admissions() {
     let requests = |requests: Value| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": requests}}]});
@@ -296,7 +296,7 @@ fn a_request_that_the_template_does_not_have_is_admissions() {
     }
 }
 
-/// Every topology that a required rule goes by must be among the labels of the node.
+/// The node must have every topology label that a required rule uses.
 #[test]
 fn a_node_without_the_label_of_a_topology_is_told_so() {
     let spread = |rules: &[(&str, &str)]| {
@@ -346,7 +346,7 @@ fn a_node_without_the_label_of_a_topology_is_told_so() {
     }
 }
 
-/// The condition tells who has to make the network of a node.
+/// The condition tells which component has to set up the node's network.
 #[test]
 fn the_condition_of_a_network_that_is_not_up_is_read() {
     const PLUGIN: &str = "check the network plugin";
@@ -414,7 +414,7 @@ fn a_daemon_set_that_is_written_back_is_not_to_be_edited() {
                 fix.advice
             );
         }
-        // A log is read as before.
+        // The log is read as before.
         let crashing = first(of(world().node("n", json!({})).unready_pod("agent-x", "n", failing.clone(), json!({}))));
         assert!(!crashing.fix.advice.contains("change it there"), "{}", crashing.fix.advice);
     }
@@ -534,7 +534,7 @@ fn a_label_that_an_operator_has_paused_is_left_alone() {
     }
 }
 
-/// Of a pod whose containers have ended, only what its volumes wait for keeps it; what was said before it was deleted does not.
+/// Once the containers have ended, only the volumes can block the deletion; events from before the deletion are ignored.
 #[test]
 fn what_keeps_a_pod_whose_containers_have_ended_is_a_volume() {
     let deleted = json!({"metadata": {"deletionTimestamp": at("11:50:00"), "deletionGracePeriodSeconds": 30}});

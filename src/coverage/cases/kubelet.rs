@@ -1,4 +1,4 @@
-//! Cases of pods that are bound and not available.
+//! Cases of pods that are bound but not available.
 
 use serde_json::{Value, json};
 

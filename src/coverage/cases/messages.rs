@@ -1,4 +1,4 @@
-//! What is advised follows from what the kubelet, the container runtime and the scheduler say: a row for each situation.
+//! Advice that follows from messages of the kubelet, the container runtime and the scheduler: one row per situation.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn rows<const N: usize>(table: &'static str) -> [(&'static str, &'static str); N
     rows.try_into().unwrap()
 }
 
-/// Holds each row of messages to a part of the advice.
+/// Checks that each message results in a part of the advice.
 fn hold(rows: &[(&str, &str)], world: impl Fn(&str) -> World, code: R) {
     let mut wrong = Vec::new();
     for (message, part) in rows {
@@ -61,7 +61,7 @@ fn an_image_that_cannot_be_pulled_gets_advice_by_what_the_runtime_says() {
         },
         R::ImagePullFailed,
     );
-    // Before release 1.32, the message of the back-off had no cause; an earlier event has it.
+    // Before release 1.32, the back-off message had no cause; an earlier event contains it.
     let earlier = |message: &str| {
         let said = format!("Failed to pull image \"agent:2\": {REFERENCE}{message}");
         waiting("ImagePullBackOff", "Back-off pulling image \"agent:2\"")
@@ -146,7 +146,7 @@ fn an_image_for_another_platform_is_kept_from_such_nodes() {
     }
 }
 
-/// Windows runs only images of its own build.
+/// Windows runs only images built for its own version.
 #[test]
 fn an_image_for_another_version_of_windows_is_not_kept_from_windows() {
     let labels = |os: &str, build: &str| json!({"metadata": {"labels": {"kubernetes.io/os": os, "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": build}}});
@@ -178,7 +178,7 @@ fn an_image_for_another_version_of_windows_is_not_kept_from_windows() {
     }
 }
 
-/// What a runtime says of the path on the node that a volume of the template has.
+/// A runtime's message about a path on the node that a volume of the template uses.
 #[test]
 fn a_path_of_the_node_that_cannot_be_used_is_that_of_the_hostpath_volume() {
     let mounts = |path: &str| json!({"volumes": [{"name": "host", "hostPath": {"path": path}}]});
@@ -216,7 +216,7 @@ fn a_path_of_the_node_that_cannot_be_used_is_that_of_the_hostpath_volume() {
     }
 }
 
-/// What runs elsewhere, with the same path, does not have to change.
+/// A template that works elsewhere with the same path does not have to change.
 #[test]
 fn a_path_that_other_nodes_have_is_to_be_made_usable() {
     let said = "failed to mkdir \"/opt/agent/\": mkdir /opt/agent: read-only file system";
@@ -226,7 +226,7 @@ fn a_path_that_other_nodes_have_is_to_be_made_usable() {
         world().template(volumes.clone()).node("n", json!({})).unready_pod("agent-n", "n", status.clone(), json!({}))
     };
     assert!(first(here()).fix.advice.starts_with("use another path in the hostPath volume"));
-    // For one node, the pods of others are only there to compare.
+    // For a single node, other nodes' pods are only read for comparison.
     let mut world = here();
     let other = here().node("m", json!({})).pod("agent-m", "m", json!({})).finish().pods.remove(1);
     world.snapshot.peers.push(other);
@@ -234,7 +234,7 @@ fn a_path_that_other_nodes_have_is_to_be_made_usable() {
     assert!(advice.starts_with("make /opt/agent usable on these nodes") && advice.contains("another node"), "{advice}");
 }
 
-/// `localhost` is the node.
+/// `localhost` is the node itself.
 #[test]
 fn a_registry_on_the_node_itself_is_told_by_its_host_port() {
     let said = "failed to do request: Head \"http://localhost:30500/v2/\": dial tcp 127.0.0.1:30500: connect: connection refused";
@@ -268,7 +268,7 @@ fn a_registry_on_the_node_itself_is_told_by_its_host_port() {
     }
 }
 
-/// Credentials that are there may have expired.
+/// Existing credentials may have expired.
 #[test]
 fn secrets_with_credentials_are_to_be_checked_where_the_template_has_them() {
     let secrets = || json!({"imagePullSecrets": [{"name": "pull-a"}, {"name": "pull-b"}]});
@@ -285,7 +285,7 @@ fn secrets_with_credentials_are_to_be_checked_where_the_template_has_them() {
     }
 }
 
-/// Where admission demands it, there is nothing to remove from the template.
+/// If admission requires it, there is nothing to remove from the template.
 #[test]
 fn what_demands_that_containers_do_not_run_as_root_is_told() {
     let said = "container has runAsNonRoot and image will run as root (pod: \"a\", container: agent)";
@@ -299,7 +299,7 @@ fn what_demands_that_containers_do_not_run_as_root_is_told() {
     }
 }
 
-/// That it works elsewhere shows that it is neither the name of the image nor the template.
+/// If it works elsewhere, neither the image name nor the template is wrong.
 #[test]
 fn what_works_on_other_nodes_is_not_the_templates() {
     let two = |reason: &str, message: &str, works: bool| {
@@ -376,7 +376,7 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
     for reason in ["CreateContainerError", "RunContainerError", "CreateContainerConfigError"] {
         hold(&rows, |message| waiting(reason, message), R::ContainerConfigError);
     }
-    // Where the same pod runs on other nodes, the template is not to be corrected for what is not known.
+    // If the same pod runs on other nodes, an unknown message is not blamed on the template.
     let coverage =
         waiting("CreateContainerError", "something new").node("z", json!({})).pod("agent-z", "z", json!({})).coverage();
     let reason = &coverage.nodes[0].reasons[0];
@@ -403,7 +403,7 @@ fn a_sandbox_gets_advice_by_what_is_said() {
     }
 }
 
-/// The container runtime has not been called then, and its log has nothing.
+/// The container runtime was not called yet, so its log contains nothing.
 #[test]
 fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {
     let rows = rows::<16>(include_str!("messages/kubelet.txt"));
@@ -430,7 +430,7 @@ fn a_volume_gets_advice_by_what_is_said() {
     let rows = rows::<46>(include_str!("messages/volume.txt"));
     for reason in ["FailedMount", "FailedAttachVolume", "FailedMapVolume"] {
         let failing = |said: &str| {
-            // What is said of all volumes together has no cause.
+            // A message about all volumes together does not contain the cause.
             creating().template(volumes.clone()).event("Pod", "agent-x", reason, said, "11:58:00").event("Pod", "agent-x", "FailedMount",
                 "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[]: timed out waiting for the condition", "11:59:00")
         };
@@ -486,7 +486,7 @@ fn the_daemon_set_of_a_driver_is_named_with_what_keeps_it_from_the_node() {
             "has no pod on the node",
             false,
         ),
-        // Which one it is, is not known.
+        // It is unknown which one.
         (
             vec![plugin("ebs-csi-node", json!({"containers": registrar}))],
             json!([taint]),
@@ -554,7 +554,7 @@ fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
             missing,
             "DaemonSet kube-system/calico-node has no pod",
         ),
-        // Multus is a network plugin, too: the one that the message names is meant.
+        // Multus is a network plugin, too, but the one named in the message is meant.
         (
             vec![plugin("kube-multus-ds", json!({})), plugin("canal-calico", json!({}))],
             &taint,
@@ -639,7 +639,7 @@ fn a_probe_that_kills_is_named_with_its_timeout() {
             "11:57:35",
             Some(("startup", "failureThreshold")),
         ),
-        // It has failed a probe before, and ended of its own accord.
+        // It failed a probe earlier, but ended by itself.
         (1, None, slow, "11:57:30", None),
         (137, None, slow, "11:30:00", None),
         (137, None, "Readiness probe failed: HTTP 503", "11:57:30", None),
@@ -677,7 +677,7 @@ fn a_probe_that_kills_is_named_with_its_timeout() {
     }
 }
 
-/// A container that is told to end may have said before why it does not answer.
+/// A container that is told to stop may have logged earlier why it does not respond.
 #[test]
 fn what_a_container_says_before_a_probe_kills_it_tells_more_than_the_probe() {
     let startup = "Startup probe failed: HTTP probe failed with statuscode: 503";
@@ -691,7 +691,7 @@ fn what_a_container_says_before_a_probe_kills_it_tells_more_than_the_probe() {
         (startup, 143, "", None),
         (startup, 143, "level=info msg=\"warming cache 40%\"", None),
         (startup, 143, "level=error msg=\"http: Server closed\"", None),
-        // It has ended as it was told to.
+        // It ended as requested.
         (liveness, 0, "error: server closed", None),
     ] {
         let probes = json!({"spec": {"containers": [
@@ -712,7 +712,7 @@ fn what_a_container_says_before_a_probe_kills_it_tells_more_than_the_probe() {
     }
 }
 
-/// A probe that has succeeded for long is not wrong itself.
+/// A probe that has succeeded for a long time is not misconfigured.
 #[test]
 fn a_probe_that_fails_after_it_has_succeeded_asks_what_has_changed() {
     for (started, unready, advice) in [
@@ -747,12 +747,12 @@ fn a_hook_that_fails_is_not_told_as_a_crash_of_the_program() {
     let reason = with("11:57:30", "spec.containers{agent}");
     assert!(reason.message.contains("its postStart hook fails"), "{}", reason.message);
     assert!(reason.fix.advice.starts_with("correct the postStart hook"), "{}", reason.fix.advice);
-    // That was long before, or is about another container.
+    // That was much earlier, or in another container.
     assert_eq!(with("11:30:00", "spec.containers{agent}").code, R::CrashLooping);
     assert_eq!(with("11:57:30", "spec.containers{other}").code, R::CrashLooping);
 }
 
-/// As where a mesh of peers waits for one that is gone.
+/// For example, a mesh of peers waits for one that is gone.
 #[test]
 fn a_probe_that_names_a_node_that_is_down_waits_for_it() {
     let addresses = json!([{"type": "Hostname", "address": "m"}, {"type": "InternalIP", "address": "10.0.1.3"},
@@ -783,7 +783,7 @@ fn a_probe_that_names_a_node_that_is_down_waits_for_it() {
     }
 }
 
-/// Whoever listens in the container has no part in it, whichever probe it is.
+/// The process in the container is not involved, whichever probe it is.
 #[test]
 fn a_probe_that_does_not_get_to_the_program_is_the_nodes() {
     const NETWORK: &str = "the network plugin of the node";
@@ -819,7 +819,7 @@ fn a_probe_that_does_not_get_to_the_program_is_the_nodes() {
         (exec("open /proc/self/fd: cannot allocate memory"), None, "free memory on the node"),
         (exec("exec: \"/bin/probe\": stat /bin/probe: no such file or directory"), None, COMMAND),
         (exec("exec: \"grpc_health_probe\": executable file not found in $PATH"), None, COMMAND),
-        // The program's, or not known.
+        // The program's fault, or unknown.
         (get("dial tcp 10.244.2.12:8080: connect: connection refused"), None, ""),
         (get("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"), None, ""),
         ("probe failed: HTTP probe failed with statuscode: 503".to_owned(), None, ""),
@@ -923,7 +923,7 @@ fn what_never_ran_has_no_log() {
         ("Error", "inotify_add_watch /etc/x: no space left on device", "fs.inotify.max_user_watches", "logs"),
         ("Error", "open /dev/x: too many open files", "LimitNOFILE", "logs"),
         ("Error", "write /data/wal/1: no space left on device", "in the volume", "logs"),
-        // What it said before is not why it ended.
+        // Earlier output is not why it ended.
         ("Error", "warn: cache: no space left on device\nfatal: line 3: unknown key", "read the log", "logs"),
         ("Error", "bind: address already in use, trying the next one\npanic: nil", "read the log", "logs"),
         (
@@ -967,7 +967,7 @@ fn a_pod_on_the_host_network_resolves_names_of_the_cluster_only_by_its_policy() 
     }
 }
 
-/// KEP-5532: the kubelet ends the other containers of the pod, too.
+/// KEP-5532: the kubelet ends the pod's other containers, too.
 #[test]
 fn the_container_that_ended_first_is_why_all_were_restarted() {
     let rule = |operator: &str| json!([{"action": "RestartAllContainers", "exitCodes": {"operator": operator, "values": [42]}}]);
@@ -1011,7 +1011,7 @@ fn a_scheduler_that_has_lost_a_node_is_to_be_restarted() {
         (lost.as_str(), json!({}), json!({}), "restart kube-scheduler"),
         (filler, json!({}), json!({}), "restart kube-scheduler"),
         (&lost, json!({}), json!({"spec": {"schedulerName": "batch"}}), "restart batch"),
-        // A node that is not ready is not what a filter reads.
+        // A filter does not check whether the node is ready.
         (
             &lost,
             json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),

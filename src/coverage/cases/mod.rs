@@ -1,6 +1,6 @@
 //! The smallest cluster for each reason code.
 //!
-//! A case is a row: its name tells the situation and outcome, and the test lists every row that fails.
+//! A case is a row: its name says the situation and the outcome, and the test lists every row that fails.
 
 mod again;
 mod claims;
@@ -18,7 +18,7 @@ use super::test_support::{World, world};
 use crate::report::node_coverage::NodeState;
 use crate::report::reason::ReasonCode;
 
-/// One situation, and the reason that it gives.
+/// A situation, and the expected reason.
 struct Case {
     name: &'static str,
     world: World,
@@ -29,7 +29,7 @@ struct Case {
 }
 
 /// Creates a case of a world with one node: its state, the code of its primary reason, values that the message must
-/// have, and the command of the fix.
+/// contain, and the command of the fix.
 fn case(
     name: &'static str,
     world: World,
@@ -50,7 +50,7 @@ fn labeled(labels: Value) -> World {
     world().node("n", json!({"metadata": {"labels": labels}}))
 }
 
-/// Returns a world whose node `n` has that taint.
+/// Returns a world whose node `n` has this taint.
 fn tainted(key: &str, value: &str, effect: &str) -> World {
     world().node("n", json!({"spec": {"taints": [{"key": key, "value": value, "effect": effect}]}}))
 }
@@ -80,13 +80,13 @@ fn every_code_is_given_by_a_rule_with_its_values_and_a_safe_command() {
         given.push(code);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // They are about a DaemonSet, not about a node.
+    // These are about a DaemonSet, not a node.
     given.extend([ReasonCode::SelectorOverlap, ReasonCode::AdoptedPods, ReasonCode::TemplateChangesBack]);
     let missing: Vec<_> = ReasonCode::ALL.iter().filter(|code| !given.contains(code)).collect();
     assert!(missing.is_empty(), "no case gives {missing:?}");
 }
 
-/// What a command may do: show something, open an editor, or one of the few changes that repair only what is broken.
+/// A command may show something, open an editor, or make one of the few changes that repair only what is broken.
 #[test]
 fn no_command_makes_an_outage_worse() {
     const HARMLESS: &[&str] = &["describe", "edit", "get"];

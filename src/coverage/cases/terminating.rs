@@ -1,4 +1,4 @@
-//! Cases of pods on their way out, and of pods too many.
+//! Cases of terminating pods, and of surplus pods.
 
 use serde_json::{Value, json};
 

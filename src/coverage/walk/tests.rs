@@ -207,9 +207,9 @@ fn a_node_is_told_with_the_daemon_sets_that_should_run_there_and_are_available()
         (cluster(), "b", true, 1, 0),
         (cluster(), "c", true, 0, 0),
         (cluster(), "z", false, 0, 0),
-        // The old pod is available, whatever becomes of the new one.
+        // The old pod is available, regardless of the new one.
         (surging, "a", true, 1, 1),
-        // That it does not exist is not known.
+        // It is unknown whether the node exists.
         (unread, "z", true, 1, 1),
     ] {
         let options = Options { detail: Detail::Explain, node: Some(name.to_owned()), ..Options::default() };
@@ -314,6 +314,6 @@ fn whether_a_pod_is_updated_is_known_only_by_the_revisions() {
         world.only_node().pods[0].updated
     };
     assert_eq!((updated(2, false), updated(2, true)), (None, None));
-    // The revision of a template that the controller has not seen does not exist yet.
+    // A template that the controller has not observed has no revision yet.
     assert_eq!((updated(3, false), updated(3, true)), (None, Some(false)));
 }

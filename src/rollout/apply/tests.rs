@@ -1,4 +1,4 @@
-//! Each answer of a server to a step, and what it is reported as.
+//! Each response of a server to a step, and how it is reported.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -14,7 +14,7 @@ use crate::model::hold::StageFlags;
 use crate::model::pod::Pod;
 use crate::plan::{Plan, PodRef, SpecFields, Step, StrategyType};
 
-/// A server that answers as it was told; of what it reads, the last first, the first stays.
+/// A server with scripted responses; objects are read from the end of the list, and the first one stays.
 struct Script {
     answers: RefCell<Vec<Result<Value, Failed<&'static str>>>>,
     now: RefCell<Vec<Result<Option<Value>, &'static str>>>,
@@ -44,7 +44,7 @@ impl Server for Script {
         let now = now.as_ref();
         match self.answers.borrow_mut().pop() {
             Some(answer) => answer,
-            // As a real one: it compares the resource version.
+            // Like a real server, it compares the resource version.
             None if now.is_some_and(|now| locked_on.unwrap()["value"] == now["metadata"]["resourceVersion"]) => {
                 let mut changed = patch.applied_to(now.unwrap()).unwrap();
                 changed["metadata"]["resourceVersion"] = "9".into();
@@ -85,7 +85,7 @@ fn object(image: &str, change: impl Fn(&mut Value)) -> Value {
     object
 }
 
-/// Applies a rollback to `agent:1`, and returns what became of it and how often it was sent.
+/// Applies a rollback to `agent:1`, and returns the outcome and how often it was sent.
 fn applied(
     answer: Result<Value, Failed<&'static str>>,
     now: Result<Option<Value>, &'static str>,
@@ -94,7 +94,7 @@ fn applied(
     apply_to(&Script::new(answer, vec![now]), is_dry_run)
 }
 
-/// Applies a rollback of which an answer is lost, and returns what became of it.
+/// Applies a rollback whose response is lost, and returns the outcome.
 fn reads(
     answer: Result<Value, Failed<&'static str>>,
     now: Vec<Result<Option<Value>, &'static str>>,
@@ -183,7 +183,7 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (refused(), Ok(None), gone()),
         (lost(), Ok(None), gone()),
         (lost(), Ok(Some(pod("1", at))), gone()),
-        // It may still be on its way.
+        // It may still be in flight.
         (lost(), Ok(Some(pod("1", None))), Application::NotSeen("lost")),
         (busy(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::NotApplied("busy"))),
         (busy(), Ok(Some(pod("1", at))), gone()),
@@ -239,11 +239,11 @@ fn what_became_of_a_patch_is_told_from_the_object() {
         assert_eq!(applied(failed(), Ok(None), false), (Application::Refused(StepRefusal::Deleted), 1));
         let (application, sent) = applied(failed(), Ok(Some(edited("kubectl-edit"))), false);
         assert!(is_changed_by(&application, "kubectl-edit") && sent == 1, "{application:?}");
-        // Under this tool's own name it may have been this very patch, altered by a webhook.
+        // Under this tool's own name it may have been this very patch, modified by a webhook.
         let (application, _) = applied(failed(), Ok(Some(edited("kubectl-ds"))), false);
         assert!(matches!(application, Application::Unknown(_)), "{application:?}");
     }
-    // The server may still apply it, as long as nothing was written since.
+    // The server may still apply it, as long as nothing has been written since.
     let same = || object("agent:2", |_| {});
     assert_eq!(applied(lost(), Ok(Some(same())), false), (Application::NotSeen("lost"), 1));
     assert_eq!(reads(lost(), vec![Ok(Some(changed())), Ok(Some(same()))]), Application::Applied(changed()));
@@ -258,7 +258,7 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert!(is_changed_by(&applied(lost(), Ok(Some(twice(1))), false).0, "kubectl-edit"));
     assert_eq!(applied(lost(), Ok(Some(twice(2))), false), (Application::Unknown("lost"), 1));
     assert!(is_changed_by(&applied(conflict(), Ok(Some(twice(2))), false).0, "kubectl-edit"));
-    // It may have been applied, and taken back.
+    // It may have been applied, and reverted.
     let reverted = object("agent:2", |object| {
         merge(&mut object["metadata"], json!({"resourceVersion": "9", "generation": 2}));
     });
@@ -266,19 +266,19 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     // Also after a read that did not show it yet.
     let found = vec![Ok(Some(reverted)), Ok(Some(same()))];
     assert_eq!(reads(lost(), found), Application::Unknown("lost"));
-    // An answer that is older than the change.
+    // A response that is older than the change.
     let stale = object("agent:1", |_| {});
     assert_eq!(applied(Ok(stale), Ok(Some(same())), false), (Application::NotSeen("unexpected"), 1));
     assert_eq!(applied(conflict(), Err("down"), false), (Application::Unknown("conflict"), 1));
-    // What is older than what was read before says nothing.
+    // An object older than one read before proves nothing.
     let older = |image: &str| object(image, |object| object["metadata"]["resourceVersion"] = "6".into());
     for image in ["agent:2", "agent:0"] {
         assert_eq!(applied(lost(), Ok(Some(older(image))), false), (Application::Unknown("lost"), 1));
     }
-    // The API server has not looked at it.
+    // The API server has not processed it.
     let busy = || Err(Failed::Busy("busy"));
     assert_eq!(applied(busy(), Ok(Some(same())), false), (Application::Refused(StepRefusal::ByServer("busy")), 1));
-    // A read that fails once does not hide the outcome.
+    // A single failed read does not hide the outcome.
     let sent_again = reads(conflict(), vec![Ok(Some(status())), Err("down")]);
     assert!(matches!(sent_again, Application::Applied(_)), "{sent_again:?}");
     assert_eq!(reads(conflict(), vec![Ok(Some(changed())), Err("down")]), Application::Applied(changed()));
@@ -292,7 +292,7 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert_eq!(found, (Application::Applied(with_defaults), 1));
     let wrong = object("agent:2", |_| {});
     assert_eq!(applied(Ok(wrong), Ok(Some(status())), false), (not_applied("unexpected"), 1));
-    // Another client replaces pods now, which changes nothing that is shown.
+    // Another client replaces pods now, which is not among the displayed changes.
     let taken_over = || {
         object("agent:2", |object| {
             object["metadata"]["resourceVersion"] = "8".into();
@@ -312,7 +312,7 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
 }
 
-/// A proxy has sent it twice: the first one was applied, the answer is that to the second one, and a cache shows what was before.
+/// A proxy has sent it twice: the first one was applied, the response is to the second one, and a cache returns the old object.
 #[test]
 fn conflicts_without_another_version_leave_open_whether_the_first_patch_was_applied() {
     let version =
@@ -327,7 +327,7 @@ fn conflicts_without_another_version_leave_open_whether_the_first_patch_was_appl
         *script.answers.borrow_mut() = (0..20).map(|_| Err(Failed::Conflict("conflict"))).collect();
         assert_eq!(apply_to(&script, is_dry_run), (expected, 20), "{now}");
     }
-    // Each is newer than the one before, and has nothing of the change.
+    // Each is newer than the previous one, and has nothing of the change.
     let newer = (8..30).rev().map(|number: u64| {
         Ok(Some(object("agent:2", move |object| object["metadata"]["resourceVersion"] = number.to_string().into())))
     });
@@ -380,7 +380,7 @@ fn a_hold_is_applied_if_the_server_keeps_the_original_strategy_as_it_was_sent() 
     }
 }
 
-/// An admission webhook, or a policy, puts the strategy back in the same request.
+/// An admission webhook, or a policy, restores the strategy in the same request.
 #[test]
 fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
     let rolling = |object: &mut Value| object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
@@ -405,10 +405,10 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
             Application::Kept(Kept::Strategy, kept.clone())
         );
     }
-    // The answer was that of a proxy.
+    // The response came from a proxy.
     assert_eq!(of(&plan, &before, Ok(kept.clone()), Ok(Some(held.clone())), false), Application::Applied(held.clone()));
     assert_eq!(of(&plan, &before, Ok(kept.clone()), Err("down"), false), Application::Unknown("unexpected"));
-    // A client that takes over a hold writes annotations alone.
+    // A client that takes over a hold writes only annotations.
     let held = DaemonSet::from_object(held).unwrap();
     let plan = Plan::partition(&held, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), None);
     let mut kept = plan.applied_to(&held.object).unwrap();
@@ -416,7 +416,7 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
     rolling(&mut kept);
     assert_eq!(of(&plan, &held, Ok(kept.clone()), Err("down"), true), Application::Kept(Kept::Strategy, kept.clone()));
     assert_eq!(of(&plan, &held, lost(), Ok(Some(kept.clone())), false), Application::Kept(Kept::Strategy, kept));
-    // Nothing else is written, so that it is not known whether this was.
+    // Nothing else is written, so it is unknown whether this was.
     let mut edits = before.object.clone();
     edits["metadata"]["resourceVersion"] = "8".into();
     let fields = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };
@@ -442,7 +442,7 @@ fn a_hold_has_not_ended_if_the_server_keeps_the_strategy_suspended() {
     }
 }
 
-/// A webhook keeps the old image, and lets the annotations be.
+/// A webhook keeps the old image, but accepts the annotations.
 #[test]
 fn a_hold_whose_template_was_dropped_is_not_applied() {
     let before = before();
@@ -457,7 +457,7 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
     assert!(matches!(dry_run(&answer).0, Application::Applied(_)));
     answer["spec"]["template"] = before.object["spec"]["template"].clone();
     assert_eq!(dry_run(&answer).0, Application::Kept(Kept::Template, answer));
-    // A DaemonSet that is held already is no exception, whether its template was made of this one or has nothing to do with it.
+    // The same holds for a DaemonSet that is already held, whether its template was derived from this one or is unrelated.
     let mut held = plan.applied_to(&before.object).unwrap();
     held["spec"]["template"] = object("agent:9", |_| {})["spec"]["template"].clone();
     let held = DaemonSet::from_object(held).unwrap();
@@ -490,7 +490,7 @@ fn what_was_removed_meanwhile_is_removed_by_nobody_else() {
     assert_eq!((application, sent), (Application::Refused(changed), 1));
 }
 
-/// Its own annotation, which is not there yet, is not that of another client.
+/// Its own annotation, which does not exist yet, is not that of another client.
 #[test]
 fn a_client_that_begins_to_replace_pods_retries_if_only_the_status_has_changed() {
     let before = before();
@@ -502,7 +502,7 @@ fn a_client_that_begins_to_replace_pods_retries_if_only_the_status_has_changed()
     assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
 }
 
-/// A proxy may answer with the object as it was, and send the change on later.
+/// A proxy may return the old object, and forward the change later.
 #[test]
 fn an_answer_without_the_change_is_believed_if_the_object_stays_like_that() {
     let same = || object("agent:2", |_| {});
@@ -518,7 +518,7 @@ fn an_answer_without_the_change_is_believed_if_the_object_stays_like_that() {
     let unknown = || Application::Unknown("unexpected");
     let not_seen = || Application::NotSeen("unexpected");
     let not_applied = || Application::Refused(StepRefusal::NotApplied("unexpected"));
-    // A dry run shows whether the server would drop it again. If not, it may still apply it, as long as its lock fits.
+    // A dry run shows whether the server would drop it again. If not, it may still apply it, as long as its precondition holds.
     for (now, tried, expected) in [
         (same(), Ok(same()), dropped()),
         (same(), Ok(changed()), not_seen()),
@@ -561,7 +561,7 @@ fn a_hold_whose_answer_was_lost_is_found_without_its_template_or_with_another_on
     assert_eq!(found("mirror/agent:3", "run 1", 2).1, Application::Unknown("lost"));
 }
 
-/// What it notes about the pace in an annotation is no change of it.
+/// A record of the pace in an annotation does not change the pace.
 #[test]
 fn a_change_of_the_spec_of_which_only_an_annotation_is_written_was_dropped() {
     let strategy =

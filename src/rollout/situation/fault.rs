@@ -18,32 +18,32 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::{host_ports, includes};
 use crate::scheduling::resources::template_requests;
 
-/// How many other pods a node must have before what they do says something about the node.
+/// The number of other pods on a node from which their state says something about the node.
 const WITNESSES: usize = 2;
 
 /// The significance level for blaming the update for lost nodes.
 const IMPROBABLE: f64 = 0.05;
 
-/// For how many seconds a pod must not have been ready to count as failing.
+/// How many seconds a pod must have been unready to count as failing.
 const FAILING: i64 = 60;
 
 /// The longest time in seconds that the kubelet waits before it restarts a container; the first one is 10 seconds.
 const MOST_BACKOFF: i64 = 300;
 
-/// How many restarts of a pod are considered at most.
+/// The most restarts of a pod that are considered.
 const MOST_RESTARTS: i64 = 100;
 
 /// The faults of a DaemonSet's nodes.
 pub(in crate::rollout) struct Faults<'s> {
     by_node: BTreeMap<&'s str, Fault>,
-    /// Whose fault it is that the API server refuses new pods, if it does.
+    /// Whose fault a refusal of new pods is, if the API server refuses them.
     pub(in crate::rollout) of_refusal: Option<Fault>,
-    /// The missing nodes without a fault of their own that wait for others, and whose fault it is that those keep them waiting.
+    /// The missing nodes without a fault of their own that wait for others, and whose fault the waiting is.
     waiting: Option<(usize, Fault)>,
 }
 
 impl<'s> Faults<'s> {
-    /// Judges all nodes that are eligible and not done, and those that count against the budget.
+    /// Judges all eligible nodes that are not done, and those that count against the budget.
     pub(super) fn new(
         situation: &'s Situation<'_>,
         step: &NextStep<'_>,
@@ -72,7 +72,7 @@ impl<'s> Faults<'s> {
             BlockedBy::MissedSurgePods | BlockedBy::ControllerDown | BlockedBy::CreationBackoff => Fault::Cluster,
             BlockedBy::Budget => worst(used_by.iter().filter_map(|name| by_node.get(name))),
             BlockedBy::NodeNotFound => Fault::Node,
-            // With surge, no node may be missing because of that.
+            // With surge, there may be no node that is missing because of that.
             BlockedBy::CreationRefused => worst(by_node.values().chain(&of_refusal)),
             BlockedBy::UnavailablePods => worst(by_node.values()),
         });
@@ -80,12 +80,12 @@ impl<'s> Faults<'s> {
         Faults { by_node, of_refusal, waiting: waiting.filter(|(nodes, _)| *nodes > 0) }
     }
 
-    /// Returns whose fault it is that a node is not done; `None` if it is, is about to be, or waits for others.
+    /// Returns whose fault it is that a node is not done; `None` if it is done, is about to be, or waits for others.
     pub(in crate::rollout) fn of(&self, node: &str) -> Option<Fault> {
         self.by_node.get(node).copied()
     }
 
-    /// Counts the missing nodes by fault, those that wait for others among them.
+    /// Counts the missing nodes by fault, including those that wait for others.
     pub(in crate::rollout) fn counts(&self, situation: &Situation<'_>) -> FaultCounts {
         let mut counts = FaultCounts::default();
         // A node that is down may be the revision's fault even if its taint makes it ineligible.
@@ -100,7 +100,7 @@ impl<'s> Faults<'s> {
         counts
     }
 
-    /// Returns whether a rollout is blocked or degraded by nothing but nodes that are at fault themselves.
+    /// Returns whether a rollout is blocked or degraded only by nodes that are at fault themselves.
     pub(super) fn are_only_the_nodes(&self, situation: &Situation<'_>, verdict: Verdict) -> bool {
         let mut missing = situation.nodes.iter().filter(|node| node.is_missing()).peekable();
         matches!(verdict, Verdict::Blocked | Verdict::Degraded)
@@ -109,19 +109,19 @@ impl<'s> Faults<'s> {
     }
 }
 
-/// Returns whether a node has a pod that is not available and updated, and is ineligible for no other reason than that it is down or
+/// Returns whether a node has a pod that is not available and updated, and is ineligible only because it is down or
 /// about to be removed: it would be missing if its pod tolerated the taints.
 pub(in crate::rollout) fn is_excluded_by_its_state(node: &RolloutNode<'_>) -> bool {
     let has_pod = node.updated.is_some() || node.old.is_some() || !node.terminating.is_empty();
     !node.eligible && !node.updated_is_available && node.object.is_some() && has_pod && node.is_of_node()
 }
 
-/// Returns the fault that has to be mended first.
+/// Returns the fault that must be fixed first.
 fn worst<'f>(faults: impl Iterator<Item = &'f Fault>) -> Fault {
     faults.copied().max().unwrap_or(Fault::Unknown)
 }
 
-/// Judges a node that is not done; `None` if nothing is wrong with it.
+/// Judges a node that is not done; `None` if it has no problem.
 pub(super) fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node: &RolloutNode<'_>) -> Option<Fault> {
     let diagnosis = node.diagnosis.as_ref()?;
     if situation.controller_silent_since().is_some() && diagnosis.code == ReasonCode::CreatePending {
@@ -130,7 +130,7 @@ pub(super) fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node
     (!situation.is_passing(node)).then(|| blame(situation, suspect, diagnosis, Some(node)))
 }
 
-/// Returns on how many eligible nodes pods fail, if each of these nodes is at fault itself.
+/// Returns the number of eligible nodes on which pods fail, if each of these nodes is at fault itself.
 pub(in crate::rollout) fn failing_by_node(situation: &Situation<'_>, suspect: Option<&Suspect>) -> Option<usize> {
     let fails =
         |node: &&RolloutNode<'_>| !node.updated_is_available && node.updated.is_some() && !situation.is_passing(node);
@@ -139,10 +139,10 @@ pub(in crate::rollout) fn failing_by_node(situation: &Situation<'_>, suspect: Op
     (!failing.is_empty() && failing.iter().all(is_of_node)).then_some(failing.len())
 }
 
-/// Judges whose fault a cause is, from where it comes and what all nodes show; without a node, it concerns the pods that a surge
+/// Judges whose fault a cause is, from its origin and from the state of all nodes; without a node, it affects the pods that a surge
 /// does not get.
 ///
-/// This is the only place where that is decided. Whatever else depends on it, such as what is accepted or advised, asks here.
+/// This is the only place where that is decided. Everything that depends on it, such as what is accepted or advised, calls it.
 fn blame(
     situation: &Situation<'_>,
     suspect: Option<&Suspect>,
@@ -150,7 +150,7 @@ fn blame(
     node: Option<&RolloutNode<'_>>,
 ) -> Fault {
     let raised = || situation.raised();
-    // What was admitted before is refused because of something newer.
+    // Pods that were admitted before are refused because of something newer.
     let is_of_cluster = situation.has_lasted();
     match &diagnosis.origin {
         Origin::Node => node.map_or(Fault::Node, |node| of_state(situation, node, diagnosis.code)),
@@ -158,14 +158,14 @@ fn blame(
         Origin::ControlPlane | Origin::Quota | Origin::Policy if is_of_cluster => Fault::Cluster,
         Origin::ControlPlane | Origin::Quota | Origin::Policy if situation.another_is_admitted() => Fault::Revision,
         Origin::ControlPlane => Fault::Cluster,
-        // A quota may count limits, and demand that there are some.
+        // A quota may count limits, and require them to be set.
         Origin::Quota if raised().limits == Some(true) => Fault::Revision,
         Origin::Quota => of_raised(raised().requests),
         Origin::Policy => of_admission(situation),
         Origin::Room(lack) => node.map_or(Fault::Unknown, |node| of_lack(situation, suspect, *lack, node)),
         Origin::Template(TemplatePart::Scheduler) if is_of_cluster => Fault::Cluster,
         Origin::Template(TemplatePart::Scheduler) => of_raised(raised().scheduler),
-        // Both revisions need what is gone.
+        // Both revisions need the missing object.
         Origin::Template(part @ (TemplatePart::Object { .. } | TemplatePart::Registry(_)))
             if situation.has_in_common(part) =>
         {
@@ -179,12 +179,12 @@ fn blame(
     }
 }
 
-/// Returns whether the revision to return to has the part of the template that a cause is about.
+/// Returns whether the revision to roll back to has the same part of the template as the cause.
 fn is_in_common(situation: &Situation<'_>, origin: &Origin) -> bool {
     matches!(origin, Origin::Template(part) if situation.has_in_common(part))
 }
 
-/// Returns whose fault it is that a pod does not run because of what its template has, or where it is to run.
+/// Returns whose fault it is that a pod does not run because of its template, or because of its node.
 fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Origin, node: &RolloutNode<'_>) -> Fault {
     let blamed = |kind| suspect.is_some_and(|suspect| suspect.what == kind);
     if !node.is_on_current() {
@@ -193,7 +193,7 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
     }
     match everything_fails_since(situation, node) {
         Some(since) if was_before_rollout(situation, since) => Fault::Node,
-        // The pod may be another one than the one that the others failed with, such as of a network plugin.
+        // The other failing pods may be of a different kind, such as those of a network plugin.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
         _ if suspect.is_some_and(|suspect| suspect.what != SuspectKind::Revision) => Fault::Unknown,
         _ if situation.has_lasted() || is_in_common(situation, origin) => Fault::Unknown,
@@ -201,18 +201,18 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
     }
 }
 
-/// Returns whose fault it is that a node has too little of something.
+/// Returns whose fault it is that a node has insufficient resources.
 fn of_lack(situation: &Situation<'_>, suspect: Option<&Suspect>, lack: Lack, node: &RolloutNode<'_>) -> Fault {
     let raised = situation.raised();
     let requests_too_much = node.is_on_current() && (node.excess.is_some() || node.is_excess_surge);
     match lack {
-        // It would fit if the revision requested what the others do, or did not surge.
+        // It would fit if the revision had the requests of the other ones, or did not surge.
         Lack::Pods | Lack::Requests | Lack::HostPorts | Lack::BesideOldPod
             if requests_too_much && !situation.has_lasted() =>
         {
             Fault::Revision
         }
-        // Two pods of any revision exclude each other: it is up to the update strategy.
+        // Two pods of any revision exclude each other: the update strategy is the cause.
         Lack::BesideOldPod => Fault::Unknown,
         Lack::OwnUsage => match may_exceed_itself(situation, node) {
             true => Fault::Unknown,
@@ -228,8 +228,8 @@ fn of_lack(situation: &Situation<'_>, suspect: Option<&Suspect>, lack: Lack, nod
     }
 }
 
-/// Returns the nodes that have no available pod although they are not to blame, by reason: whatever else the rollout
-/// replaces would fare the same.
+/// Returns the nodes that have no available pod although they are not to blame, by reason: any other pods that the
+/// rollout replaces would fail in the same way.
 pub(in crate::rollout) fn not_by_their_node<'s>(
     situation: &'s Situation<'_>,
     suspect: Option<&Suspect>,
@@ -243,7 +243,7 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
             _ if may_be_taken_down(situation, node) => true,
             // The rollout replaces the old pod.
             _ if fault == Fault::Node || has_old_pod_only => false,
-            // How a pod terminates says nothing about new ones.
+            // The termination of a pod says nothing about new ones.
             Origin::Node => diagnosis.code != ReasonCode::StuckTerminating,
             Origin::Room(Lack::OwnUsage) | Origin::Surplus | Origin::Unknown => true,
             Origin::Room(Lack::Allocatable) => !nodes_are_to_blame,
@@ -261,12 +261,12 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
     others
 }
 
-/// Returns whose fault it is that a node is in a state in which it runs no pods.
+/// Returns whose fault it is that the state of a node prevents pods from running.
 fn of_state(situation: &Situation<'_>, node: &RolloutNode<'_>, code: ReasonCode) -> Fault {
     match code {
-        // A finalizer, a container that does not end or a pod's own limit is no fault of a node that is well.
+        // A finalizer, a container that does not stop or a pod's own limit is not the fault of a healthy node.
         ReasonCode::StuckTerminating if node.object.is_some() && node.is_ready() => Fault::Unknown,
-        // The revision may be what takes nodes down, unless it is available on more than it took down.
+        // The revision may take nodes down, unless it is available on more nodes than it took down.
         _ if may_be_taken_down(situation, node) => Fault::Unknown,
         _ => Fault::Node,
     }
@@ -277,8 +277,8 @@ pub(in crate::rollout) fn may_be_taken_down(situation: &Situation<'_>, node: &Ro
     was_lost_after_update(situation, node) && !works_on_most(situation)
 }
 
-/// Returns whether the current revision is available on more nodes than have become not ready soon after they got it, and chance may
-/// have chosen those. They count even if their taints make them ineligible.
+/// Returns whether the current revision is available on more nodes than have become not ready soon after they got it,
+/// and that may be chance. Nodes count even if their taints make them ineligible.
 fn works_on_most(situation: &Situation<'_>) -> bool {
     *situation.works_on_most.get_or_init(|| {
         let available = situation.eligible().filter(|node| situation.works_on(node)).count();
@@ -287,8 +287,8 @@ fn works_on_most(situation: &Situation<'_>) -> bool {
     })
 }
 
-/// Returns whether nodes have become not ready only soon after they got the current revision, although most nodes still wait for it:
-/// if any node were lost as easily, that would be improbable.
+/// Returns whether nodes have become not ready only soon after they got the current revision, although most nodes still
+/// wait for it: if all nodes were equally likely to be lost, that would be improbable.
 fn spares_the_others(situation: &Situation<'_>, available: usize, lost: usize) -> bool {
     let began = situation.rolled_out_at();
     let is_lost_otherwise = |node: &RolloutNode<'_>| {
@@ -298,30 +298,31 @@ fn spares_the_others(situation: &Situation<'_>, available: usize, lost: usize) -
     let waiting = situation.eligible().filter(|node| node.is_ready() && node.old.is_some() && node.updated.is_none());
     let count = |nodes: usize| u32::try_from(nodes).unwrap_or(u32::MAX);
     let (updated, waiting) = (f64::from(count(available + lost)), f64::from(count(waiting.count())));
-    // One node may be lost at any time.
+    // A single node may be lost at any time.
     lost > 1
         && (updated / (updated + waiting)).powf(f64::from(count(lost))) < IMPROBABLE
         && !situation.nodes.iter().any(is_lost_otherwise)
 }
 
-/// Returns since when the Node object says that a node is not ready, if it does.
+/// Returns since when the Node object reports that a node is not ready, if so.
 fn lost_since(node: &RolloutNode<'_>) -> Option<Timestamp> {
     node.object?.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()
 }
 
-/// Returns whether the current revision may be what takes nodes down: neither a larger budget nor another pace helps then.
+/// Returns whether the current revision may take nodes down: if so, neither a larger budget nor another pace helps.
 pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
     situation.nodes.iter().any(|node| may_be_taken_down(situation, node))
 }
 
-/// Returns whether the kubelet has evicted pods of the current revision, for what they use themselves, from as many nodes as it
-/// works on, and the nodes may not be why: another revision may do better.
+/// Returns whether the kubelet has evicted pods of the current revision, because of their own usage, from as many nodes
+/// as it works on, and the nodes may not be the cause: another revision may do better.
 pub(in crate::rollout) fn gets_evicted(situation: &Situation<'_>) -> bool {
     let evicted = situation.eligible().filter(|node| may_evict_itself(situation, node)).count();
     evicted > 0 && evicted >= situation.eligible().filter(|node| situation.works_on(node)).count()
 }
 
-/// Returns whether the nodes from which pods of the current revision were evicted are known to have had room before its rollout.
+/// Returns whether the nodes from which pods of the current revision were evicted are known to have had enough resources before its
+/// rollout.
 pub(in crate::rollout) fn had_room_before_evictions(situation: &Situation<'_>) -> bool {
     let mut evicted = situation.eligible().filter(|node| may_evict_itself(situation, node));
     evicted.all(|node| {
@@ -330,15 +331,15 @@ pub(in crate::rollout) fn had_room_before_evictions(situation: &Situation<'_>) -
     })
 }
 
-/// Returns whether the kubelet has evicted a pod of the current revision for what it uses itself, unless its node is known to have
-/// been short of that before the rollout.
+/// Returns whether the kubelet has evicted a pod of the current revision because of its own usage, unless its node is
+/// known to have been under pressure before the rollout.
 pub(in crate::rollout) fn may_evict_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let uses_too_much = node.origin() == Some(&Origin::Room(Lack::OwnUsage));
     node.eligible && node.is_on_current() && uses_too_much && may_exceed_itself(situation, node)
 }
 
-/// Returns whether what a pod uses itself may be why it was evicted: its node is not known to have been short of anything before the
-/// rollout of a revision that works on most nodes.
+/// Returns whether a pod's own usage may be why it was evicted: its node is not known to have been under pressure
+/// before the rollout of a revision that works on most nodes.
 fn may_exceed_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     !(was_under_pressure_before(situation, node) && works_on_most(situation)) || may_be_taken_down(situation, node)
 }
@@ -355,13 +356,13 @@ pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNod
     let created = of_current.filter_map(|pod| pod.metadata.creation_timestamp.get());
     let Some(first) = created.min() else { return false };
     match lost.duration_since(first).as_secs() {
-        // When it got the pods before this one is not known.
+        // It is unknown when it got the pods before this one.
         ..0 => situation.rolled_out_at().is_none_or(|began| began < lost),
         seconds => seconds < PROGRESS_DEADLINE,
     }
 }
 
-/// Returns whose fault it is that something is short of which the current revision may take more.
+/// Returns whose fault an insufficient resource is, of which the current revision may use more.
 fn of_raised(raised: Option<bool>) -> Fault {
     match raised {
         Some(true) => Fault::Revision,
@@ -370,14 +371,14 @@ fn of_raised(raised: Option<bool>) -> Fault {
     }
 }
 
-/// Whether the current revision takes more than the one to return to, whose pods may be gone, and what it takes is not known to
-/// have been there for long; `None` if it is not the first one and there is none to compare with.
+/// Whether the current revision uses more than the one to roll back to, whose pods may no longer exist, and is not
+/// known to have used it for long; `None` if it is not the first revision and there is none to compare with.
 pub(super) struct Raised {
     /// Higher requests.
     requests: Option<bool>,
     /// Higher limits, or limits of other resources.
     limits: Option<bool>,
-    /// A host port, or an address of one, that the other one does not use.
+    /// A host port, or an address of one, that the other revision does not use.
     ports: Option<bool>,
     /// Another scheduler, which may not exist.
     pub(super) scheduler: Option<bool>,
@@ -390,7 +391,7 @@ impl Raised {
             let no = Some(false);
             return Raised { requests: no, limits: no, ports: no, scheduler: no };
         }
-        // After a rollback, only the revision that was left may still be there.
+        // After a rollback, only the revision that was rolled back from may still exist.
         let left = || revisions.all.iter().filter(|revision| !revision.is_current);
         let left = || left().find_map(|revision| revision.template.as_ref().ok());
         let current = &situation.daemon_set.spec.template.spec;
@@ -414,8 +415,8 @@ impl Raised {
     }
 }
 
-/// Returns whether the containers of a pod have higher limits than those of another, or a limit for what the other one does not
-/// limit, or the other way round.
+/// Returns whether the containers of a pod have higher limits than those of another, or a limit where the other one has
+/// none, or vice versa.
 fn limits_more(current: &PodSpec, other: &PodSpec) -> bool {
     let limits = |spec: &'_ PodSpec, resource: &str| -> Option<i128> {
         let containers = || spec.init_containers.iter().chain(&spec.containers);
@@ -430,8 +431,8 @@ fn limits_more(current: &PodSpec, other: &PodSpec) -> bool {
     })
 }
 
-/// Returns whose fault it is that a policy refuses the pods: a policy that refuses those of the revision to return to, too, is not
-/// the revision's.
+/// Returns whose fault it is that a policy refuses the pods: if it also refuses those of the revision to roll back to,
+/// it is not the revision's.
 fn of_admission(situation: &Situation<'_>) -> Fault {
     let target = situation.revisions.target().map(|(target, _)| target.object.hash());
     let is_refused = |hash| situation.index.snapshot.is_admitted(situation.daemon_set, hash) == Some(false);
@@ -442,35 +443,36 @@ fn of_admission(situation: &Situation<'_>) -> Fault {
     }
 }
 
-/// Returns whether something was so before the rollout of the current revision began. The age of a pod tells nothing: it may have
-/// been recreated.
+/// Returns whether something was the case before the rollout of the current revision started. The age of a pod proves
+/// nothing: it may have been recreated.
 fn was_before_rollout(situation: &Situation<'_>, since: Timestamp) -> bool {
     situation.rolled_out_at().is_some_and(|began| since < began)
 }
 
-/// Returns whether the node has lacked memory, disk space or process IDs, which evicts pods, since before the rollout.
+/// Returns whether the node has been short of memory, disk space or process IDs, which evicts pods, since before the rollout.
 fn was_under_pressure_before(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     under_pressure_since(node).any(|since| was_before_rollout(situation, since))
 }
 
-/// Returns since when the node lacks memory, disk space or process IDs, for each of them that it lacks.
+/// Returns since when the node has been short of memory, disk space or process IDs, for each that applies.
 fn under_pressure_since(node: &RolloutNode<'_>) -> impl Iterator<Item = Timestamp> {
     let since = |kind| node.object?.condition(kind).filter(|it| it.status == "True")?.last_transition_time.get();
     ["MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().filter_map(since)
 }
 
-/// Returns whether the pod of the current revision on a node was created later than that.
+/// Returns whether the pod of the current revision on a node was created after a time.
 fn was_before_pod(node: &RolloutNode<'_>, since: Timestamp) -> bool {
     node.updated.and_then(|pod| pod.metadata.creation_timestamp.get()).is_some_and(|created| since < created)
 }
 
-/// Returns whether all other pods of a node fail, and most did before the rollout began: it is the node's fault then, whatever
-/// the current revision does elsewhere.
+/// Returns whether all other pods on a node fail, and most did before the rollout started: if so, it is the node's
+/// fault, regardless of the current revision elsewhere.
 pub(in crate::rollout) fn was_broken(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     everything_fails_since(situation, node).is_some_and(|since| was_before_rollout(situation, since))
 }
 
-/// Returns since when most other pods of a node have failed; `None` if one of them does not fail, or if it has too few to tell.
+/// Returns since when most other pods on a node have been failing; `None` if one of them does not fail, or if there are too few to
+/// tell.
 fn everything_fails_since(situation: &Situation<'_>, node: &RolloutNode<'_>) -> Option<Timestamp> {
     if !situation.index.snapshot.knows_all_pods_on(node.name) {
         return None;
@@ -490,10 +492,10 @@ fn everything_fails_since(situation: &Situation<'_>, node: &RolloutNode<'_>) -> 
     since.get(since.len() / 2).copied()
 }
 
-/// Returns since when a pod fails at the latest; `None` if it is ready, or may be starting.
+/// Returns the latest time since when a pod has been failing; `None` if it is ready, or may be starting.
 ///
-/// A crash makes it not ready anew, but the kubelet waits before each restart, the longer the more there were: that tells
-/// when the first one was, if they are those of a loop.
+/// Each crash makes it not ready again, but the kubelet waits before each restart, longer each time: the number of
+/// restarts tells when the first one was, if they form a loop.
 pub(super) fn failing_since(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
     let ready = pod.condition("Ready").filter(|ready| ready.status != "True")?;
     let since = ready.last_transition_time.get()?;

@@ -1,4 +1,4 @@
-//! All that is judged of a rollout, in the order in which one follows from the other.
+//! All judgements about a rollout, in the order of their dependencies.
 
 use super::Situation;
 use super::fault::Faults;
@@ -10,20 +10,20 @@ use crate::report::coverage::Affected;
 use crate::report::list::{Severity, Status};
 use crate::report::rollout_status::{BlockedBy, RolloutHold, Suspect, Verdict};
 
-/// What is judged of a rollout.
+/// All judgements about a rollout.
 pub(in crate::rollout) struct Judgement<'s, 'a> {
     situation: &'s Situation<'a>,
     /// What the controller does next.
     pub(in crate::rollout) step: NextStep<'a>,
-    /// How far it is.
+    /// The verdict on it.
     pub(in crate::rollout) verdict: Verdict,
     /// What blocks it.
     pub(in crate::rollout) blocked_by: Option<BlockedBy>,
-    /// Whether the current revision or the nodes are to blame; `None` if the situation is not known.
+    /// Whether the current revision or the nodes are to blame; `None` if the situation is unknown.
     pub(in crate::rollout) suspect: Option<Suspect>,
     /// Whose fault each node is.
     pub(in crate::rollout) faults: Faults<'s>,
-    /// Whether it is in a rollout, if that is known.
+    /// Whether it is in a rollout, if known.
     pub(in crate::rollout) in_rollout: Option<bool>,
 }
 

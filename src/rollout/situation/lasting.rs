@@ -1,4 +1,4 @@
-//! Whether the current revision has worked for long: what fails now is then hardly its fault, but something else has broken.
+//! Whether the current revision has worked for long: if so, something else has broken, and new failures are hardly its fault.
 
 use super::fault::was_lost_after_update;
 use super::verdict::FINISHED;
@@ -7,11 +7,11 @@ use crate::coverage::{Lack, Origin};
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 
-/// How many seconds a pod must have run for each of its restarts: one that crashes again and again has not worked for long.
+/// How many seconds a pod must have run for each of its restarts: one that crashes repeatedly has not worked for long.
 pub(super) const RUN: i64 = 3_600;
 
-/// Returns whether the current revision was available for a day on at least half as many nodes as it fails on without having been
-/// so: fewer may be canaries. Nodes that have joined since it was rolled out got it because of that.
+/// Returns whether the current revision was available for a day on at least half as many nodes as those on which it now fails
+/// without ever having been so: fewer may be canaries. Nodes that have joined since the rollout do not count as failing.
 pub(super) fn has_lasted(situation: &Situation<'_>) -> bool {
     let (lasted, others): (Vec<_>, Vec<_>) = situation.nodes.iter().partition(|node| has_lasted_on(situation, node));
     let failing = others.into_iter().filter(|node| fails_anew(situation, node)).count();
@@ -24,7 +24,7 @@ fn has_lasted_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
         let created = pod.metadata.creation_timestamp.get()?;
         let ready = pod.condition("Ready")?;
         let (since, now) = (ready.last_transition_time.get()?, situation.now());
-        // Until it is ready for the first time, it is not ready since its creation.
+        // Until it is ready for the first time, it has been not ready since its creation.
         let (from, to) = if ready.status == "True" { (since, now) } else { (created, since) };
         let is_steady = pod.restarts().saturating_mul(RUN) <= seconds_between(created, now);
         Some(is_steady && seconds_between(from, to) >= FINISHED)

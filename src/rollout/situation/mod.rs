@@ -1,5 +1,5 @@
-//! One DaemonSet at one moment: its facts, and why each node is not available. From that follow what the controller does
-//! next ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
+//! One DaemonSet at one moment: its facts, and why each node is not available. They determine the controller's next step
+//! ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
 pub(super) mod fault;
 pub(super) mod judgement;
@@ -40,66 +40,66 @@ use crate::scheduling::rolling_update::allows_surge;
 use fault::Raised;
 use next_step::NextStep;
 
-/// For how many seconds past its grace period a pod may still be there without blocking the rollout: killed containers take
-/// the kubelet some time to clean up.
+/// How many seconds past its grace period a pod may still exist without blocking the rollout: the kubelet takes some
+/// time to clean up killed containers.
 const CLEANUP: i64 = 60;
 
-/// Within how many seconds of its creation a node says for the first time that it is not ready.
+/// Within how many seconds of its creation a node first reports that it is not ready.
 const REGISTRATION: i64 = 10;
 
-/// How many seconds after a pod has become available the controller must have acted on it.
+/// Within how many seconds after a pod has become available the controller must have acted on it.
 const REACTION: i64 = 10;
 
-/// After how many restarts a pod that has just become available again does not count as one that works.
+/// Number of restarts after which a pod that has just become available again does not count as working.
 const RESTARTS: i64 = 3;
 
 /// The facts of a DaemonSet, with why its nodes are not available.
 pub struct Situation<'a> {
     facts: Facts<'a>,
-    /// What coverage says.
+    /// Its coverage.
     pub(in crate::rollout) coverage: DaemonSetCoverage,
-    /// Every node that exists or has a pod, by name; those that do not exist come last.
+    /// Every node that exists or has a pod, by name; deleted ones come last.
     pub(in crate::rollout) nodes: Vec<RolloutNode<'a>>,
     /// Whether nodes, pods and their revisions are known.
     pub(in crate::rollout) is_known: bool,
-    /// What [`fault`] finds out about all nodes, once.
+    /// Results of [`fault`] about all nodes, computed once.
     works_on_most: OnceCell<bool>,
     has_lasted: OnceCell<bool>,
     raised: OnceCell<Raised>,
     only_restarts: OnceCell<bool>,
-    /// What [`parts_in_common`] finds out about each part that a cause is about.
+    /// Results of [`parts_in_common`] for each part of a template.
     in_common: RefCell<BTreeMap<TemplatePart, bool>>,
 }
 
 /// A node, its pods by revision, and why it is not available.
 pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) name: &'a str,
-    /// The Node object; `None` if it does not exist.
+    /// The Node object; `None` if it was deleted.
     pub(in crate::rollout) object: Option<&'a Node>,
     /// Whether it should run a pod.
     pub(in crate::rollout) eligible: bool,
-    /// Whether it has its one pod, which is updated and available.
+    /// Whether it has exactly one pod, which is updated and available.
     pub(in crate::rollout) is_done: bool,
     pub(in crate::rollout) updated: Option<&'a Pod>,
     pub(in crate::rollout) old: Option<&'a Pod>,
     pub(in crate::rollout) updated_is_available: bool,
     pub(in crate::rollout) old_is_available: bool,
-    /// The pods that are being deleted.
+    /// The terminating pods.
     pub(in crate::rollout) terminating: Vec<&'a Pod>,
-    /// The pods that have failed and are not being deleted.
+    /// The failed pods that are not terminating.
     pub(in crate::rollout) failed: Vec<&'a Pod>,
     /// Whether pods of the current revision fail as fast as they are created.
     pub(in crate::rollout) keeps_failing: bool,
-    /// What coverage finds first; `None` if nothing is wrong.
+    /// The primary finding of coverage; `None` if there is no problem.
     pub(in crate::rollout) diagnosis: Option<Diagnosis>,
-    /// The resources that the updated pod requests more of than older pods, if it does not fit and they would; empty if host
-    /// ports are the reason.
+    /// The resources of which the updated pod requests more than older pods, if it does not fit but they would; empty
+    /// if host ports are the reason.
     pub(in crate::rollout) excess: Option<Vec<RaisedRequest>>,
-    /// Whether it does not fit beside the old pod of a surge, and would there if it requested what older pods do.
+    /// Whether it does not fit next to the old pod during a surge, but would with the requests of older pods.
     pub(in crate::rollout) is_excess_surge: bool,
     /// Whether its pod was compared with an older one for that.
     pub(in crate::rollout) is_compared: bool,
-    /// Since when the node has had no available pod, if that is known.
+    /// Since when the node has had no available pod, if known.
     pub(in crate::rollout) since: Option<Timestamp>,
 }
 
@@ -127,54 +127,54 @@ impl<'a> RolloutNode<'a> {
         }
     }
 
-    /// Returns the code of what coverage finds first.
+    /// Returns the code of the primary finding.
     pub(in crate::rollout) fn code(&self) -> Option<ReasonCode> {
         self.diagnosis.as_ref().map(|diagnosis| diagnosis.code)
     }
 
-    /// Returns where what coverage finds first comes from.
+    /// Returns the origin of the primary finding.
     pub(in crate::rollout) fn origin(&self) -> Option<&Origin> {
         self.diagnosis.as_ref().map(|diagnosis| &diagnosis.origin)
     }
 
-    /// Returns whether pods of another revision may do better on the node as it is.
+    /// Returns whether pods of another revision may do better on the node in its current state.
     pub(in crate::rollout) fn may_be_the_revisions(&self) -> bool {
-        // Those of an older revision, compared with the node, have no room either.
+        // Pods of an older revision were compared with the node and do not fit either.
         let fits_neither =
             self.is_compared && !self.is_excess_surge && self.origin() == Some(&Origin::Room(Lack::Allocatable));
         let can_be = |it: &Diagnosis| it.can_be_template() && !self.lacks_room() && !fits_neither;
         self.excess.is_some() || self.diagnosis.as_ref().is_some_and(can_be)
     }
 
-    /// Returns whether the node, or what it says to pods of any template, is what coverage finds first.
+    /// Returns whether the primary finding is the node, or its effect on pods of any template.
     pub(in crate::rollout) fn is_of_node(&self) -> bool {
         self.origin() == Some(&Origin::Node)
     }
 
-    /// Returns whether the pod has too little room beside the other pods of the node.
+    /// Returns whether the pod does not fit next to the other pods of the node.
     pub(in crate::rollout) fn lacks_room(&self) -> bool {
         use Lack::{BesideOldPod, HostPorts, Pods, Requests};
         matches!(self.origin(), Some(Origin::Room(Pods | Requests | HostPorts | BesideOldPod)))
     }
 
-    /// Returns whether deleted pods stay on the node: they leave it only if its kubelet confirms it. The reason may be another
-    /// one, such as a taint.
+    /// Returns whether deleted pods stay on the node: they disappear only when its kubelet confirms it. The primary
+    /// reason may be different, such as a taint.
     pub(in crate::rollout) fn keeps_pods(&self) -> bool {
         self.code() == Some(ReasonCode::StuckTerminating) || (self.object.is_some() && !self.is_ready())
     }
 
-    /// Returns whether the node keeps the rollout from being complete.
+    /// Returns whether the node prevents the rollout from being complete.
     pub(in crate::rollout) fn is_missing(&self) -> bool {
         if self.eligible { !self.is_done } else { self.object.is_some() && self.old.is_some() }
     }
 
-    /// Returns whether it is up to a pod of the current revision that none of it is available. A node without any pod gets one,
-    /// unless the API server refuses it.
+    /// Returns whether no pod of the current revision is available because of such a pod. A node without any pod gets
+    /// one, unless the API server refuses it.
     pub(in crate::rollout) fn is_on_current(&self) -> bool {
         !self.updated_is_available && (self.updated.is_some() || self.old.is_none())
     }
 
-    /// Returns whether the kubelet of the node says that it is ready.
+    /// Returns whether the kubelet of the node reports that it is ready.
     pub(in crate::rollout) fn is_ready(&self) -> bool {
         self.object.is_some_and(Node::is_ready)
     }
@@ -196,14 +196,14 @@ impl<'a> Situation<'a> {
         Situation::of(facts, judged)
     }
 
-    /// Adds to the facts what coverage says about all nodes.
+    /// Adds the coverage of all nodes to the facts.
     pub(in crate::rollout) fn of(facts: Facts<'a>, judged: Judged) -> Self {
         let Judged { coverage, diagnoses } = judged;
         let nodes = facts.nodes().zip(diagnoses);
         let nodes = nodes.map(|((object, node), diagnosis)| RolloutNode::new(&facts, object, node, diagnosis));
         let nodes = nodes.collect();
         let knows_pods = facts.index.knows(Kind::Nodes, "") && facts.pods_known;
-        // A list without any node, beside pods that are bound to nodes, is no list of all nodes.
+        // If the list of nodes is empty although pods are bound to nodes, it is incomplete.
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
         let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
@@ -216,7 +216,7 @@ impl<'a> Situation<'a> {
         situation
     }
 
-    /// Returns the node of that name.
+    /// Returns the node with a name.
     pub(in crate::rollout) fn node(&self, name: &str) -> Option<&RolloutNode<'a>> {
         match self.index.number(name) {
             Some(number) => self.nodes.get(number),
@@ -229,7 +229,7 @@ impl<'a> Situation<'a> {
         self.nodes.iter().filter(|node| node.eligible)
     }
 
-    /// Compares what the pods that find no room request with what those of the revision to return to do.
+    /// Compares the requests of pods that do not fit with those of the revision to roll back to.
     fn find_excess(&mut self) {
         let waits = |node: &RolloutNode<'_>| matches!(node.origin(), Some(Origin::Room(_)));
         if !self.nodes.iter().any(waits) {
@@ -240,7 +240,7 @@ impl<'a> Situation<'a> {
         let (index, surges) = (self.facts.index, allows_surge(self.facts.daemon_set));
         for node in self.nodes.iter_mut().filter(|node| waits(node)) {
             let pod = node.updated.filter(|pod| pod.spec.node_name.is_empty()).zip(node.object);
-            // Without the pods of the node, only what was asked before is known.
+            // Without the pods of the node, only earlier results are known.
             let knows_pods = |object: &Node| index.snapshot.knows_all_pods_on(&object.metadata.name);
             node.is_compared = pod.is_some_and(|(_, object)| knows_pods(object));
             let beside = |replaced| pod.and_then(|(pod, object)| excess(index, object, pod, replaced, older));
@@ -249,7 +249,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Returns a pod of the revision to return to: an available one, and if there is none, what its template makes.
+    /// Returns a pod of the revision to roll back to: an available one or, if there is none, one made from its template.
     fn older_pod(&self) -> Option<Cow<'a, Pod>> {
         let available = || self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
         if let Some((proven, _)) = self.revisions.proven() {
@@ -261,13 +261,13 @@ impl<'a> Situation<'a> {
         is_usable.then(|| Cow::Owned(admitted(self.index.snapshot, &self.daemon_set.with_template(template))))
     }
 
-    /// Returns when the rollout of the current revision began.
+    /// Returns when the rollout of the current revision started.
     pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
         self.current.known()?.rollout_began_at(self.daemon_set)
     }
 
-    /// Returns whether a rollout is not finished, by the verdict on it, or has pods of older revisions to replace; `None` if that is
-    /// not known.
+    /// Returns whether a rollout is not finished according to its verdict, or has pods of older revisions to replace;
+    /// `None` if unknown.
     pub(in crate::rollout) fn is_in_rollout(&self, verdict: Verdict) -> Option<bool> {
         match verdict {
             Verdict::Progressing | Verdict::Blocked => Some(true),
@@ -275,14 +275,14 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Returns whether the current revision has worked for long, so that something else has broken: it is not at fault, and
-    /// another one would fare no better.
+    /// Returns whether the current revision has worked for long, so that something else has broken: it is not at fault,
+    /// and another one would not do better.
     pub(in crate::rollout) fn has_lasted(&self) -> bool {
         *self.has_lasted.get_or_init(|| lasting::has_lasted(self))
     }
 
-    /// Returns whether the revision to return to has the same part of the template: its pods would fail for the same reason if they
-    /// started now.
+    /// Returns whether the revision to roll back to has the same part of the template: its pods would fail for the same
+    /// reason if they started now.
     pub(in crate::rollout) fn has_in_common(&self, part: &TemplatePart) -> bool {
         if let Some(known) = self.in_common.borrow().get(part) {
             return *known;
@@ -292,12 +292,12 @@ impl<'a> Situation<'a> {
         found
     }
 
-    /// Returns whether the current revision differs from the one to return to by nothing but a restart.
+    /// Returns whether the current revision differs from the one to roll back to only by a restart.
     pub(in crate::rollout) fn only_restarts(&self) -> bool {
         *self.only_restarts.get_or_init(|| parts_in_common::only_restarts(self))
     }
 
-    /// Returns whether the current revision takes more than the one to return to.
+    /// Returns whether the current revision uses more than the one to roll back to.
     fn raised(&self) -> &Raised {
         self.raised.get_or_init(|| Raised::of(self))
     }
@@ -310,15 +310,15 @@ impl<'a> Situation<'a> {
 
     /// Returns since when the controller could have deleted old pods whose surge pods are available, if it has missed that.
     ///
-    /// A pod becomes available by time alone if `minReadySeconds` is set. The controller then looks again at one later time
-    /// only, the earliest that it has noted (`AddAfter`, client-go/util/workqueue/delaying_queue.go, release 0.37.2), and
-    /// its status, which would make it look once more, counts the old pods while it surges (`updateDaemonSetStatus`,
-    /// pkg/controller/daemon/daemon_controller.go, release 1.37.2). It stands still until another event of the DaemonSet.
+    /// With `minReadySeconds`, a pod becomes available merely by the passage of time. The controller then syncs again at only one
+    /// time, the earliest that it has recorded (`AddAfter`, client-go/util/workqueue/delaying_queue.go, release 0.37.2), and its
+    /// status, whose change would trigger another sync, counts the old pods while it surges (`updateDaemonSetStatus`,
+    /// pkg/controller/daemon/daemon_controller.go, release 1.37.2). It stays idle until another event of the DaemonSet.
     pub(in crate::rollout) fn stalled_since(&self, step: &NextStep<'_>) -> Option<Timestamp> {
         let min_ready = self.daemon_set.spec.min_ready_seconds;
         let deletes: Vec<&Pod> =
             step.upkeep.delete.iter().copied().filter(|pod| !pod.metadata.is_terminating()).collect();
-        // OpenKruise's controller notes the time of each pod.
+        // OpenKruise's controller records the time of each pod.
         let is_advanced = self.daemon_set.flavor() == Flavor::Advanced;
         let is_idle = is_advanced || self.controller_silent_since().is_some();
         if is_idle || min_ready == 0 || deletes.is_empty() || !step.upkeep.create.is_empty() {
@@ -352,8 +352,8 @@ impl<'a> Situation<'a> {
         match node.code() {
             _ if node.keeps_failing => false,
             Some(code) if is_up_to_the_controller(code) && self.controller_silent_since().is_some() => false,
-            // The pod garbage collector can do no more if a finalizer keeps a pod, or does not act. Since when the node of a pod that
-            // nobody has deleted is gone is not known.
+            // The pod garbage collector can do no more if a finalizer blocks the deletion, or is not running. It is
+            // unknown since when the node of a pod that nobody has deleted has not existed.
             Some(ReasonCode::OrphanedTarget) => node.terminating.iter().all(|pod| {
                 let most = if pod.metadata.finalizers.is_empty() { COLLECTION } else { CLEANUP };
                 self.is_recent(pod.metadata.deletion_timestamp.get(), most)
@@ -362,23 +362,23 @@ impl<'a> Situation<'a> {
             Some(ReasonCode::NodeUnreachable | ReasonCode::NetworkUnavailable) => node.object.is_some_and(|object| {
                 was_never_ready(object) && self.is_recent(object.metadata.creation_timestamp.get(), PROGRESS_DEADLINE)
             }),
-            // The pod that a surge is to replace does not go first.
+            // The pod that a surge is to replace is not deleted first.
             Some(_) if node.origin() == Some(&Origin::Room(Lack::BesideOldPod)) => false,
             Some(_) if node.lacks_room() && self.has_room(node) => true,
             Some(ReasonCode::StuckTerminating) => node.terminating.iter().all(|pod| {
                 pod.metadata.finalizers.is_empty() && self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP)
             }),
-            // The pod of a surge on a node that is no longer eligible: the controller waits for it.
+            // The surge pod on a node that is no longer eligible: the controller waits for it.
             Some(ReasonCode::Misscheduled) if !node.updated_is_available => {
                 let surge = node.updated.filter(|_| node.old.is_some());
                 surge.is_some_and(|pod| self.is_recent(pod.metadata.creation_timestamp.get(), STARTUP))
             }
-            // The scheduler has yet to notice that the node has lost the taint.
+            // The scheduler has not yet noticed that the taint was removed.
             Some(ReasonCode::UntoleratedNoSchedule) => node.object.is_some_and(has_no_taint),
             // The node controller removes the taint of a node that is ready again.
             Some(ReasonCode::NodeNotReadyTaint) => node.is_ready(),
             Some(_) => self.passes(node),
-            // Coverage finds nothing: the pod beside the old one is starting, or a ready pod is terminating.
+            // Coverage finds no problem: the pod next to the old one is starting, or a ready pod is terminating.
             None => {
                 let waits_for_controller =
                     node.updated_is_available && node.old.is_some() && node.terminating.is_empty();
@@ -388,7 +388,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Returns whether the pod of the current revision works on a node: it is available, and not only until it crashes again.
+    /// Returns whether the pod of the current revision works on a node: it is available, and not just until it crashes again.
     pub(in crate::rollout) fn works_on(&self, node: &RolloutNode<'_>) -> bool {
         let is_steady = |pod: &Pod| {
             let since = pod.condition("Ready").and_then(|ready| ready.last_transition_time.get());
@@ -402,8 +402,7 @@ impl<'a> Situation<'a> {
         node.eligible && !node.updated_is_available && !node.old_is_available && !self.passes(node)
     }
 
-    /// Returns whether the pod that waits for room gets it as soon as others have terminated; the scheduler may still have
-    /// to notice.
+    /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed yet.
     pub(in crate::rollout) fn has_room(&self, node: &RolloutNode<'_>) -> bool {
         let pod = node.updated.or(node.old).filter(|pod| pod.spec.node_name.is_empty());
         pod.zip(node.object)
@@ -416,7 +415,7 @@ impl<'a> Situation<'a> {
         since.is_some_and(|since| seconds_between(since, self.now()) < seconds)
     }
 
-    /// Returns whether what is wrong with a node is expected to pass by itself.
+    /// Returns whether the problem of a node is expected to resolve by itself.
     pub(in crate::rollout) fn passes(&self, node: &RolloutNode<'_>) -> bool {
         node.diagnosis.as_ref().is_some_and(|diagnosis| match diagnosis.passing {
             Passing::Never => false,
@@ -427,7 +426,7 @@ impl<'a> Situation<'a> {
     }
 }
 
-/// Returns whether a node has joined, or rejoined under its name, and was never ready since, as far as is known.
+/// Returns whether a node has joined, or rejoined under its name, and has not been ready since, as far as known.
 fn was_never_ready(node: &Node) -> bool {
     let ready = node.condition("Ready").filter(|ready| ready.status != "True");
     let since = ready.and_then(|ready| ready.last_transition_time.get());
@@ -435,12 +434,12 @@ fn was_never_ready(node: &Node) -> bool {
     since.zip(joined).is_some_and(|(since, joined)| since.duration_since(joined).as_secs() <= REGISTRATION)
 }
 
-/// Returns whether a node has no taint that keeps pods away.
+/// Returns whether a node has no taint that excludes pods.
 pub(in crate::rollout) fn has_no_taint(node: &Node) -> bool {
     node.spec.taints.iter().all(|taint| taint.effect == "PreferNoSchedule")
 }
 
-/// Returns since when a node has had no available pod, for a reason that coverage found.
+/// Returns since when a node has had no available pod, given the reason.
 fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Option<Timestamp> {
     let of_pod = |pod: &Pod, condition: &str| {
         let condition = pod.condition(condition).filter(|condition| condition.status != "True")?;
@@ -451,7 +450,7 @@ fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Op
         return ready.last_transition_time.get();
     }
     let live = pods.iter().copied().filter(|pod| !pod.metadata.is_terminating());
-    // Beside an available pod, the reason is that of another one.
+    // Next to an available pod, the reason is that of another one.
     let pod = live.min_by_key(|pod| pod.is_ready()).or_else(|| pods.first().copied())?;
     if pod.metadata.is_terminating() {
         return pod.metadata.deleted_at();

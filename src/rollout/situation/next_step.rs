@@ -7,7 +7,7 @@ use crate::scheduling::advanced_update;
 use crate::scheduling::daemon_pods::{NodePods, Upkeep, keeps_failing, manage};
 use crate::scheduling::rolling_update::{NodeNotFound, UpdateStep, rolling_update};
 
-/// What the controller does next. It replaces pods only if there is nothing else to create or delete.
+/// The controller's next step. It replaces pods only if there is nothing else to create or delete.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct NextStep<'a> {
     /// What is created and deleted besides the rolling update.
@@ -20,7 +20,7 @@ pub(crate) struct NextStep<'a> {
 
 /// Computes the next step of the controller.
 ///
-/// A failed pod counts as one in backoff: the first backoff lasts a second, so one that is seen has usually failed
+/// A failed pod counts as being in backoff: the first backoff lasts a second, so an observed one has usually failed
 /// repeatedly. Ported from `updateDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 pub(crate) fn next_step<'a>(
     daemon_set: &DaemonSet,
@@ -46,7 +46,7 @@ pub(crate) fn next_step<'a>(
 }
 
 impl<'a> NextStep<'a> {
-    /// Returns the rolling update, reached or not.
+    /// Returns the rolling update, whether reached or not.
     pub(crate) fn update(&self) -> Option<&UpdateStep<'a>> {
         self.update.as_ref()?.as_ref().ok()
     }
@@ -56,19 +56,19 @@ impl<'a> NextStep<'a> {
         self.upkeep.create.is_empty() && !self.deletes()
     }
 
-    /// Returns whether the step changes anything, other than to create pods where they keep failing. `creation_is_refused`
-    /// tells that the API server refuses new pods: the controller then tries to create them again and again, and never gets
-    /// to the rolling update.
+    /// Returns whether the step changes anything, other than creating pods where they keep failing.
+    /// `creation_is_refused` tells that the API server refuses new pods: the controller then retries the creation again
+    /// and again, and never gets to the rolling update.
     pub(crate) fn acts(&self, creation_is_refused: bool) -> bool {
         let creates = self.upkeep.create.iter().any(|node| !self.retried.contains(node));
         if self.deletes() || (creates && !creation_is_refused) {
             return true;
         }
-        // Between two pods that fail, it gets to the rolling update.
+        // Between two failing pods, it gets to the rolling update.
         let Some(update) = self.update().filter(|_| !creates) else { return false };
         let (creates, deletes) = if update.surges {
-            // While others wait or start, those get the rollout no further, and the controller does not look again because
-            // of them: `syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
+            // While others wait or start, these do not advance the rollout, and the controller does not sync again
+            // because of them: `syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
             let is_alone = update.candidates.is_empty() && update.used_by.is_empty();
             let not_eligible = if is_alone { update.not_eligible_deleted_now } else { 0 };
             (update.create.len() + update.replaced_now, update.delete.len() + not_eligible)
@@ -78,7 +78,7 @@ impl<'a> NextStep<'a> {
         deletes > 0 || (creates > 0 && !creation_is_refused)
     }
 
-    /// Returns the node that does not exist and stops the rolling update.
+    /// Returns the deleted node that stops the rolling update.
     pub(crate) fn node_not_found(&self) -> Option<&'a str> {
         match &self.update {
             Some(Err(NodeNotFound { node })) => Some(node),

@@ -1,5 +1,5 @@
-//! What has nothing to do with the current revision: the part of its template that a cause is about is the same in the revision to
-//! return to, whose pods would fail the same way if they started now, although those that started earlier are available.
+//! Causes unrelated to the current revision: the part of the template in question is the same in the revision to roll back to,
+//! whose pods would fail in the same way if they started now, although those that started earlier are available.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::change::{Change, PathStep};
 
-/// What an image is pulled by, beside its name.
+/// The fields that affect the pulling of an image, besides its name.
 const PULL: [&str; 3] = ["imagePullPolicy", "imagePullSecrets", "serviceAccountName"];
 
-/// The fields of a container that its sandbox does not depend on.
+/// The fields of a container on which its sandbox does not depend.
 const INSIDE: [&str; 11] = [
     "image",
     "imagePullPolicy",
@@ -28,7 +28,7 @@ const INSIDE: [&str; 11] = [
     "volumeMounts",
 ];
 
-/// Returns whether a part of the template is the same in the revision to return to; `false` if there is none.
+/// Returns whether a part of the template is the same in the revision to roll back to; `false` if there is none.
 pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bool {
     let Some((_, template)) = situation.revisions.target() else { return false };
     let spec = &template.value()["spec"];
@@ -62,7 +62,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
     }
 }
 
-/// Returns whether pods of the revision to return to are the same: the current one only restarts them.
+/// Returns whether pods of the revision to roll back to are the same: the current one only restarts them.
 pub(super) fn only_restarts(situation: &Situation<'_>) -> bool {
     let Some((_, template)) = situation.revisions.target() else { return false };
     difference(template, &situation.revisions.live).iter().all(is_restart)
@@ -93,12 +93,12 @@ fn has_field(change: &Change, names: &[&str]) -> bool {
     change.path.0.iter().any(|step| matches!(step, PathStep::Field(name) if names.contains(&name.as_str())))
 }
 
-/// Returns whether a change is one of what a container runs, which asks nothing of its node. A variable may ask for a GPU.
+/// Returns whether a change is to what a container runs, which needs nothing from its node. A variable may request a GPU.
 fn is_of_program(change: &Change) -> bool {
     is_inside_container(change) && !has_field(change, &["env", "envFrom", "volumeMounts"])
 }
 
-/// Returns whether a change is inside of a container, or one of metadata that no network plugin reads.
+/// Returns whether a change is inside a container, or to metadata that no network plugin reads.
 fn is_inside_container(change: &Change) -> bool {
     match change.path.0.as_slice() {
         [_, PathStep::Field(list), PathStep::Entry(_), PathStep::Field(name), ..] => {

@@ -1,4 +1,4 @@
-//! How a DaemonSet is doing, and its rank in a list of several: `list` and `status` have the same order.
+//! How a DaemonSet is doing, and its rank in a list of several: `list` and `status` use the same order.
 
 use crate::report::coverage::{Affected, Attention, Counts, DaemonSetCoverage, RemovedNodes, Urgency};
 use crate::report::list::{Severity, Status};
@@ -22,12 +22,12 @@ pub(in crate::rollout) fn severity(
     };
     let (attention, is_unexplained, is_not_critical, unavailable): Urgency = coverage.urgency(problems);
     let is_settled = matches!(status, Status::NotObserved | Status::Deleting | Status::Unknown);
-    // Pods may be missing whatever else is under way.
+    // Pods may be missing regardless of the rollout.
     let rank = match (status, attention) {
         (Status::Blocked | Status::NodesDown, _) => status,
         _ if is_settled => status,
         (_, Attention::Fails) => Status::Degraded,
-        // It must not hide what fails because of itself.
+        // It must not hide failures of its own pods.
         (_, Attention::NodesFail) => Status::NodesDown,
         (_, Attention::Passes) => status,
     };
@@ -48,7 +48,7 @@ fn fleet_status(verdict: Verdict, counts: &Counts, problems: &[Affected]) -> Sta
             Status::NoNodes
         }
         Verdict::Complete if problems.is_empty() => Status::Healthy,
-        // Most pods do not tolerate the taints that such nodes get, so that none is missing.
+        // Most pods do not tolerate the taints of such nodes, so none is missing.
         Verdict::Complete if problems.iter().all(|problem| problem.code.is_node_down()) => Status::NodesDown,
         Verdict::Complete => Status::Degraded,
     }

@@ -1,4 +1,4 @@
-//! What the controller would do with a changed DaemonSet: its next steps are computed and applied one after the other.
+//! Simulates the controller on a changed DaemonSet: computes its next steps and applies them one after the other.
 
 use super::next_step::{NextStep, next_step};
 use super::{RolloutNode, Situation};
@@ -9,8 +9,8 @@ use crate::model::time::Time;
 use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::{DaemonPod, Decision};
 
-/// Within how many steps a node must become updated: it takes deleting what is in the way, creating, and replacing. What
-/// takes longer comes last ([`visited`]).
+/// Within how many steps a node must become updated: deleting whatever is in the way, creating, and replacing. Slower
+/// nodes come last ([`visited`]).
 const STEPS: usize = 6;
 
 /// A node whose pods the simulation changes.
@@ -23,12 +23,12 @@ pub(in crate::rollout) struct SimulatedNode<'s> {
     pub(in crate::rollout) selected: bool,
     /// Whether new pods become available there.
     pub(in crate::rollout) works: bool,
-    /// Whether deleted pods are gone at once.
+    /// Whether deleted pods disappear immediately.
     pub(in crate::rollout) lets_go: bool,
 }
 
 impl SimulatedNode<'_> {
-    /// Returns the node as the rules of the controller take it.
+    /// Returns the node in the form used by the controller's rules.
     pub(in crate::rollout) fn node_pods(&self) -> NodePods<'_> {
         let pods = self.pods.iter().collect();
         NodePods { node: self.name, decision: self.decision, pods, selected: self.selected }
@@ -40,14 +40,15 @@ impl SimulatedNode<'_> {
 pub(in crate::rollout) enum Advance {
     /// A node becomes updated.
     Updates,
-    /// The same, or a node loses the pod of another revision beside an available one: all that rolling back does while a surge fails.
+    /// The same, or a node with an available pod loses a pod of another revision: the only effect of a rollback while a surge
+    /// fails.
     Recovers,
 }
 
-/// Returns whether some node advances if the DaemonSet is changed, and its revision has this hash.
+/// Returns whether any node advances if the DaemonSet is changed, and its revision has this hash.
 ///
-/// `stays` tells whether the problem of a node remains. On all other nodes, new pods become available. If one node can be
-/// replaced beside those whose problem remains, so can all that follow.
+/// `stays` tells whether the problem of a node remains. On all other nodes, new pods become available. If one node can
+/// be replaced in spite of those whose problem remains, so can all others.
 pub(in crate::rollout) fn advances(
     situation: &Situation<'_>,
     changed: &DaemonSet,
@@ -84,8 +85,8 @@ pub(in crate::rollout) fn advances(
     })
 }
 
-/// Returns when a node is visited. The controller's order is random: the worst comes first, which are pods of ineligible nodes
-/// that use up the budget for good as soon as they are deleted. Those that are gone at once only take time.
+/// Returns when a node is visited. The controller's order is random: the worst comes first, which are pods of ineligible nodes that
+/// use up the budget forever once they are deleted. Pods that disappear immediately only take time.
 fn visited(node: &SimulatedNode<'_>) -> u8 {
     match (node.decision.is_some_and(|decision| decision.should_run), node.lets_go) {
         (false, false) => 0,
@@ -131,7 +132,7 @@ pub(in crate::rollout) fn advance(
     true
 }
 
-/// Returns the nodes that get a pod, and the nodes and UIDs of the pods that are deleted.
+/// Returns the nodes that get a pod, and the nodes and UIDs of the deleted pods.
 pub(in crate::rollout) fn changes(step: &NextStep<'_>) -> (Vec<String>, Vec<(String, String)>) {
     let uid = |pod: &Pod| {
         let node = crate::scheduling::daemon_pods::target_node(pod).unwrap_or_default();
@@ -172,7 +173,7 @@ fn created(node: &str, hash: &str, works: bool, now: jiff::Timestamp) -> Pod {
     pod
 }
 
-/// Lets a pod become ready, and that long ago, so that it is available whatever minReadySeconds says.
+/// Makes a pod ready for so long that it is available, whatever minReadySeconds is.
 pub(in crate::rollout) fn make_available(pod: &mut Pod) {
     pod.status.conditions.retain(|condition| condition.type_ != "Ready");
     pod.status.conditions.push(PodCondition {

@@ -13,14 +13,14 @@ use crate::report::common_cause::FeatureValue;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 
-/// Compares how pods of the current revision and of older ones do; `None` if no pod of the current revision fails, or
-/// there are too few to tell.
+/// Compares pods of the current revision with older ones; `None` if no pod of the current revision fails, or there are
+/// too few to tell.
 pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
-    // What fails on such a node says nothing about the revision, unless nothing else does.
+    // Failures on such a node say nothing about the revision, unless there are no others.
     let (broken, others): (Vec<_>, Vec<_>) = failing_nodes(situation).partition(|node| was_broken(situation, node));
     let is_only_broken = others.is_empty() && !broken.is_empty();
     let working = situation.eligible().filter(|node| situation.works_on(node)).count();
-    // What another revision has, too, is the node's where the same pod works on more others.
+    // A cause that another revision shares is the node's if the same pod works on more other nodes.
     let in_common = || may_fail(situation).filter(|node| is_in_common(situation, node)).collect::<Vec<_>>();
     let others_are_empty = others.is_empty();
     let of_current = match is_only_broken {
@@ -32,7 +32,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.code()).collect();
     let kind = (!is_only_broken && !others_are_empty).then(|| kind_that_fails(situation, &of_current)).flatten();
     let failing = of_current.len();
-    // The kubelet names what the revision has changed: pods of the other one ask what was granted there before.
+    // The kubelet names what the revision has changed: pods of the other one were granted what they request.
     let is_of_requests = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Template(TemplatePart::Requests));
     let asks_otherwise = !others_are_empty && of_current.iter().all(is_of_requests);
     let old_failing = situation
@@ -53,9 +53,9 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if failing == 0 => return None,
         () if is_only_broken => SuspectKind::Nodes,
         () if old_failing > 0 => SuspectKind::EveryRevision,
-        // Pods of the older revision would run where these do not.
+        // Pods of the older revision would run on the nodes where these do not.
         () if for_itself.count() == 0 && !situation.has_lasted() => SuspectKind::Revision,
-        // A node whose pod is refused is not to blame for that.
+        // A node is not to blame if its pod is refused.
         () if working > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
         () if working > failing && (kind.is_some() || asks_otherwise) => SuspectKind::Revision,
         () if working > failing => SuspectKind::Nodes,
@@ -88,8 +88,8 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     })
 }
 
-/// Returns what makes the failing nodes one of a kind on which the current revision works nowhere, and an older one does: that it works on
-/// others says nothing about these.
+/// Returns what the failing nodes have in common, if the current revision works on no node of that kind, but an older
+/// one does: its success on other nodes then says nothing about these.
 fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
     if situation.has_lasted() || situation.only_restarts() {
         return None;
@@ -102,14 +102,15 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
     common_cause::kind_of(&failing, &old, &objects(&|node| situation.works_on(node)))
 }
 
-/// For how many seconds a pod has to fail so that it does not only start, and how long before a rollout at most it was last seen to.
+/// How many seconds a pod must fail so that it is not just starting, and how long before a rollout this was last seen at most.
 const LASTS: i64 = 300;
 
-/// How many random characters the name of a pod ends with (`SimpleNameGenerator`, k8s.io/apiserver, pkg/storage/names, release 1.37.2).
+/// Number of random characters at the end of a pod's name (`SimpleNameGenerator`, k8s.io/apiserver, pkg/storage/names, release
+/// 1.37.2).
 const SUFFIX: usize = 5;
 
-/// Returns whether as many pods that are gone failed like the present ones until the rollout of the current revision began, which may have
-/// been to mend that, as events tell.
+/// Returns whether, according to events, as many former pods failed like the current ones until the rollout of the
+/// current revision started, which may have been meant to fix that.
 pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
     let failing = failing_nodes(situation).filter(|node| node.excess.is_none()).filter_map(|node| node.code());
     let failing: Vec<ReasonCode> = failing.collect();
@@ -146,11 +147,11 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
     former.collect::<BTreeSet<&str>>().len() >= failing.len()
 }
 
-/// For how many seconds before the first pod fails another one must have started at most to show that it might run, too.
+/// How many seconds before the first failing pod another pod may have started to prove that it could run, too.
 const RECENT: i64 = 3600;
 
-/// Returns whether a pod that works has started not long before the first of those that fail, or since: whatever the cluster has
-/// changed meanwhile meets only what starts.
+/// Returns whether a working pod was started not long before the first failing one, or later: a change to the cluster
+/// only affects pods that start afterwards.
 fn has_proof(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     let since = |node: &&RolloutNode<'_>| {
         let pod = node.updated?;
@@ -169,8 +170,8 @@ fn has_proof(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     situation.eligible().filter(|node| situation.works_on(node)).any(is_recent)
 }
 
-/// Returns why pods of the current revision fail, or are refused: a reason that is about the pod for each eligible node on which
-/// not everything has failed before.
+/// Returns why pods of the current revision fail, or are refused: a reason about the pod for each eligible node, except
+/// those where everything failed before.
 pub(in crate::rollout) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> {
     let failing = failing_nodes(situation).filter(|node| !was_broken(situation, node));
     failing.filter_map(|node| node.code()).collect()
@@ -180,13 +181,13 @@ fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &
     may_fail(situation).filter(|node| !is_in_common(situation, node))
 }
 
-/// Returns the nodes on which pods of the current revision fail for a reason that may be theirs.
+/// Returns the nodes on which pods of the current revision fail for a reason that may be due to the revision.
 fn may_fail<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
     let fails = |node: &&RolloutNode<'_>| node.may_be_the_revisions() && !situation.passes(node);
     situation.eligible().filter(|node| node.is_on_current()).filter(fails)
 }
 
-/// Returns whether a pod fails for a part of the template that the revision to return to has, too.
+/// Returns whether a pod fails because of a part of the template that the revision to roll back to has, too.
 fn is_in_common(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     matches!(node.origin(), Some(Origin::Template(part)) if situation.has_in_common(part))
 }

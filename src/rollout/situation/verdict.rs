@@ -9,7 +9,7 @@ use crate::report::age::seconds_between;
 use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
 use crate::scheduling::rolling_update::UpdateStep;
 
-/// After how many seconds pods that fail are no longer taken for a rollout that has replaced all of them: after a day.
+/// Number of seconds after which failing pods no longer count as part of a rollout that has replaced all pods: a day.
 pub(super) const FINISHED: i64 = 86_400;
 
 /// Returns the verdict on a rollout.
@@ -19,9 +19,9 @@ pub(in crate::rollout) fn verdict_of(situation: &Situation<'_>) -> Verdict {
 
 /// Judges a rollout; fails with what blocks it.
 ///
-/// It is Blocked only if it is not finished, and the controller has nothing to do that the API server would accept, and no pod is about to
-/// become available by itself; or if the controller does not notice that it has something to do. That it recreates pods
-/// that have failed, with a growing delay, does not count: they fail like crashing containers that are restarted.
+/// It is Blocked only if it is not finished, and the controller has nothing to do that the API server would accept, and no pod is
+/// about to become available by itself; or if the controller does not notice that it has something to do. Recreating failed pods
+/// with a growing delay does not count as something to do: they fail like crashing containers that are restarted.
 pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
     let daemon_set = situation.daemon_set;
     if daemon_set.metadata.is_terminating() {
@@ -34,7 +34,7 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<
         return Ok(Verdict::Unknown);
     }
     if !situation.nodes.iter().any(RolloutNode::is_missing) {
-        // The controller has nothing to do, and its pods are not those of the template.
+        // The controller has nothing to do, but its pods do not have the template.
         let is_complete = situation.counted_by_generation().is_empty();
         return Ok(if is_complete { Verdict::Complete } else { Verdict::Degraded });
     }
@@ -60,7 +60,7 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<
     }
 }
 
-/// Returns why the controller does nothing, what would have to end first.
+/// Returns why the controller does nothing, which must end first.
 fn blocked_by(situation: &Situation<'_>, step: &NextStep<'_>) -> BlockedBy {
     let is_used_up = |update: &UpdateStep<'_>| {
         let waits = !update.candidates.is_empty() || !update.not_eligible.is_empty();
@@ -76,8 +76,8 @@ fn blocked_by(situation: &Situation<'_>, step: &NextStep<'_>) -> BlockedBy {
     }
 }
 
-/// Returns whether the rollout is over, although not every node has an available pod: no pod of an older revision remains, and
-/// either only nodes are at fault, or it began long ago.
+/// Returns whether the rollout is over, although not every node has an available pod: no pod of an older revision
+/// remains, and either only nodes are at fault, or it started long ago.
 fn is_finished(situation: &Situation<'_>) -> bool {
     if situation.controller_silent_since().is_some() || situation.nodes.iter().any(|node| node.old.is_some()) {
         return false;
@@ -86,7 +86,7 @@ fn is_finished(situation: &Situation<'_>) -> bool {
     let is_long_ago = began.is_some_and(|began| seconds_between(began, situation.now()) >= FINISHED);
     let is_at_fault = |node: &RolloutNode<'_>| match node.origin() {
         Some(Origin::Node) => of_node(situation, None, node) == Some(Fault::Node),
-        // A pod that was evicted is replaced, whoever is at fault.
+        // An evicted pod is replaced, regardless of the fault.
         origin => origin == Some(&Origin::Room(Lack::OwnUsage)),
     };
     is_long_ago || situation.nodes.iter().all(|node| !node.eligible || node.is_done || is_at_fault(node))

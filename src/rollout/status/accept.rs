@@ -1,4 +1,4 @@
-//! What is accepted of a rollout that is not complete.
+//! Which faults are accepted in a rollout that is not complete.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -14,24 +14,24 @@ use crate::report::rollout_status::{Accepted, AcceptedNodes, Fault, Verdict};
 use crate::rollout::situation::fault::{Faults, is_excluded_by_its_state, may_be_taken_down};
 use crate::rollout::situation::{RolloutNode, Situation};
 
-/// The annotation that says what is accepted of a DaemonSet, if the command does not: as `--accept`, separated by commas.
+/// The annotation with what is accepted for a DaemonSet by default: comma-separated, in the format of `--accept`.
 const ANNOTATION: &str = "kubectl-ds/accept";
 
-/// How many characters of a value that cannot be read are shown.
+/// Number of characters shown of an invalid value.
 const LONGEST: usize = 60;
 
-/// What is accepted of a DaemonSet.
+/// The accepted faults of a DaemonSet.
 #[derive(Default)]
 pub(super) struct Acceptances {
-    /// Whether the annotation says so.
+    /// Whether they come from the annotation.
     by_annotation: bool,
-    /// Why the annotation cannot be read.
+    /// Why the annotation is invalid.
     invalid: Option<String>,
     all: Vec<Acceptance>,
 }
 
 impl Acceptances {
-    /// Returns what the command accepts, or otherwise what the annotation does.
+    /// Returns what the command accepts, or else what the annotation accepts.
     pub(super) fn of(situation: &Situation<'_>, by_command: &[Acceptance]) -> Self {
         let annotation = situation.daemon_set.annotations.get(ANNOTATION).filter(|_| by_command.is_empty());
         let Some(text) = annotation else {
@@ -53,10 +53,10 @@ impl Acceptances {
         self.all.iter().any(|one| one.what == Accept::FewerNodes)
     }
 
-    /// Judges what is missing by what is accepted; `None` if nothing is, or if it is not known what is missing.
+    /// Judges the missing nodes by what is accepted; `None` if nothing is accepted, or if the missing nodes are unknown.
     ///
-    /// A node whose pod fails through the fault of the revision is never accepted, and neither is a revision that is available
-    /// nowhere: whatever is wrong with it may look like something else.
+    /// A node whose pod fails because of the revision is never accepted, nor is a revision that is available nowhere: whatever is
+    /// wrong with it may look like something else.
     pub(super) fn judge(&self, situation: &Situation<'_>, verdict: Verdict, faults: &Faults<'_>) -> Option<Accepted> {
         let of_nodes = self.all.iter().filter(|one| one.what.is_about_nodes());
         let mut by: Vec<AcceptedNodes> = of_nodes
@@ -66,7 +66,7 @@ impl Acceptances {
         if by.is_empty() && self.invalid.is_none() {
             return None;
         }
-        // What a node is missing for says more than whose fault it is, so that a limit on faults is left for other nodes.
+        // Reason codes are more specific than faults, so they are used first, to leave a limit on faults for other nodes.
         let mut order: Vec<usize> = (0..by.len()).collect();
         order.sort_by_key(|position| matches!(by[*position].what.what, Accept::Fault(_)));
         let (mut not_accepted, mut at_fault): (Vec<String>, _) = (Vec::new(), Vec::new());
@@ -77,7 +77,7 @@ impl Acceptances {
             let find = |is: &dyn Fn(&AcceptedNodes) -> bool| order.iter().copied().find(|position| is(&by[*position]));
             match find(&|one| accepts(one) && has_room(one)).or_else(|| find(&accepts)) {
                 Some(position) => by[position].nodes.push(node.name.to_owned()),
-                // Without a limit, nobody asks about nodes that need no pod, unless the revision may be what took them down.
+                // Without a limit, nodes that need no pod do not matter, unless the revision may have taken them down.
                 None if !node.is_missing() && !may_be_taken_down(situation, node) => {}
                 None => {
                     not_accepted.push(node.name.to_owned());
@@ -93,9 +93,9 @@ impl Acceptances {
         let is_nowhere = || situation.nodes.iter().all(|node| node.updated.is_none() && node.terminating.is_empty());
         let is_on_purpose = |one: &AcceptedNodes| one.what.what == Accept::OnDelete && !one.nodes.is_empty();
         let runs_somewhere = situation.eligible().any(|node| node.updated_is_available)
-            // It has not been rolled out on purpose.
+            // It was deliberately not rolled out.
             || is_nowhere() && by.iter().any(is_on_purpose)
-            // No node is to run it, and none that it may have taken down.
+            // No node should run it, and there is none that it may have taken down.
             || missing().next().is_none() && !situation.nodes.iter().any(is_excluded_by_its_state);
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
         let complete = verdict.knows_what_is_missing() && not_accepted.is_empty() && runs_somewhere;
@@ -103,7 +103,7 @@ impl Acceptances {
     }
 }
 
-/// Returns whether a pod may only be slow to start.
+/// Returns whether a pod may just be slow to start.
 fn may_still_start(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let is_starting = |pod: &Pod| {
         let is_young = situation.is_recent(pod.metadata.creation_timestamp.get(), PROGRESS_DEADLINE);
@@ -114,13 +114,13 @@ fn may_still_start(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
         && node.updated.is_some_and(is_starting)
 }
 
-/// Returns the time by the clock that is ahead, the server's or this machine's: a clock that is behind must not make pods young.
+/// Returns the time by the faster clock, the server's or this machine's: a slow clock must not make pods appear young.
 fn latest_time(situation: &Situation<'_>) -> Timestamp {
     let behind = situation.index.snapshot.clock_difference.min(SignedDuration::ZERO);
     situation.now().checked_sub(behind).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns of several with the same name the last, which overrides the others.
+/// Returns the last of several with the same name, which overrides the others.
 fn last_of_each(all: Vec<Acceptance>) -> Vec<Acceptance> {
     let is_last = |(number, one): &(usize, &Acceptance)| all[number + 1..].iter().all(|later| later.what != one.what);
     all.iter().enumerate().filter(is_last).map(|(_, one)| *one).collect()

@@ -23,12 +23,12 @@ enum Fate {
     DownWithOldPod,
     /// It has joined and was never ready.
     NeverReady,
-    /// It has gone down minutes after it got the current revision.
+    /// It went down minutes after it got the current revision.
     TakenDown,
-    /// It has lacked disk space since before the rollout, or since the current revision has filled it.
+    /// It has been short of disk space since before the rollout, or since the current revision filled its disk.
     Full,
     Filled,
-    /// The current revision crashes there, where everything else works, or fails as well since before the rollout.
+    /// The current revision crashes there, where everything else works, or has also failed since before the rollout.
     Crashes,
     EverythingCrashes,
     /// The pod of an older revision crashes there.
@@ -40,7 +40,7 @@ enum Fate {
 #[derive(Debug, Clone)]
 struct Fleet {
     fates: Vec<Fate>,
-    /// Whether the current revision requests more than the one before.
+    /// Whether the current revision requests more than the previous one.
     requests_more: bool,
     on_delete: bool,
     accept: Vec<&'static str>,
@@ -75,7 +75,7 @@ impl Fleet {
         self.fates.iter().filter(|other| **other == fate).count()
     }
 
-    /// Returns whether `--accept` has one of these, whatever their limits are.
+    /// Returns whether `--accept` contains one of these, whatever the limit.
     fn accepts(&self, what: &str) -> bool {
         self.accept.iter().any(|one| one.split('=').next() == Some(what))
     }
@@ -102,7 +102,7 @@ impl Fleet {
         }
     }
 
-    /// Returns whether a node cannot come up through anything but what is accepted, so that nothing is to be waited for.
+    /// Returns whether a node can only come up if an accepted fault goes away, so that waiting is pointless.
     fn must_be_accepted(&self, fate: Fate) -> bool {
         let works_on_most = self.count(Fate::Updated) > self.count(Fate::TakenDown);
         let is_clear = match fate {

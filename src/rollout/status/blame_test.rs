@@ -1,4 +1,4 @@
-//! Whose fault it is, and whether to roll back: a table for each kind of cause, a row for each situation.
+//! Whose fault it is, and whether to roll back: one table per kind of cause, one row per situation.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn rolls_back(status: &RolloutStatus) -> bool {
     commands(status).iter().any(|command| command.contains(" undo "))
 }
 
-/// Two revisions of a template each, the newer one since 11:45.
+/// Two revisions, each with one of these templates, the newer one since 11:45.
 fn revisions(before: Value, after: Value) -> World {
     let mut world = world();
     world.snapshot.controller_revisions.clear();
@@ -34,7 +34,7 @@ fn images() -> World {
     )
 }
 
-/// A pod of the current revision that was created after its rollout began.
+/// A pod of the current revision that was created after its rollout started.
 fn young() -> Value {
     json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"conditions": [
         {"type": "Ready", "status": "True", "lastTransitionTime": at("11:46:10")}]}})
@@ -186,7 +186,7 @@ fn a_revision_is_not_at_fault_for_a_part_that_the_other_one_has_too() {
     }
 }
 
-/// The pods of the older revision were created when the registry and the nodes still did.
+/// The pods of the older revision were created while the registry and the nodes still worked.
 #[test]
 fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fault() {
     let of = |image: &str, devices: &str| json!({"containers": [{"name": "agent", "image": image, "env": [{"name": "DEVICES", "value": devices}]}]});
@@ -207,7 +207,7 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
         (("agent:1", "acme/agent:2"), "all", pull, "503 Service Unavailable", false),
         (moved, "all", pull, "dial tcp: lookup registry.example: no such host", true),
         (moved, "all", pull, "server gave HTTP response to HTTPS client", true),
-        // Those are the node's, whatever it pulls.
+        // These are the node's fault, whatever image it pulls.
         (moved, "all", pull, "pull QPS exceeded", false),
         (
             moved,
@@ -217,7 +217,7 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
             false,
         ),
         (same, "all", create, missing, false),
-        // The image asks for a driver.
+        // The image requires a driver.
         (same, "all", create, "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4", true),
         (same, "gpu=0", create, missing, true),
         (same, "all", create, "failed to sync configmap cache: timed out", false),
@@ -231,7 +231,7 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
         assert_eq!(rolls_back(&status), is_revision, "{images:?} {message}: {:?}", commands(&status));
         assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{images:?} {message}: {:?}", status.faults);
     }
-    // Where the same pod works on more nodes, it is those on which it does not.
+    // If the same pod works on more nodes, the nodes on which it fails are at fault.
     let of = |image: &str| json!({"containers": [{"name": "agent", "image": image}], "volumes": [{"name": "v", "nfs": {"server": "s", "path": "/"}}]});
     for (working, expected) in [(0, None), (1, None), (2, Some(SuspectKind::Nodes))] {
         let state = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
@@ -249,7 +249,7 @@ fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fau
     }
 }
 
-/// Whoever writes the DaemonSet takes a rollback back.
+/// The writer of the DaemonSet reverts a rollback.
 #[test]
 fn no_rollback_is_offered_that_would_be_reverted() {
     let owner = |kind: &str| json!({"ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": "policy", "uid": "u", "controller": true}]});
@@ -295,13 +295,13 @@ fn another_scheduler_is_the_fault_of_the_revision_and_undo_cures_it() {
 #[test]
 fn a_revision_that_was_tried_for_less_than_an_hour_is_no_target_beside_one_that_lasted() {
     for (began, target) in [
-        // Of each revision, when its rollout began; the last one is the current one.
+        // The rollout time of each revision; the last one is the current one.
         (&["10:00:00", "11:10:00", "11:50:00"][..], 1),
         (&["09:00:00", "10:00:00", "10:50:00", "11:45:00"], 1),
         (&["09:00:00", "10:00:00", "11:30:00"], 2),
         (&["08:00:00", "09:00:00", "09:05:00", "11:45:00"], 3),
         (&["07:00:00", "11:00:00", "11:20:00", "11:30:00", "11:40:00"], 1),
-        // With less than an hour each, the newest.
+        // If each lasted less than an hour, the newest.
         (&["11:30:00", "11:40:00"], 1),
     ] {
         let mut world = world();
@@ -324,7 +324,7 @@ fn a_revision_that_was_tried_for_less_than_an_hour_is_no_target_beside_one_that_
     }
 }
 
-/// Both revisions are alike in this: without a surge, the new pod would take the place of the old one.
+/// Both revisions have this in common: without a surge, the new pod would replace the old one.
 #[test]
 fn a_surge_that_cannot_be_is_no_fault_of_the_revision() {
     let cpu = |amount: &str, image: &str| json!({"containers": [{"name": "agent", "image": image, "resources": {"requests": {"cpu": amount}}}]});
@@ -454,11 +454,11 @@ fn once_no_old_pod_is_left_the_revision_that_fits_nowhere_is_still_taken_back() 
 
 #[test]
 fn nodes_that_a_revision_may_take_down_are_not_called_nodes_with_a_problem() {
-    // Excluded by a taint, as a pod without tolerations is.
+    // Excluded by a taint, like a pod without tolerations.
     let down = json!({"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]},
         "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:55:00")}]}});
     let updated = |world: World, node: &str, patch: &Value| {
-        // The node controller says so of the pods of a node that is down.
+        // The node controller sets this for the pods of a node that is down.
         let lost = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"conditions": [
             {"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]}});
         world.node(node, patch.clone()).pod(&format!("agent-{node}"), node, lost)

@@ -1,4 +1,4 @@
-//! Situations of which real clusters have shown that they are easily told wrong, and those that each rule tells apart.
+//! Situations that real clusters have shown to be easily misjudged, and those that each rule distinguishes.
 
 use serde_json::{Value, from_value, json};
 
@@ -26,7 +26,7 @@ fn ready_since(time: &str) -> Value {
     json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at(time)}]}})
 }
 
-/// What a template asks of a node is not the fault of the node, whose other pods run.
+/// A template's requirement is not the fault of the node, whose other pods run.
 #[test]
 fn a_revision_that_kubelets_reject_is_rolled_back() {
     for reason in ["AppArmor", "PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SysctlForbidden"] {
@@ -58,12 +58,12 @@ fn a_template_whose_revision_was_not_read_is_not_rolled_out() {
     let both = without_revisions().revision_of_image("hash1", 1, "agent:1").revision_of_image("hash2", 2, "agent:2");
     assert_eq!(status(both.pod("agent-a", "a", old())).verdict, Verdict::Progressing);
 
-    // An API server of a later release may add to the live template what the controller's revision lacks.
+    // A later API server may add defaults to the live template that the controller's revision lacks.
     let unknown_defaults = without_revisions().revision_of_image("hash2", 2, "agent:1").pod("agent-a", "a", json!({}));
     assert_eq!(status(unknown_defaults).verdict, Verdict::Complete);
 }
 
-/// A ready pod is available to coverage until it is gone (`KUBECTL_DS_SEED=2000`, rollout 0).
+/// Coverage counts a ready pod as available until it is deleted (`KUBECTL_DS_SEED=2000`, rollout 0).
 #[test]
 fn a_rollout_waits_for_ready_pods_that_are_terminating() {
     let mut terminating = old();
@@ -77,7 +77,7 @@ fn a_rollout_waits_for_ready_pods_that_are_terminating() {
     assert_eq!(status(waiting).verdict, Verdict::Progressing);
 }
 
-/// Once its containers are killed, the kubelet still has to clean up.
+/// After its containers are killed, the kubelet still has to clean up.
 #[test]
 fn a_rollout_waits_for_pods_that_are_a_little_past_their_grace_period() {
     let waiting = |deadline: &str| {
@@ -97,7 +97,7 @@ fn a_rollout_waits_for_pods_that_are_a_little_past_their_grace_period() {
     assert_eq!((stuck.verdict, stuck.problems[0].passing), (Verdict::Blocked, false));
 }
 
-/// Three nodes became available on the new revision, a quarter of an hour apart from each other; two may be unavailable.
+/// Three nodes became available on the new revision, at intervals of a quarter of an hour; two may be unavailable.
 fn with_a_pace() -> World {
     let mut world = world().node("old", json!({})).pod("agent-old", "old", old()).daemon_set(json!({
         "spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2, "maxSurge": 0}}}}));
@@ -118,7 +118,7 @@ fn crashing(world: World, node: &str) -> World {
     world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, crashes, json!({}))
 }
 
-/// A node whose old pod is just terminating has no pod either, and nothing refuses its new one.
+/// A node whose old pod is terminating has no pod either, but its new one is not refused.
 #[test]
 fn pods_that_crash_are_not_refused() {
     let mut terminating = old();
@@ -139,13 +139,13 @@ fn there_is_no_time_left_for_what_cannot_go_on() {
     };
     // Of 30 minutes for two nodes, 15 have passed since the last one.
     assert_eq!(eta(with_a_pace()), Some(900));
-    // A node that stays as it is does not count.
+    // A node that does not change is ignored.
     assert_eq!(eta(crashing(with_a_pace(), "x")), Some(900));
-    // Nor does one whose old pod stays beside a surge pod that stays as it is.
+    // So is one whose old pod stays next to a surge pod that does not change.
     let surging = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 2}}}});
     let surging = with_a_pace().daemon_set(surging);
     assert_eq!(eta(with_states(surging, &["old + new crashing"])), Some(900));
-    // The old pod waits behind two that stay as they are.
+    // The old pod waits for two that do not change.
     assert_eq!(eta(crashing(crashing(with_a_pace(), "x"), "y")), None);
     let refused = with_a_pace().node("refused", json!({}));
     assert_eq!(eta(refused.refusal("pods \"agent-x\" is forbidden: exceeded quota: few-pods")), None);
@@ -192,7 +192,7 @@ fn a_rollout_waits_for_the_scheduler_to_notice_that_there_is_room() {
     assert_eq!(waiting(Some(port.clone())), Verdict::Blocked);
 }
 
-/// The taints go a moment after the node has become ready (`KUBECTL_DS_SEED=70001`, rollout 19).
+/// The taints are removed a moment after the node has become ready (`KUBECTL_DS_SEED=70001`, rollout 19).
 #[test]
 fn a_rollout_waits_for_the_taints_of_a_node_that_is_ready_again() {
     let waiting = |ready: &str| {
@@ -211,7 +211,7 @@ fn a_rollout_waits_for_the_taints_of_a_node_that_is_ready_again() {
     assert_eq!(waiting("True"), Verdict::Progressing);
 }
 
-/// The scheduler tries again a moment after the taints have gone (`KUBECTL_DS_SEED=500000`, rollout 130).
+/// The scheduler retries a moment after the taints were removed (`KUBECTL_DS_SEED=500000`, rollout 130).
 #[test]
 fn a_rollout_waits_for_the_scheduler_to_notice_that_the_taints_are_gone() {
     let waiting = |taints: Value| {
@@ -247,7 +247,7 @@ fn a_surge_waits_for_the_new_pod_of_a_node_that_is_no_longer_eligible() {
     assert_eq!(waiting("11:50:00"), Verdict::Blocked);
 }
 
-/// While the old pods are all available, rolling back only deletes the surge pods.
+/// While all old pods are available, rolling back only deletes the surge pods.
 #[test]
 fn a_surge_of_a_failing_revision_is_rolled_back() {
     let crashing = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
@@ -276,8 +276,8 @@ fn a_surge_of_a_failing_revision_is_rolled_back() {
     assert_eq!(commands(&blocked), ["kubectl ds undo --to-revision 1 -n default agent"]);
 }
 
-/// `KUBECTL_DS_SEED=993497318`, rollout 12: 7,229 failed pods within 15 minutes on a node that was ready again, and all the time
-/// either the controller was to create the next one, or that was starting.
+/// `KUBECTL_DS_SEED=993497318`, rollout 12: 7,229 failed pods within 15 minutes on a node that was ready again; at any
+/// time, either the controller was about to create the next one, or that was starting.
 #[test]
 fn a_controller_that_creates_pods_as_fast_as_they_fail_makes_no_progress() {
     let failed = |revision: &Value| {
@@ -309,7 +309,7 @@ fn a_controller_that_creates_pods_as_fast_as_they_fail_makes_no_progress() {
     roomy.snapshot.pods.retain(|pod| pod.metadata.name != "agent-b-new");
     assert_eq!(status(roomy).verdict, Verdict::Progressing);
 
-    // Nor does one that has created them before the node was no longer eligible.
+    // Nor does one created before the node became ineligible.
     let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
     let young = failed(&json!({"metadata": {"creationTimestamp": at("11:59:30")}}));
     let leaving = world().daemon_set(json!({"spec": {"updateStrategy": surge(1)}})).node("b", json!({}));
@@ -332,8 +332,8 @@ fn a_controller_that_creates_pods_as_fast_as_they_fail_makes_no_progress() {
     );
 }
 
-/// `KUBECTL_DS_SEED=100`, rollout 16 of the random rollouts: `maxSurge` 1, `minReadySeconds` 1, 3 of 18 nodes updated, and
-/// nothing happened any more.
+/// `KUBECTL_DS_SEED=100`, rollout 16 of the random rollouts: `maxSurge` 1, `minReadySeconds` 1, 3 of 18 nodes updated,
+/// and no more progress.
 #[test]
 fn a_controller_that_misses_that_a_surge_pod_has_become_available_blocks_the_rollout() {
     let surging = |ready: &str| {
@@ -352,7 +352,7 @@ fn a_controller_that_misses_that_a_surge_pod_has_become_available_blocks_the_rol
     assert_eq!(missed.verdict, Verdict::Blocked);
     assert_eq!(missed.stalled_since.map(|since| since.to_string()), Some(at("11:59:41")));
     assert_eq!(commands(&missed), ["kubectl delete pod -n default agent-old"]);
-    // A pod that is about to become ready makes the controller look again.
+    // A pod that is about to become ready triggers another sync.
     let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
     let young = json!({"metadata": {"creationTimestamp": at("11:59:58")},
         "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:59:58")}]}});
@@ -410,8 +410,8 @@ fn an_advanced_daemon_set_is_paused_when_it_has_updated_what_it_may() {
     );
 }
 
-/// Adds nodes `n0`, `n1`, … each with the pods of such states, joined by ` + `. A `tainted` node is not eligible but keeps
-/// its pod, an `evicting` one does not, and of an `unreachable` one nothing is heard.
+/// Adds nodes `n0`, `n1`, … each with pods in these states, joined by ` + `. A `tainted` node is not eligible but keeps
+/// its pod, an `evicting` one does not, and an `unreachable` one has lost contact.
 fn with_states(world: World, nodes: &[&str]) -> World {
     let taint = |effect: &str| json!({"spec": {"taints": [{"key": "dedicated", "effect": effect}]}});
     nodes.iter().enumerate().fold(world, |world, (number, states)| {
@@ -427,7 +427,7 @@ fn with_states(world: World, nodes: &[&str]) -> World {
         };
         states.split(" + ").fold(world.node(&node, object), |world, state| {
             let state = ["tainted ", "evicting ", "unreachable "].into_iter().fold(state, str::trim_start_matches);
-            // The pod of a surge is the younger one.
+            // The surge pod is the younger one.
             let (pod, created, mut patch) = match state.starts_with("old") {
                 true => (format!("{node}-old"), "11:30:00", old()),
                 false => (format!("{node}-new"), "11:40:00", json!({})),
@@ -484,7 +484,7 @@ fn refused(world: World) -> World {
     world.refusal("pods \"agent-x\" is forbidden: violates PodSecurity \"restricted:latest\": privileged")
 }
 
-/// Adds what the API server answers to dry runs of pods of the current revision and of the one before.
+/// Adds the API server's answers to dry runs of pods of the current and the previous revision.
 fn tried(mut world: World, current: Option<&str>, before: Option<&str>) -> World {
     for (hash, refusal) in [("hash2", current), ("hash1", before)] {
         let (daemon_set_uid, hash) = ("agent-uid".to_owned(), hash.to_owned());
@@ -605,7 +605,7 @@ fn a_rollout_that_is_blocked_says_by_what() {
     assert_eq!(status(with_states(world(), &["old"])).blocked_by, None);
 }
 
-/// Upstream's `rollingUpdate` returns an error then.
+/// Upstream's `rollingUpdate` returns an error in this case.
 #[test]
 fn a_surge_is_stopped_by_the_old_pod_of_a_node_that_is_gone() {
     let surging = with_states(with_strategy(world(), surge(1)), &["old"]);
@@ -614,11 +614,11 @@ fn a_surge_is_stopped_by_the_old_pod_of_a_node_that_is_gone() {
     let causes: Vec<_> =
         stopped.problems.iter().map(|cause| (cause.code, cause.nodes.as_slice(), cause.passing)).collect();
     assert_eq!(causes, [(ReasonCode::OrphanedTarget, &["gone".to_owned()][..], false)]);
-    // No kubelet would confirm the deletion, so that `kubectl delete pod` would wait for the garbage collector, too.
+    // No kubelet would confirm the deletion, so `kubectl delete pod` would wait for the garbage collector, too.
     assert_eq!(commands(&stopped), [""; 0]);
 }
 
-/// It counts against the budget, and the garbage collector can do no more, or does not act.
+/// It counts against the budget, and the garbage collector can do no more, or is not running.
 #[test]
 fn the_pod_of_a_node_that_is_gone_is_no_progress_if_nothing_deletes_it() {
     let kept = |deleted: &str, finalizers: &Value| {
@@ -646,10 +646,10 @@ fn what_happens_on_nodes_that_are_not_eligible_is_no_progress() {
     assert_eq!(of(&on_delete, &["old", "evicting new terminating"]), Verdict::Paused);
     assert_eq!(of(&on_delete, &["old", "new starting"]), Verdict::Progressing);
     assert_eq!(of(&on_delete, &["old", "new"]), Verdict::Paused);
-    // Until the pod is gone, it counts against the budget.
+    // Until the pod is deleted, it counts against the budget.
     let one_unavailable = json!({"rollingUpdate": {"maxUnavailable": 1}});
     assert_eq!(of(&one_unavailable, &["old", "evicting new terminating"]), Verdict::Progressing);
-    // The controller could delete the old pod of the node that is not eligible, which gets the surge no further.
+    // The controller could delete the old pod of the ineligible node, which does not advance the surge.
     assert_eq!(of(&surge(1), &["old + new crashing", "tainted old"]), Verdict::Blocked);
     assert_eq!(of(&surge(1), &["new", "tainted old"]), Verdict::Progressing);
 }
@@ -666,7 +666,7 @@ fn a_controller_has_missed_nothing_while_it_deletes_other_pods() {
     assert_eq!(missed("11:59:48", &["old"]), (Verdict::Blocked, true));
     assert_eq!(missed("11:59:49", &["old"]), (Verdict::Progressing, false));
     assert_eq!(missed("11:59:40", &["old", "evicting new"]), (Verdict::Progressing, false));
-    // A pod that is no longer ready makes the controller look again.
+    // A pod that is no longer ready triggers another sync.
     assert_eq!(missed("11:59:40", &["old", "old crashing + new crashing"]), (Verdict::Progressing, false));
 }
 
@@ -692,12 +692,12 @@ fn only_its_own_controller_counts_as_silent() {
         let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
         (status.verdict, status.controller_silent_since.map(|since| since.to_string()), status.way_out.len())
     };
-    // A change helps only if somebody looks at it.
+    // A change helps only if a controller reconciles it.
     let blocked = || with_states(world(), &["new crashing", "new", "new", "old"]);
     assert_eq!(status(blocked()).way_out.len(), 1);
     assert_eq!(silent(blocked().finish()), (Verdict::Blocked, Some(at("11:48:00")), 0));
     assert_eq!(silent(advanced(&json!({}), 1)), (Verdict::Progressing, None, 0));
-    // It would have to delete the old pod of a surge, and nothing else is to come.
+    // It would have to delete the old pod of a surge, and no other event is expected.
     for min_ready in [0, 5] {
         let surge = json!({"spec": {"minReadySeconds": min_ready,
             "updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}});
@@ -734,7 +734,7 @@ fn the_revision_or_the_nodes_are_to_blame_as_pods_of_both_revisions_do() {
     ] {
         let refused = || refused(two_revisions());
         assert_eq!(suspect(tried(refused(), Some("no"), None), nodes), expected, "refused {nodes:?}");
-        // The policy or the limit may be new, and not the template.
+        // The policy or the limit may be new, rather than the template.
         assert_eq!(suspect(refused(), nodes), None, "not tried {nodes:?}");
         assert_eq!(suspect(tried(refused(), Some("no"), Some("no")), nodes), None, "both refused {nodes:?}");
         assert_eq!(suspect(tried(refused(), None, None), nodes), None, "both accepted {nodes:?}");
@@ -775,9 +775,9 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
         // The revision works on other nodes.
         (two_revisions(), &["new crashing", "new", "new", "old"], Verdict::Blocked, &[raise]),
         (world(), &["unreachable new crashing", "old"], Verdict::Blocked, &[raise]),
-        // A node that is not heard of does not let go of its pod.
+        // A node without contact keeps its pod.
         (world(), &["unreachable new crashing", "unreachable old"], Verdict::Blocked, &[]),
-        // Another revision does not bring a node back.
+        // Another revision does not repair a node.
         (
             with_strategy(two_revisions(), json!({"rollingUpdate": {"maxUnavailable": 2}})),
             &["unreachable new crashing", "new"],
@@ -794,7 +794,7 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
             Verdict::Paused,
             &[retry, partition, resume],
         ),
-        // Without surge, the pod that crashes beside the old one would crash alone.
+        // Without surge, the pod that crashes next to the old one would crash alone.
         (
             with_strategy(world().revision("hash1", 1), surge(1)),
             &["old + new crashing", "new", "new", "old"],
@@ -810,7 +810,7 @@ fn a_way_out_spreads_no_revision_that_fails_and_changes_nothing_in_vain() {
             "{nodes:?}"
         );
     }
-    // Once deleted, the pod of a node that is not eligible is not recreated.
+    // Once deleted, the pod of an ineligible node is not recreated.
     let paused = status(with_states(on_delete(world()), &["tainted old", "old"]));
     assert_eq!(
         (paused.verdict, commands(&paused)[0].as_str()),
@@ -833,10 +833,10 @@ fn an_advanced_daemon_set_gets_no_advice_after_which_it_stands_still_all_the_sam
         commands(&status)
     };
     let nodes = ["old", "new", "new", "new crashing"];
-    // Without the partition, the pod that crashes uses up the budget.
+    // Without the partition, the crashing pod uses up the budget.
     let delete = "kubectl delete pod -n default n0-old";
     assert_eq!(commands_of(world(), json!({"partition": 1}), &nodes), [delete]);
-    // The controller replaces no pod after a rollback before it is resumed.
+    // After a rollback, the controller replaces no pod until it is resumed.
     let undo = "kubectl ds undo --to-revision 1 -n default ads/agent";
     let resume = "kubectl ds resume -n default ads/agent";
     assert_eq!(commands_of(two_revisions(), json!({"paused": true}), &["old", "old", "new crashing"]), [undo, resume]);
@@ -857,7 +857,7 @@ fn causes_are_those_of_nodes_that_are_not_done_or_use_up_the_budget() {
 
 #[test]
 fn a_cause_that_was_there_before_the_rollout_is_told() {
-    // The rollout began at 11:00.
+    // The rollout started at 11:00.
     let before = |times: &[&str]| {
         let world = times.iter().fold(world(), |world, time| {
             let conditions = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(time)}]);
@@ -907,7 +907,7 @@ fn the_unavailable_pods_that_a_new_spec_replaces_at_once_are_counted() {
     assert_eq!(at_once(world(), &["new crashing", "old crashing", "old crashing"]), Some(2));
 }
 
-/// Coverage, status, the default of `undo`, and the way back of `partition` name the same revision to return to.
+/// Coverage, status, the default of `undo`, and the way back of `partition` name the same target revision.
 #[test]
 fn of_two_old_revisions_that_are_available_on_as_many_nodes_the_newer_one_is_returned_to() {
     for hashes in [["hash0", "hash1"], ["hash1", "hash0"]] {
@@ -935,7 +935,7 @@ fn of_two_old_revisions_that_are_available_on_as_many_nodes_the_newer_one_is_ret
     }
 }
 
-/// One question must not have two answers, whichever command is asked.
+/// All commands must give the same answer to one question.
 #[test]
 fn coverage_blames_whom_status_blames_and_offers_the_same_rollback() {
     let images = || with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
@@ -960,7 +960,7 @@ fn coverage_blames_whom_status_blames_and_offers_the_same_rollback() {
     }
 }
 
-/// Somebody has changed the image to mend what failed before, and it fails still.
+/// Somebody has changed the image to fix an earlier failure, and it still fails.
 #[test]
 fn a_rollout_that_was_to_mend_what_failed_before_is_not_to_blame() {
     let unready = |mut world: World, events: &[(&str, &str, &str, &str)]| {
@@ -981,15 +981,15 @@ fn a_rollout_that_was_to_mend_what_failed_before_is_not_to_blame() {
     for (events, blamed) in [
         (&[][..], true),
         (&[(one, "BackOff", "11:00:00", "11:38:00"), (other, "BackOff", "11:00:00", "11:38:00")], false),
-        // One of two pods may have had its own reason.
+        // One of two pods may have failed for its own reason.
         (&[(one, "BackOff", "11:00:00", "11:38:00")], true),
         (&[("agent-0", "BackOff", "11:00:00", "11:38:00"), ("agent-1", "BackOff", "11:00:00", "11:38:00")], true),
-        // It failed otherwise, only as it started, long before, or of another DaemonSet.
+        // It failed differently, only while starting, long before, or in another DaemonSet.
         (&[(one, "Unhealthy", "11:00:00", "11:38:00")], true),
         (&[(one, "BackOff", "11:37:00", "11:38:00")], true),
         (&[(one, "BackOff", "11:00:00", "11:10:00")], true),
         (&[("agent-gpu-aaaaa", "BackOff", "11:00:00", "11:38:00")], true),
-        // That is one of its own.
+        // This is one of its own pods.
         (&[("n0-new", "BackOff", "11:00:00", "11:38:00")], true),
     ] {
         let expected = if blamed { (SuspectKind::Revision, true) } else { (SuspectKind::EveryRevision, false) };
@@ -997,7 +997,7 @@ fn a_rollout_that_was_to_mend_what_failed_before_is_not_to_blame() {
     }
 }
 
-/// An API server of a later release may add to the live template what the controller's revision lacks.
+/// A later API server may add defaults to the live template that the controller's revision lacks.
 #[test]
 fn a_revision_that_lacks_a_default_of_the_live_template_is_current_for_every_command() {
     let later = json!({"fieldOfALaterRelease": "Default"});
@@ -1045,8 +1045,8 @@ fn only_a_rollout_that_is_not_finished_is_blocked() {
     assert_eq!(status(long_ago(with_states(two_revisions(), &["new crashing", "old"]))).verdict, Verdict::Blocked);
 }
 
-/// Two nodes with old pods, and one with a new pod that requests this much cpu and waits beside a pod that has taken so much;
-/// if the update surges, beside an old one, too.
+/// Two nodes with old pods, and one with a new pod that requests this much cpu and waits next to a pod that uses this
+/// much; if the update surges, next to an old one, too.
 fn waiting_for_room(requests: &str, taken: &str, surges: bool) -> RolloutStatus {
     let asks =
         |cpu: &str| json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": cpu}}}]}});
@@ -1080,12 +1080,12 @@ fn a_revision_that_requests_what_is_missing_is_rolled_back_and_its_rollout_gets_
         ("3200m", "3900m", false, Some(SuspectKind::Revision), &[("cpu", "50m", "3200m")][..], &[undo][..]),
         // More than the node has.
         ("9", "1", false, Some(SuspectKind::Revision), &[("cpu", "50m", "9")], &[undo]),
-        // Another pod has taken what the old one had: only this node is affected.
+        // Another pod has used the old one's resources: only this node is affected.
         ("50m", "4", false, None, &[], &[raise]),
         // Neither revision would fit.
         ("100m", "4", false, None, &[], &[raise]),
         ("3200m", "3900m", true, Some(SuspectKind::Revision), &[("cpu", "50m", "3200m")], &[undo]),
-        // There is room in the place of the old pod, but not beside it.
+        // It fits instead of the old pod, but not next to it.
         ("100m", "3900m", true, None, &[], &[without]),
     ] {
         let status = waiting_for_room(requests, taken, surges);
@@ -1124,10 +1124,10 @@ fn a_pace_that_was_raised_for_a_blocked_rollout_is_offered_back_once_nothing_is_
     let restore = "kubectl ds set --max-unavailable 1 -n default agent";
     for (unavailable, nodes, verdict, expected) in [
         (2, &["new", "new", "new"][..], Verdict::Complete, &[restore][..]),
-        // A node that is gone for good does not keep the pace up.
+        // A node that is lost forever does not keep the pace raised.
         (2, &["new", "new", "unreachable new crashing"], Verdict::Degraded, &[restore]),
         (2, &["new", "old", "old"], Verdict::Progressing, &[]),
-        // Somebody has set another one since.
+        // Somebody has set another pace since.
         (3, &["new", "new", "new"], Verdict::Complete, &[]),
     ] {
         let status = status(with_states(raised(unavailable), nodes));
@@ -1137,7 +1137,7 @@ fn a_pace_that_was_raised_for_a_blocked_rollout_is_offered_back_once_nothing_is_
     }
 }
 
-/// Whoever must not read nodes may still see what the pods say.
+/// A user without permission to read nodes still sees the status of the pods.
 #[test]
 fn what_pods_say_is_told_even_if_nodes_could_not_be_read() {
     let mut world = with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
@@ -1152,7 +1152,7 @@ fn what_pods_say_is_told_even_if_nodes_could_not_be_read() {
     assert_eq!((status.verdict, others), (Verdict::Unknown, vec![(ReasonCode::CrashLooping, 5)]));
 }
 
-/// The revision that brought a bad image is named where the pod is looked at, and how to leave it.
+/// The explanation of a pod names the revision that introduced a bad image, and how to roll back.
 #[test]
 fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
     let fix = |world: World, old_pod: bool| {
@@ -1173,7 +1173,7 @@ fn an_image_that_cannot_be_pulled_names_the_revision_that_brought_it() {
     assert_eq!(fix(revisions(), false), (false, None));
 }
 
-/// A pod of a node that is down does not end when it is deleted, and none is created that is refused.
+/// A deleted pod on a node that is down does not terminate, and a refused pod is not recreated.
 #[test]
 fn under_on_delete_only_a_pod_that_is_replaced_is_to_be_deleted() {
     let deletes = |world: World| {

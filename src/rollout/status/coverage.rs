@@ -1,4 +1,4 @@
-//! What `coverage` says of a rollout: the same as `status`.
+//! The status of a rollout for `coverage`, the same as for `status`.
 
 use std::cell::OnceCell;
 
@@ -12,8 +12,8 @@ use crate::rollout::rollback::{NoRollback, rollback};
 use crate::rollout::situation::Situation;
 use crate::rollout::situation::judgement::Judgement;
 
-/// Adds to a report on coverage what is likely to blame and how to roll back, and takes back what it says of a revision that is not
-/// at fault.
+/// Adds to a coverage report what is likely to blame and how to roll back, and removes statements about a revision that
+/// is not at fault.
 pub fn add_blame(snapshot: &Snapshot, report: &mut CoverageReport) {
     let is_asked = |coverage: &&mut DaemonSetCoverage| coverage.every_node && !coverage.problems.is_empty();
     let index = OnceCell::new();

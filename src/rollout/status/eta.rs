@@ -1,4 +1,4 @@
-//! The time left, from the times at which updated pods became available.
+//! The remaining time, estimated from the times at which updated pods became available.
 
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;
@@ -6,17 +6,17 @@ use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::available_since;
 
-/// How many pods must have become available before there is a pace.
+/// The number of pods that must have become available to determine a pace.
 const MIN_PODS: usize = 3;
 
-/// How many times the longest pause between two pods must pass before the pace is taken as lost.
+/// The multiple of the longest pause between two pods after which the pace is considered lost.
 const MAX_PAUSES: i64 = 3;
 
-/// How many times longer than the fastest part of a rollout the slowest may be; beyond that there is no pace.
+/// The largest ratio of the slowest to the fastest part of a rollout; beyond that there is no pace.
 const MAX_SPREAD: i64 = 20;
 
-/// Returns the time left until every eligible node that can be is updated and available; `None` if there is no pace, or
-/// what is left cannot go on at it.
+/// Returns the remaining time until every eligible node that can be is updated and available; `None` if there is no
+/// pace, or the rest cannot continue at it.
 pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta> {
     let is_stuck = |node: &RolloutNode<'_>| {
         let is_replaced = node.updated.is_none() && node.old.is_some() && node.may_be_the_revisions();
@@ -31,7 +31,7 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
     if situation.creation_is_refused() || waits_behind_stuck_pods {
         return None;
     }
-    // While pods were refused, nothing became available: that time is no part of the pace.
+    // While pods were refused, nothing became available: that time is not part of the pace.
     let refused = situation.last_event("FailedCreate");
     let began = situation.rolled_out_at()?;
     let started = refused.map_or(began, |refused| refused.max(began));
@@ -45,9 +45,9 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
     time_left(&times, left, usize::try_from(allowed).unwrap_or(1), seconds_between(started, situation.now()))
 }
 
-/// Returns the time left for some nodes, from the sorted seconds after which others became available.
+/// Returns the remaining time for some nodes, from the sorted seconds after which others became available.
 ///
-/// The spread is that of parts of the rollout, each of at least as many pods as are replaced at a time.
+/// The range is that of parts of the rollout, each of at least as many pods as are replaced at a time.
 fn time_left(times: &[i64], left: usize, at_a_time: usize, elapsed: i64) -> Option<Eta> {
     let last = *times.last().filter(|_| times.len() >= MIN_PODS && left > 0)?;
     let longest = std::iter::once(0).chain(times.iter().copied()).zip(times).map(|(before, at)| at - before).max()?;
@@ -65,11 +65,11 @@ fn time_left(times: &[i64], left: usize, at_a_time: usize, elapsed: i64) -> Opti
         (taken, part.len())
     });
     let parts: Vec<i64> = paces.filter_map(at).collect();
-    // Times have full seconds: pods that were available at once are no pace.
+    // Timestamps have a resolution of seconds: pods that became available at once have no pace.
     let seconds = at((last, times.len())).filter(|seconds| *seconds > 0)?;
     let at_least = parts.iter().copied().chain([seconds]).min()?;
     let at_most = parts.iter().copied().chain([seconds]).max()?;
-    // The next pods are on their way since the last one; what is overdue has no time left that is known.
+    // The next pods have been in progress since the last one; the remaining time of an overdue one is unknown.
     let since_last = |seconds: i64| seconds - (elapsed - last);
     let left =
         Eta { seconds: since_last(seconds), at_least: since_last(at_least).max(1), at_most: since_last(at_most) };

@@ -1,4 +1,4 @@
-//! What every report says alike: who controls a DaemonSet, which pods are known to be updated, and what is odd about it.
+//! What all reports have in common: who controls a DaemonSet, which pods are known to be updated, and what is unusual about it.
 
 use serde_json::{Value, from_value, json};
 
@@ -21,7 +21,7 @@ fn with_stale_lease(mut world: World) -> World {
     world
 }
 
-/// All that reports say of an Advanced DaemonSet, as JSON.
+/// Everything in the reports on an Advanced DaemonSet, as JSON.
 fn said_of_advanced(world: World) -> String {
     let world = with_stale_lease(world.daemon_set(json!({"apiVersion": "apps.kruise.io/v1beta1"})));
     let mut snapshot = world.finish();
@@ -69,7 +69,7 @@ fn an_advanced_daemon_set_never_hears_of_kube_controller_manager() {
             // OpenKruise's controller deletes only pods that have failed.
             assert!(said.contains("leaves it alone") && !said.contains("deletes and recreates it"), "{said}");
         }
-        // The quota is kept up to date by it, which is said of the quota.
+        // It updates the quota, which the advice about the quota mentions.
         let said = said.replace("wait; if it persists, check kube-controller-manager", "");
         assert!(!said.contains("kube-controller-manager"), "{situation}: {said}");
     }
@@ -121,7 +121,7 @@ fn what_unread_revisions_would_tell_is_unknown() {
     }
 }
 
-/// What coverage, status and list say of the world's DaemonSet as a whole.
+/// The findings of coverage, status and list about the world's DaemonSet as a whole.
 fn concerns(world: World) -> (Vec<R>, Vec<R>, Vec<R>, Verdict, Status) {
     let snapshot = world.finish();
     let codes = |reasons: &[crate::report::reason::Reason]| reasons.iter().map(|it| it.code).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Whose fault it is that nodes are missing, and what of that is accepted.
+//! Whose fault missing nodes are, and which of these faults are accepted.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub(super) fn crashing(world: World, node: &str) -> World {
     world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, crashes, pod)
 }
 
-/// A pod of another workload that has failed since then.
+/// A pod of another workload that has failed since this time.
 pub(super) fn another(world: World, name: &str, node: &str, since: Option<&str>) -> World {
     let (status, since) = since.map_or(("True", "10:00:00"), |since| ("False", since));
     let ready = json!([{"type": "Ready", "status": status, "lastTransitionTime": at(since)}]);
@@ -57,7 +57,7 @@ fn two_revisions() -> World {
     world.revision_of_image("hash1", 1, "agent:1").revision_of_image("hash2", 2, "agent:2")
 }
 
-/// Says when the rollout of the current revision began.
+/// Sets when the rollout of the current revision started.
 pub(super) fn began(mut world: World, time: &str) -> World {
     let current = world.snapshot.controller_revisions.last_mut().unwrap();
     current.metadata.creation_timestamp = serde_json::from_value(json!(at(time))).unwrap();
@@ -89,7 +89,7 @@ fn nodes_that_are_down_are_at_fault_themselves() {
         (&["node"][..], true),
         (&["node=2"], true),
         (&["node=1"], false),
-        // A third of six nodes is two, and what remains of 33% is one.
+        // A third of six nodes is two, and 33%, rounded down, is one.
         (&["node=34%"], true),
         (&["node=33%"], false),
         (&["cluster"], false),
@@ -103,7 +103,7 @@ fn nodes_that_are_down_are_at_fault_themselves() {
     }
 }
 
-/// What waits for the budget is not missing because of itself, and is never accepted.
+/// A node that waits for the budget is not missing because of itself, and is never accepted.
 #[test]
 fn nodes_that_wait_for_a_budget_that_dead_nodes_hold_are_not_accepted() {
     let mut deleted = old();
@@ -126,7 +126,7 @@ fn a_revision_that_fails_wherever_it_runs_is_never_accepted() {
     let beside_old = status(down(beside_old, "c", old()), &accept);
     let beside_old_faults = beside_old.faults.unwrap();
     assert_eq!((beside_old_faults.revision, is_complete(&beside_old)), (1 + beside_old_faults.waiting, false));
-    // It works on most nodes: why it does not on one is not known, and a reason may be accepted.
+    // It works on most nodes: why it fails on one is unknown, but the reason may be accepted.
     let works = || crashing(rolled_out(&["b", "c"]), "a");
     let unknown = status(works(), &["node", "cluster"]);
     assert_eq!((faults(&unknown), is_complete(&unknown)), ([0, 0, 0, 1, 0], false));
@@ -153,14 +153,14 @@ fn a_pod_that_crashes_where_everything_else_crashes_is_the_nodes_fault() {
     };
     let (before, after) = (Some("11:30:00"), Some("11:55:00"));
     assert_eq!(fault([before, before], true), Some(Fault::Node));
-    // Its pod may be another one than the one that the others failed with, but works elsewhere.
+    // Its pod may differ from the one that made the others fail, but works elsewhere.
     let between = Some("11:47:00");
     assert_eq!(fault([before, between], true), Some(Fault::Node));
     assert_eq!(fault([between, between], false), Some(Fault::Revision));
-    // The pods of a network plugin that crashes make all others fail.
+    // Crashing pods of a network plugin make all others fail.
     assert_eq!(fault([after, after], true), Some(Fault::Unknown));
     assert_eq!(fault([before, after], false), Some(Fault::Revision));
-    // They failed already when it was rolled out.
+    // They already failed when it was rolled out.
     assert_eq!(fault([before, before], false), Some(Fault::Node));
     assert_eq!(fault([before, None], true), Some(Fault::Unknown));
     assert_eq!(fault([before, None], false), Some(Fault::Revision));
@@ -182,7 +182,7 @@ fn no_revision_is_blamed_or_rolled_back_because_of_a_node_on_which_everything_fa
     assert_eq!(of(None), (SuspectKind::Revision, vec![undo.to_owned()]));
 }
 
-/// client-go drops events of one object after 25 of them.
+/// client-go drops events about one object after the first 25.
 #[test]
 fn a_refusal_from_before_the_last_change_counts_while_a_pod_is_still_missing() {
     let verdict = |changed: &str, has_pod: bool| {
@@ -198,7 +198,7 @@ fn a_refusal_from_before_the_last_change_counts_while_a_pod_is_still_missing() {
     assert_eq!(verdict("11:45:00", true), Verdict::Complete);
 }
 
-/// Pods that have run for long say nothing about what is new in the cluster.
+/// Pods that have been running for a long time prove nothing about recent changes to the cluster.
 #[test]
 fn pods_that_have_run_since_before_prove_nothing_about_those_that_start() {
     let since_before = |started: &str| {
@@ -250,20 +250,20 @@ fn old_pods_under_on_delete_are_accepted_up_to_an_age() {
         let annotated = status(world(Some(accept)), &[]);
         assert_eq!(is_complete(&annotated), is_accepted, "{accept}");
         assert!(annotated.accepted.is_some_and(|accepted| accepted.by_annotation), "{accept}");
-        // What the command says counts.
+        // The command takes precedence.
         assert!(!is_complete(&status(world(Some(accept)), &["cluster"])), "{accept}");
     }
-    // A clock that is behind makes no pod younger.
+    // A slow clock makes no pod younger.
     let mut behind = world(None);
     behind.snapshot.clock_difference = jiff::SignedDuration::from_hours(-20);
     assert!(!is_complete(&status(behind, &["on-delete=7h"])));
-    // Or nothing, then.
+    // Here, nothing.
     let nothing = status(world(Some("on-delete")), &["none"]);
     assert_eq!((is_complete(&nothing), nothing.accepted), (false, None));
     let invalid = status(world(Some("on-delete, nodes")), &[]);
     assert!(!is_complete(&invalid) && invalid.accepted.unwrap().invalid.is_some());
     assert!(is_complete(&status(world(Some("node=1, on-delete")), &[])));
-    // Nothing is updated yet, on purpose, and a node is down besides.
+    // Deliberately, nothing is updated yet, and another node is down.
     let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
     let untouched = two_revisions().daemon_set(on_delete).node("a", json!({})).pod("agent-a", "a", old());
     assert!(is_complete(&status(down(untouched, "b", old()), &["node=1", "on-delete"])));
@@ -278,7 +278,7 @@ fn a_quota_is_the_clusters_fault() {
     assert_eq!((faults(&status), is_complete(&status)), ([0, 1, 0, 0, 0], true), "{status:?}");
 }
 
-/// The pod of a node that is not eligible was not created by the rollout.
+/// The pod of an ineligible node was not created by the rollout.
 #[test]
 fn a_rollout_that_no_node_is_to_run_is_accepted_as_it_is_complete() {
     let world = world().template(json!({"nodeSelector": {"lights": "yes"}}));
@@ -288,7 +288,7 @@ fn a_rollout_that_no_node_is_to_run_is_accepted_as_it_is_complete() {
     assert_eq!((status.verdict, is_complete(&status)), (Verdict::Complete, true), "{status:?}");
 }
 
-/// Its pods may be what takes the nodes down, whatever the reason looks like.
+/// Its pods may take the nodes down, whatever the reason looks like.
 #[test]
 fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
     let nowhere = status(down(down(two_revisions(), "a", json!({})), "b", json!({})), &["node"]);
@@ -300,7 +300,7 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
         world.node(name, node).unready_pod(&format!("agent-{name}"), name, running, pod)
     };
     let lost_after = |world: World, name: &str| lost_with(world, name, json!({}));
-    // Neither a pod that was recreated nor one that is deleted hides it, unless the node was lost before the rollout.
+    // Neither a recreated pod nor a terminating one hides it, unless the node was lost before the rollout.
     let pods = [json!({"creationTimestamp": at("11:40:00")}), json!({"deletionTimestamp": at("11:59:50")})];
     let deleted_since = |pod: &Value| lost_with(rolled_out(&["a"]), "b", json!({ "metadata": pod }));
     for (pod, rolled_out_at, expected) in
@@ -310,7 +310,7 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
         let fault = status.problems.iter().find(|cause| cause.nodes == ["b"]).and_then(|cause| cause.fault);
         assert_eq!((fault, is_complete(&status)), (Some(expected), expected == Fault::Node), "{pod} {status:?}");
     }
-    // It would only take down more with a larger budget, or if a hold were left.
+    // With a larger budget, or at the end of a hold, it would only take down more.
     let commands = |available: &[&str], annotations: Value| {
         let world = lost_after(rolled_out(available), "x").node("y", json!({})).pod("agent-y", "y", old());
         let strategy = if annotations.is_null() { "RollingUpdate" } else { "OnDelete" };
@@ -327,7 +327,7 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
     assert_eq!(commands(&["a", "b"], json!(null)), ["kubectl ds set --max-unavailable 2 -n default agent"]);
     let hold = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
         "kubectl-ds/held-since": at("11:30:00")});
-    // Once the template is fixed, that is.
+    // That is, once the template is fixed.
     assert_eq!(commands(&["a"], hold.clone()), [undo, resume]);
     assert!(commands(&["a", "b"], hold).iter().any(|command| command.contains("partition")));
     let by_code = status(lost_after(lost_after(rolled_out(&["a"]), "b"), "c"), &["NodeUnreachable"]);
@@ -340,7 +340,7 @@ fn a_revision_that_is_available_nowhere_or_takes_nodes_down_is_not_accepted() {
     assert_eq!(few.verdict, Verdict::Degraded);
 }
 
-/// Chance would have chosen others, too.
+/// By chance, others would have been lost, too.
 #[test]
 fn nodes_that_are_lost_only_after_they_were_updated_are_a_reason_to_roll_back() {
     let lost = |world: World, name: &str, pod: Value| {
@@ -387,7 +387,7 @@ fn limits_are_used_in_any_order_and_the_last_of_the_same_name_counts() {
     }
 }
 
-/// Pods tolerate the taints that nodes get when they are down only if they tolerate everything: by default, such a node needs no pod.
+/// Pods tolerate the taints of down nodes only if they tolerate everything: by default, such a node needs no pod.
 #[test]
 fn a_limit_holds_for_nodes_that_are_excluded_because_they_are_down() {
     let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
@@ -471,7 +471,7 @@ fn a_limit_on_faults_is_left_for_nodes_that_no_reason_code_accepts() {
     }
 }
 
-/// What its pods lack is its own fault, whatever refuses them.
+/// Its pods lack resources because of its own requests, whatever refuses them.
 #[test]
 fn a_revision_that_requests_more_than_the_one_before_is_at_fault_for_what_does_not_fit() {
     let template = |world: World, image: &str, cpu: &str| {
@@ -516,7 +516,7 @@ fn a_node_is_at_fault_for_an_eviction_if_it_was_short_before_it_got_the_pod() {
     assert_eq!(fault(None), Some(Fault::Unknown));
 }
 
-/// Its own pods may be what fills the disk: more of them would fill others.
+/// Its own pods may fill the disk: more of them would fill others.
 #[test]
 fn no_larger_budget_is_offered_because_of_a_pod_that_was_evicted_through_the_revision() {
     let offered = |pressure_since: &str| {
@@ -535,7 +535,8 @@ fn no_larger_budget_is_offered_because_of_a_pod_that_was_evicted_through_the_rev
     assert_eq!(offered("11:52:00"), ["kubectl ds undo --to-revision 1 -n default agent"]);
 }
 
-/// All nodes may have it already, or most of those that do may be evicted; what has worked for a day is not the cause.
+/// It may have reached all nodes already, or most nodes that have it may evict it; a revision that has worked for a day is not the
+/// cause.
 #[test]
 fn a_revision_whose_pods_are_evicted_is_rolled_back_wherever_the_rollout_is() {
     let evicted = |world: World, name: &str, pod: &str, more: Value| {
@@ -578,7 +579,7 @@ fn a_revision_whose_pods_are_evicted_is_rolled_back_wherever_the_rollout_is() {
     assert_eq!(of(evicted(lasting, "a", "agent-a", json!({}))).1, [""; 0]);
 }
 
-/// One pod that was evicted among many that work says little about the revision, and without a condition nothing about the node.
+/// One evicted pod among many that work says little about the revision, and without a condition nothing about the node.
 #[test]
 fn an_evicted_pod_of_a_revision_that_works_elsewhere_takes_back_nothing() {
     let of = |works: &[&str], old_nodes: &[&str], pressure: Value| {
@@ -643,7 +644,7 @@ fn a_pod_that_does_not_end_is_the_fault_of_a_node_that_is_down_only() {
     assert_eq!(fault(false), ([0, 0, 0, 1, 0], false));
 }
 
-/// Such a pod holds the rollout up, although its node counts nowhere.
+/// Such a pod blocks the rollout, although its node is not counted.
 #[test]
 fn an_old_pod_on_a_node_that_is_not_eligible_is_missing_too() {
     let taint = json!([{"key": "dedicated", "effect": "NoSchedule"}]);
@@ -670,7 +671,7 @@ fn of_what_is_not_known_nothing_is_counted_or_accepted() {
 fn what_is_accepted_of_removed_nodes_says_nothing_about_nodes_that_are_missing() {
     let world = || down(rolled_out(&["a", "b"]), "c", json!({}));
     assert_eq!(status(world(), &["fewer-nodes"]).accepted, None);
-    // An annotation would accept it of all later revisions, too.
+    // An annotation would also accept it for all later revisions.
     let annotations = json!({"metadata": {"annotations": {"kubectl-ds/accept": "node, fewer-nodes"}}});
     let annotated = status(world().daemon_set(annotations), &[]).accepted.unwrap();
     assert_eq!(annotated.invalid.as_deref(), Some("fewer-nodes is accepted by --accept only"));
@@ -679,7 +680,7 @@ fn what_is_accepted_of_removed_nodes_says_nothing_about_nodes_that_are_missing()
     assert_eq!(by.iter().map(|one| one.what.to_string()).collect::<Vec<_>>(), ["node"]);
 }
 
-/// Host ports and limits are taken, too, and what cannot be compared excuses nothing.
+/// This includes host ports and limits, and a part that cannot be compared is no excuse.
 #[test]
 fn a_revision_that_takes_more_than_the_one_before_is_at_fault_whatever_it_takes() {
     let template = |world: World, more: &Value| {
@@ -788,7 +789,7 @@ fn pods_that_are_slow_to_start_may_still_start_until_they_are_restarted_or_old()
     assert!(!may_still_start("11:51:00", 0, true));
 }
 
-/// No node lacks a pod then: all wait.
+/// In this case no node lacks a pod: all wait.
 #[test]
 fn what_refuses_surge_pods_is_at_fault_for_nodes_that_keep_their_old_pods() {
     let surge = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}});
@@ -834,7 +835,7 @@ fn a_revision_is_not_at_fault_for_a_resource_that_the_one_before_would_lack_too(
     assert_eq!(fault("100m"), Some(Fault::Revision));
 }
 
-/// A surge pod has to fit beside the one that it replaces.
+/// A surge pod has to fit next to the one that it replaces.
 #[test]
 fn a_revision_is_at_fault_for_surge_pods_that_request_too_much_to_start_beside_the_old_ones() {
     let resources = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": cpu}}}]});
@@ -856,14 +857,14 @@ fn a_revision_is_at_fault_for_surge_pods_that_request_too_much_to_start_beside_t
         let cause = status.problems.iter().find(|cause| cause.code == ReasonCode::InsufficientResource);
         (cause.and_then(|cause| cause.fault), is_complete(&status))
     };
-    // 4 are allocatable: of the old pod, a second one would fit.
+    // 4 are allocatable: a second old pod would fit.
     assert_eq!(judged("1", "1500m", 1), (Some(Fault::Revision), false));
-    // Of neither revision would one fit, which is up to the update strategy.
+    // It would fit in neither revision, which is due to the update strategy.
     assert_eq!(judged("2", "1500m", 1), (Some(Fault::Unknown), false));
     assert_eq!(judged("1", "2500m", 1).0, Some(Fault::Revision));
 }
 
-/// The scheduler looks at requests only. Without an available older pod, nothing was compared on the node itself.
+/// The scheduler only considers requests. Without an available older pod, nothing was compared on the node itself.
 #[test]
 fn higher_limits_are_no_fault_of_a_revision_whose_requests_do_not_fit() {
     let resources = |cpu: &str, limit: &str| {
@@ -907,7 +908,7 @@ fn a_scheduler_that_the_revision_names_first_is_the_revisions_fault() {
     assert_eq!(fault("default-scheduler", "own"), (silent, Some(Fault::Revision)));
 }
 
-/// The command of the group is about its first node, which is in another cause.
+/// The command of the group is about its first node, which has another cause.
 #[test]
 fn nodes_with_the_same_reason_and_another_fault_get_no_command_for_another_node() {
     let lost = |world: World, name: &str, since: &str| {
@@ -923,12 +924,12 @@ fn nodes_with_the_same_reason_and_another_fault_get_no_command_for_another_node(
     assert_eq!(causes.collect::<Vec<_>>(), expected);
 }
 
-/// A day of last month.
+/// A time of day last month.
 fn long_ago(time: &str) -> String {
     format!("2026-02-01T{time}Z")
 }
 
-/// A rollout that began last month.
+/// A rollout that started last month.
 fn began_long_ago(world: World) -> World {
     let mut world = world.daemon_set(json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}));
     for revision in &mut world.snapshot.controller_revisions {
@@ -937,7 +938,7 @@ fn began_long_ago(world: World) -> World {
     world
 }
 
-/// A node whose pod has been available since last month, or until it began to crash today, after so many restarts.
+/// A node whose pod has been available since last month, or until it started to crash today, with this many restarts.
 fn lasted(world: World, name: &str, crashes: Option<(&str, i64)>) -> World {
     let node = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
     let ready = |status: &str, since: String| json!({"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": since}]});
@@ -968,7 +969,8 @@ fn undoes(status: &RolloutStatus) -> bool {
 fn a_revision_that_has_worked_for_long_is_not_at_fault_for_what_breaks_then() {
     use std::ops::Range;
     let until_today = || Some(("2026-03-01T11:50:00Z", 5));
-    // So many nodes where it works, where it worked until today, where it has crashed since last month, and where new pods crash.
+    // Numbers of nodes where it works, where it worked until today, where it has crashed since last month, and where new pods
+    // crash.
     let of = |works: Range<u8>, worked: Range<u8>, never: Range<u8>, anew: Range<u8>| {
         let world = began_long_ago(two_revisions());
         let world = works.fold(world, |world, n| lasted(world, &format!("works-{n}"), None));
@@ -976,18 +978,18 @@ fn a_revision_that_has_worked_for_long_is_not_at_fault_for_what_breaks_then() {
         let never_ready = Some(("2026-02-01T10:00:05Z", 6000));
         let world = never.fold(world, |world, n| lasted(world, &format!("never-{n}"), never_ready));
         let world = anew.fold(world, |world, n| crashing_anew(world, &format!("anew-{n}")));
-        // One waits for the budget since then, so that the rollout is not finished.
+        // One has been waiting for the budget since then, so the rollout is not finished.
         let status = status(world.node("old", json!({})).pod("agent-old", "old", old()), &[]);
         let FaultCounts { revision, unknown, .. } = status.faults.unwrap();
         assert_eq!(status.verdict, Verdict::Blocked, "{status:?}");
         assert!(revision == 0 || unknown == 0);
         (revision > 0, undoes(&status))
     };
-    // Its registry or what it depends on is down, or nodes were upgraded.
+    // Its registry or something that it depends on is down, or nodes were upgraded.
     assert_eq!(of(0..3, 0..0, 0..0, 0..4), (false, false));
     assert_eq!(of(0..0, 0..6, 0..0, 0..0), (false, false));
     assert_eq!(of(0..1, 0..2, 0..0, 0..5), (false, false));
-    // A canary says little, and one that has crashed all the time nothing.
+    // A canary proves little, and one that has crashed all the time proves nothing.
     assert_eq!(of(0..1, 0..0, 0..0, 0..3), (true, true));
     assert_eq!(of(0..0, 0..0, 0..3, 0..1), (true, true));
     // It was rolled out a few minutes ago.
@@ -1031,7 +1033,7 @@ fn what_refuses_or_crowds_out_a_revision_after_a_long_time_is_at_fault_itself() 
     };
     assert_eq!(fault(true, quota), [0, 1, 0, 0, 0]);
     assert_eq!(fault(false, quota), [0, 0, 1, 0, 0]);
-    // Who has deleted it is not known.
+    // It is unknown who has deleted it.
     assert_eq!(fault(true, account), [0, 0, 0, 1, 0]);
     assert_eq!(fault(false, account), [0, 0, 1, 0, 0]);
 }
@@ -1074,7 +1076,7 @@ fn a_node_that_has_just_joined_is_waited_for() {
     assert_eq!(of("11:40:00"), (Verdict::Degraded, true));
 }
 
-/// It may be there until the pod garbage collector comes.
+/// It may exist until the pod garbage collector runs.
 #[test]
 fn an_old_pod_of_a_deleted_node_does_not_show_that_a_revision_is_available() {
     let world = down(down(two_revisions(), "a", old()), "b", old());

@@ -19,7 +19,8 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
     })
 }
 
-/// Returns whether a stage of all nodes that has `--verify` was left before it restored the strategy, such as because the command failed.
+/// Returns whether a stage of all nodes with `--verify` ended before it restored the strategy, for example because the command
+/// failed.
 pub(super) fn is_unverified(situation: &Situation<'_>, hold: &Hold) -> bool {
     hold.is_in_force
         && hold.partition.is_some_and(|partition| partition.value() == 0)
@@ -32,7 +33,7 @@ fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
     match hold.partition {
         Some(partition) => kept(partition, situation.eligible().count())
             .saturating_sub(situation.eligible().filter(|node| node.old.is_some()).count()),
-        // Pods that were created after the end of a rollout have the template that all others have.
+        // Pods created after the end of a rollout have the same template as all others.
         None if situation.rolled_out_at() <= hold.since && situation.eligible().all(|node| node.old.is_none()) => 0,
         None => {
             let is_later = |node: &&RolloutNode<'_>| {
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!((leaked(Some("50%"), 3, "11:40:00"), leaked(Some("50%"), 5, "11:40:00")), (0, 2));
         assert_eq!((leaked(Some("4"), 2, "11:40:00"), leaked(Some("4"), 3, "11:40:00")), (0, 1));
         assert_eq!((leaked(None, 2, "11:40:00"), leaked(None, 2, "11:20:00")), (2, 0));
-        // Times are full seconds: a pod that was created in the same one is not held against anybody.
+        // Timestamps have a resolution of seconds: a pod created in the same second does not count.
         assert_eq!(leaked(None, 2, "11:30:00"), 0);
         // The rollout was complete before the pause.
         assert_eq!(leaked(None, 6, "11:40:00"), 0);

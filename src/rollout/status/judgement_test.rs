@@ -1,6 +1,6 @@
-//! What is judged of every node and DaemonSet of the fixtures and of random clusters, so that each change of a judgement is seen.
+//! Every judgement on the nodes and DaemonSets of the fixtures and of random clusters, so that any change is noticed.
 //!
-//! `SNAPSHOTS=overwrite cargo test --lib judgement_test` writes the file again.
+//! `SNAPSHOTS=overwrite cargo test --lib judgement_test` rewrites the file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ mod random;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// How many random clusters are judged.
+/// Number of random clusters to judge.
 const CLUSTERS: u64 = 300;
 
 fn read(path: &str, text: &[u8]) -> Option<Snapshot> {
@@ -37,7 +37,7 @@ fn read(path: &str, text: &[u8]) -> Option<Snapshot> {
     Some(read.ok()?.snapshot)
 }
 
-/// Writes a line for each DaemonSet, and one for all nodes that are judged alike.
+/// Writes a line for each DaemonSet, and one for all nodes with the same judgement.
 fn write(text: &mut String, name: &str, snapshot: &Snapshot) {
     let index = Index::new(snapshot);
     for daemon_set in index.daemon_sets_of_any_flavor() {

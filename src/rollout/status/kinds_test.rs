@@ -1,5 +1,5 @@
-//! Whose fault it is where a revision works on nodes of one kind and not on those of another, where it only restarts pods, and
-//! where the other one could not come back: a row for each situation.
+//! Whose fault it is if a revision works on one kind of node but not on another, if it only restarts pods, and if the
+//! other revision could not come back: one row per situation.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::report::rollout_status::{BlockedBy, SuspectKind, Verdict};
 
 const UNDO: &str = "kubectl ds undo --to-revision 1 -n default agent";
 
-/// Two revisions, the newer one since 11:45, and a rolling update by one node.
+/// Two revisions, the newer one since 11:45, and a rolling update of one node at a time.
 fn revisions(before: Value, after: Value) -> World {
     changed(before, json!({"spec": {"template": {"spec": after}}}))
 }
@@ -35,7 +35,7 @@ fn images() -> World {
     revisions(of_image("agent:1"), of_image("agent:2"))
 }
 
-/// Adds nodes with what they are, each with a pod: `old`, `new`, `old fails` or `new fails`.
+/// Adds nodes with these properties, each with a pod: `old`, `new`, `old fails` or `new fails`.
 fn with(world: World, nodes: &[(&str, Value)]) -> World {
     nodes.iter().enumerate().fold(world, |world, (number, (pod, object))| {
         let (node, name) = (format!("n{number}"), format!("agent-n{number}"));
@@ -91,7 +91,7 @@ fn a_revision_that_works_only_on_nodes_of_another_kind_is_to_blame() {
             vec![(works, instance("m5")), (works, instance("m6")), (fails, instance("g5")), (old, instance("g5"))],
             Some(Feature::InstanceType),
         ),
-        // Both fail, and nothing is known of the kind of others.
+        // Both fail, and there is no information about other kinds.
         (
             vec![
                 (works, kernel("6.8")),
@@ -105,7 +105,7 @@ fn a_revision_that_works_only_on_nodes_of_another_kind_is_to_blame() {
         ),
         // It works on one of that kind.
         (vec![(works, kernel("6.8")), (works, kernel("4.14")), (fails, kernel("4.14")), (old, kernel("4.14"))], None),
-        // No old pod shows that another revision works there.
+        // No old pod proves that another revision works there.
         (vec![(works, kernel("6.8")), (works, kernel("6.8")), (fails, kernel("4.14")), (old, kernel("6.8"))], None),
         (
             vec![
@@ -117,7 +117,7 @@ fn a_revision_that_works_only_on_nodes_of_another_kind_is_to_blame() {
             ],
             None,
         ),
-        // They are all alike, or what they are is not known.
+        // They are all alike, or their kinds are unknown.
         (vec![(works, kernel("6.8")), (works, kernel("6.8")), (fails, kernel("6.8")), (old, kernel("6.8"))], None),
         (vec![(works, json!({})), (works, json!({})), (fails, json!({})), (old, json!({}))], None),
         // The two that fail are of two kinds.
@@ -146,7 +146,7 @@ fn a_revision_that_works_only_on_nodes_of_another_kind_is_to_blame() {
     }
 }
 
-/// A tag may lead to another image, a ConfigMap may have changed: the pods of the other revision would fail alike.
+/// A tag may point to another image, a ConfigMap may have changed: the pods of the other revision would fail in the same way.
 #[test]
 fn a_restart_is_not_to_blame_and_is_not_rolled_back() {
     let annotation = json!({"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-11-27T11:45:00Z"}});
@@ -169,7 +169,7 @@ fn a_restart_is_not_to_blame_and_is_not_rolled_back() {
     }
 }
 
-/// What the kubelet refuses of what a revision requests, it has granted the other one on the same nodes.
+/// The kubelet refuses requests of the revision, but has granted those of the other one on the same nodes.
 #[test]
 fn requests_that_do_not_fit_the_nodes_cpus_are_the_revisions_if_it_changed_them() {
     let asks = |cpu: &str, image: &str| json!({"containers": [{"name": "agent", "image": image, "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}]});
@@ -189,7 +189,7 @@ fn requests_that_do_not_fit_the_nodes_cpus_are_the_revisions_if_it_changed_them(
     }
 }
 
-/// A ConfigMap whose name has the hash of its content is deleted with the template that used it.
+/// A ConfigMap whose name contains the hash of its content is deleted with the template that used it.
 #[test]
 fn no_rollback_is_offered_to_pods_that_would_not_start() {
     let uses = |name: &str, image: &str| json!({"containers": [{"name": "agent", "image": image}], "volumes": [{"name": "config", "configMap": {"name": name}}]});
@@ -204,7 +204,7 @@ fn no_rollback_is_offered_to_pods_that_would_not_start() {
             vec![("ConfigMap", "agent-1"), config_map, other],
             true,
         ),
-        // A dump that has only what is in use does not tell.
+        // A dump with only the objects in use proves nothing.
         (uses("agent-1", "agent:1"), uses("agent-2", "agent:2"), vec![config_map], true),
         (uses("agent-1", "agent:1"), uses("agent-2", "agent:2"), vec![], true),
         (
@@ -226,7 +226,7 @@ fn no_rollback_is_offered_to_pods_that_would_not_start() {
     }
 }
 
-/// While it terminates, the controller waits for it; and a node that it keeps longer is named with what keeps it.
+/// While it terminates, the controller waits for it; and a node on which it is stuck is named with the reason.
 #[test]
 fn a_pod_that_is_left_on_a_node_that_is_no_longer_eligible_is_told_as_what_it_waits_for() {
     use ReasonCode::{Misscheduled, StuckTerminating, Terminating};
@@ -249,7 +249,7 @@ fn a_pod_that_is_left_on_a_node_that_is_no_longer_eligible_is_told_as_what_it_wa
     }
 }
 
-/// Each of these nodes may be at fault; but what fails wherever it was tried is not tried on more nodes.
+/// Each of these nodes may be at fault; but a revision that fails wherever it was tried is not tried on more nodes.
 #[test]
 fn a_larger_budget_is_not_suggested_for_pods_that_fail_wherever_they_were_tried() {
     let rejected = json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Pod was rejected: Allocate failed due to x",

@@ -1,7 +1,7 @@
 //! Whether a rollout is done, progressing or stuck, and on what.
 //!
-//! From the [`situation`](super::situation) of a DaemonSet follow the [`problems`], the [`eta`], and the [`way_out`], which a
-//! [simulation](super::situation::simulation) of the changed DaemonSet checks.
+//! The [`problems`], the [`eta`] and the [`way_out`] are derived from the [`situation`](super::situation) of a
+//! DaemonSet; a [simulation](super::situation::simulation) of the changed DaemonSet checks the way out.
 
 mod accept;
 #[cfg(test)]
@@ -53,28 +53,28 @@ use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
 use accept::Acceptances;
 
-/// The templates that DaemonSets should have, by namespace and name.
+/// The expected templates of DaemonSets, by namespace and name.
 pub type Templates = BTreeMap<(String, String), Template>;
 
-/// What a status is asked for.
+/// The parameters of a status.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Question<'q> {
-    /// A revision that is asked about.
+    /// The requested revision.
     pub requested: Option<i64>,
     /// The label by whose value a map groups the nodes; without it there is no map.
     pub map_label: Option<&'q str>,
-    /// What is accepted; if nothing is, what each DaemonSet says.
+    /// The accepted faults; if empty, each DaemonSet's annotation applies.
     pub accept: &'q [Acceptance],
-    /// The templates that manifests have; if there are any, no other DaemonSet is asked about.
+    /// The templates in manifests; if given, no other DaemonSet is included.
     pub templates: Option<&'q Templates>,
 }
 
-/// Returns how far the rollout of each DaemonSet of the snapshot is; `requested` is a revision that is asked about.
+/// Returns the rollout status of each DaemonSet in the snapshot; `requested` is the requested revision.
 pub fn rollout_status(snapshot: &Snapshot, requested: Option<i64>) -> RolloutStatusReport {
     answer(snapshot, &Question { requested, ..Question::default() })
 }
 
-/// Returns how far the rollout of each DaemonSet of the snapshot is.
+/// Returns the rollout status of each DaemonSet in the snapshot.
 pub fn answer(snapshot: &Snapshot, question: &Question<'_>) -> RolloutStatusReport {
     let index = Index::new(snapshot);
     let mut incidents = Incidents::default();
@@ -84,7 +84,7 @@ pub fn answer(snapshot: &Snapshot, question: &Question<'_>) -> RolloutStatusRepo
         .filter(|daemon_set| question.templates.is_none_or(|templates| templates.contains_key(&key(daemon_set))))
         .map(|daemon_set| status(&index, daemon_set, question, &mut incidents))
         .collect();
-    // The sort is stable: equals stay in the order of namespace and name.
+    // The sort is stable: equal ones stay in the order of namespace and name.
     rollouts.sort_by_key(|rollout| rollout.severity);
     RolloutStatusReport {
         now: snapshot.now,
@@ -163,7 +163,7 @@ fn status<'a>(
         way_out: way_out::way_out(&situation, &judgement),
         recent_changes: Vec::new(),
         stale_config: None,
-        // Counters are not held against nodes and pods that were not read.
+        // Counters are not compared if nodes or pods were not read.
         counters: match is_known {
             true => situation.coverage.counters.clone(),
             false => Counters { desired: situation.coverage.counters.desired, ..Counters::default() },
@@ -171,7 +171,7 @@ fn status<'a>(
         counted_by_generation: situation.counted_by_generation().into_iter().map(|(node, _)| node.to_owned()).collect(),
         other_problems: match verdict {
             Verdict::Deleting => Vec::new(),
-            // What pods say is true, whatever could not be read; that their nodes do not exist is not known then.
+            // The pods are reliable, whatever else could not be read; but it is unknown whether their nodes exist.
             Verdict::Unknown => {
                 let mut others = problems::other_problems(&situation, &[]);
                 others.retain(|problem| problem.code != ReasonCode::OrphanedTarget);
@@ -194,9 +194,9 @@ fn status<'a>(
 fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {
     let current = situation.current.known()?;
     let most = outdated.iter().max_by_key(|old| old.nodes.len());
-    // Once no old pod is left, what it has replaced still tells why none is available.
+    // Once no old pod is left, the number that was replaced still explains why none is available.
     let is_missed = || most.is_none() && situation.eligible().any(|node| !node.is_done) && !situation.has_lasted();
-    // What was rolled back is the newest of the others.
+    // A revision that was rolled back from is the newest of the others.
     let mut before = situation.revisions.others().map(|(revision, _)| revision.number());
     let replaced = || before.find(|number| *number < current.revision).filter(|_| is_missed());
     let replaces = most.and_then(|old| old.revision).or_else(replaced);

@@ -1,4 +1,4 @@
-//! Random clusters with random faults, on which a model of the controller acts until it has nothing more to do.
+//! Random clusters with random faults, on which a model of the controller acts until it has nothing left to do.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -59,7 +59,7 @@ impl Model {
             UpdateBy::OnDelete => json!({"type": "OnDelete"}),
         };
         let image = |revision: usize| format!("agent:{}", revision + 1);
-        // Rolling back is a new generation of the template.
+        // Rolling back creates a new generation of the template.
         let generation = if self.current == NEW { 2 } else { 3 };
         let mut world = world().daemon_set(json!({
             "metadata": {"generation": generation,
@@ -112,7 +112,7 @@ impl Model {
         answer(&self.snapshot(), &Question { accept: &accept, ..Question::default() }).daemon_sets.remove(0)
     }
 
-    /// Lets the controller act once, and pods start and end; returns whether the controller had anything to do.
+    /// Performs one step of the controller, and starts and ends pods; returns whether the controller had anything to do.
     fn advance(&mut self) -> bool {
         let snapshot = self.snapshot();
         let index = Index::new(&snapshot);
@@ -137,7 +137,7 @@ impl Model {
         true
     }
 
-    /// Lets the controller act until it has nothing more to do; checks the verdict on the way.
+    /// Runs the controller until it has nothing left to do; checks the verdict on the way.
     fn run(&mut self) -> Result<RolloutStatus, TestCaseError> {
         for _ in 0..100 {
             let status = self.status();
@@ -158,7 +158,7 @@ impl Model {
         Err(TestCaseError::fail("the controller never stops"))
     }
 
-    /// A pod that is terminating beside an available one is gone in a moment.
+    /// A pod that is terminating next to an available one will soon be deleted.
     fn pods_terminate(&self) -> bool {
         self.nodes.iter().any(|node| node.pods.iter().any(|pod| pod.terminating))
     }
@@ -167,7 +167,7 @@ impl Model {
         self.missing().next().is_none()
     }
 
-    /// Returns the nodes that keep the rollout from being complete.
+    /// Returns the nodes that prevent the rollout from being complete.
     fn missing(&self) -> impl Iterator<Item = &ModelNode> {
         self.nodes.iter().filter(|node| match node.pods.as_slice() {
             [pod] if node.eligible => pod.revision != self.current || !pod.ready || pod.terminating,
@@ -194,14 +194,14 @@ impl Model {
             ["kubectl", "ds", "set", "--max-unavailable", number, ..] => {
                 self.strategy = UpdateBy::Unavailable(number.parse().unwrap());
             }
-            // `partition` replaces one after the other, as a rolling update does.
+            // `partition` replaces them one after the other, like a rolling update.
             ["kubectl", "ds", "set", "--type", "RollingUpdate", ..] | ["kubectl", "ds", "partition", ..] => {
                 self.strategy = UpdateBy::Unavailable(1)
             }
             ["kubectl", "ds", "undo", "--to-revision", "1", ..] => {
                 self.current = OLD;
                 if self.strategy == UpdateBy::OnDelete {
-                    // As `undo` says then: these pods stay until somebody deletes them.
+                    // As `undo` warns in this case: these pods stay until somebody deletes them.
                     for node in &mut self.nodes {
                         node.pods.retain(|pod| pod.revision == OLD || pod.terminating);
                     }
@@ -254,7 +254,7 @@ fn model() -> impl Strategy<Value = Model> {
     })
 }
 
-/// Checks the verdict at each step, and that every way out unblocks.
+/// Checks the verdict at each step, and that every way out unblocks the rollout.
 fn check(mut model: Model) -> Result<(), TestCaseError> {
     let status = model.run()?;
     for way_out in &status.way_out {
@@ -271,7 +271,7 @@ fn check(mut model: Model) -> Result<(), TestCaseError> {
             let mut fixed = unblocked.nodes.iter().filter(fixed);
             prop_assert!(fixed.all(|node| node.pods.iter().all(|pod| pod.revision == OLD && pod.ready)), "{context}");
         } else {
-            // A node that fails on the new revision may stop it again.
+            // A node that fails on the new revision may block it again.
             let (working, reached) = unblocked.reached();
             prop_assert!(after.counts.updated > status.counts.updated || reached == working, "{context}");
         }
@@ -279,7 +279,7 @@ fn check(mut model: Model) -> Result<(), TestCaseError> {
             && command.contains("--max-unavailable")
             && !matches!(model.strategy, UpdateBy::Surge(_))
         {
-            // The controller may visit the nodes that keep their pods first. What is terminating elsewhere ends in this model.
+            // The controller may visit the nodes that keep their pods first. Pods terminating elsewhere end in this model.
             let mut less = Model { strategy: UpdateBy::Unavailable(enough - 1), ..model.clone() };
             less.nodes.sort_by_key(|node| (node.eligible, node.reachable));
             let ends = |node: &ModelNode| node.reachable && node.pods.iter().any(|pod| pod.terminating);
@@ -289,7 +289,7 @@ fn check(mut model: Model) -> Result<(), TestCaseError> {
             }
         }
     }
-    // A budget that is used up is never without a way out, unless the revision is to blame.
+    // An exhausted budget always has a way out, unless the revision is to blame.
     let waits = status.verdict == Verdict::Blocked && !status.next.candidates.is_empty();
     if waits && matches!(model.strategy, UpdateBy::Unavailable(_)) && status.suspect.is_none() {
         let (all, reached) = model.reached();
@@ -330,7 +330,7 @@ fn a_budget_that_pods_of_ineligible_nodes_use_up_has_a_way_out() {
     }
 }
 
-/// Pods of ineligible nodes that end when they are deleted take time, and no budget: a larger one would take the fleet down.
+/// Pods of ineligible nodes that do terminate take time, but no budget: a larger budget would take the fleet down.
 #[test]
 fn the_budget_that_is_offered_is_no_larger_than_needed() {
     let pod = |number: usize, terminating: bool| ModelPod {

@@ -14,10 +14,10 @@ use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::rolling_update::{UpdateStep, limits};
 
-/// Returns the reasons of coverage that matter for the rollout: those of eligible nodes that are not done, and of others
+/// Returns the coverage reasons that matter for the rollout: those of eligible nodes that are not done, and of others
 /// that count against the budget or stop it.
 ///
-/// Nodes with the same reason are apart if it is not the same fault.
+/// Nodes with the same reason but different faults are separate.
 pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &Faults<'_>) -> Vec<ReasonGroup> {
     let mut relevant: HashSet<&str> =
         step.update().map(|update| update.used_by.iter().copied().collect()).unwrap_or_default();
@@ -61,8 +61,7 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
     problems
 }
 
-/// Returns why the API server refuses the pods that are to run beside old ones: coverage has no reason for a node whose old
-/// pod is available.
+/// Returns why the API server refuses the surge pods: coverage has no reason for a node whose old pod is available.
 fn refusal_of_surge_pods(
     situation: &Situation<'_>,
     step: &NextStep<'_>,
@@ -79,7 +78,7 @@ fn refusal_of_surge_pods(
     Some(ReasonGroup { on_current_revision: Some(0), fault: faults.of_refusal, ..refusal.group(nodes, 0) })
 }
 
-/// Returns the reasons of coverage on nodes that are not among the problems of the rollout.
+/// Returns the coverage reasons of nodes that are not among the problems of the rollout.
 pub(super) fn other_problems(situation: &Situation<'_>, problems: &[ReasonGroup]) -> Vec<Affected> {
     let held_up: HashSet<&str> = problems.iter().flat_map(|problem| &problem.nodes).map(String::as_str).collect();
     let others = situation.coverage.problems.iter().map(|group| {
@@ -105,8 +104,8 @@ pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Opti
     Some(Budget { field, value, allowed: update.allowed, used: update.used_by.len(), by })
 }
 
-/// Returns the reason that a node counts against the budget. Coverage gives none if the old pod is available while the
-/// new one beside it is starting.
+/// Returns the reason that a node counts against the budget. Coverage has none if the old pod is available while the
+/// new one next to it is starting.
 fn code_of(node: &RolloutNode<'_>) -> ReasonCode {
     node.code().unwrap_or_else(|| match node.updated {
         Some(pod) if pod.is_ready() => ReasonCode::NotYetAvailable,
@@ -114,7 +113,7 @@ fn code_of(node: &RolloutNode<'_>) -> ReasonCode {
     })
 }
 
-/// Returns how many old pods are unavailable, if they are more than may be replaced at a time: the rolling update
+/// Returns how many old pods are unavailable, if there are more than may be replaced at a time: the rolling update
 /// replaces them all at once.
 pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<usize> {
     let desired = situation.eligible().count();

@@ -1,6 +1,6 @@
-//! The sequences of pkg/controller/daemon/update_test.go, release 1.37.2, by upstream's names: how many pods each sync
-//! creates and deletes. Upstream's syncs observe their own creations and deletions at once, so that one sync is both what
-//! the controller does besides the rolling update and the rolling update after it.
+//! The sequences of pkg/controller/daemon/update_test.go, release 1.37.2, with upstream's names: how many pods each
+//! sync creates and deletes. Upstream's syncs observe their own creations and deletions immediately, so one sync covers
+//! both the controller's other work and the rolling update after it.
 
 use std::collections::HashSet;
 
@@ -293,7 +293,7 @@ fn daemon_set_updates_all_old_pods_not_ready_max_surge() {
     let updated: HashSet<String> = updated.filter_map(target_node).map(str::to_owned).collect();
     cluster.set_ready(true, 2, is_current);
     cluster.set_ready(false, 1, |pod| !updated.contains(target_node(pod).unwrap()));
-    // The ready surge pods are not available yet, and the unready old pod gets a successor whatever the budget.
+    // The ready surge pods are not available yet, and the unready old pod gets a successor regardless of the budget.
     cluster.sync_at(310, 1, 0);
     cluster.sync_at(320, 1, 3);
     cluster.set_ready(true, 3, is_current);

@@ -1,5 +1,5 @@
-//! What lets a blocked rollout continue: only changes after which nodes become updated, and none that spreads a revision
-//! that fails.
+//! What lets a blocked rollout continue: only changes after which more nodes become updated, and none that spreads a
+//! failing revision.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controll
 
 const FINISH_BY_CONTROLLER: &str = "to let the controller finish at its own pace";
 
-/// Returns what lets a rollout continue, or takes it back; empty if it needs no help.
+/// Returns how to continue a rollout, or to roll back; empty if it needs no help.
 pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) -> Vec<Fix> {
     let Judgement { verdict, step, suspect, .. } = judgement;
     let (verdict, suspect) = (*verdict, suspect.as_ref());
@@ -44,12 +44,12 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
         && situation.controller_silent_since().is_none();
     let retry = is_stuck.then(|| retry_now(situation)).flatten();
-    // What works on other nodes is not what fails.
+    // If it works on other nodes, the revision does not fail.
     let is_by_nodes = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
     let undo_as_well = || undo().filter(|_| !is_by_nodes);
     let fixes = match verdict {
         Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
-        // Whoever looks may not know of the hold, whether anything is stuck or not.
+        // The user may not know about the hold, whether the rollout is stuck or not.
         _ if hold.is_some() => {
             let undo = revision_fails.then(undo).flatten();
             let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
@@ -62,7 +62,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
             vec![delete_failed(situation)]
         }
-        // Nothing is rolled out: each cause has its own advice.
+        // There is no rollout: each cause has its own advice.
         Verdict::Degraded => Vec::new(),
         Verdict::Paused if needs_more_than_nodes => Vec::new(),
         Verdict::Paused => {
@@ -74,11 +74,11 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
                 .then(|| partition_all(situation, "to update all nodes under the gates of `partition`"));
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
         }
-        // A change of the pace would only replace more pods by such as fail.
+        // Changing the pace would only replace more pods by failing ones.
         _ if needs_more_than_nodes => vec![undo_as_well()],
         _ => vec![without_surge(situation, step), raise_budget(situation, step), undo_as_well()],
     };
-    // Nothing is left to be replaced at the raised pace.
+    // Nothing is left to replace at the raised pace.
     let is_over = match verdict {
         Verdict::Complete => true,
         Verdict::Blocked | Verdict::Degraded => {
@@ -89,7 +89,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
     fixes.into_iter().chain([is_over.then(|| restore_pace(situation)).flatten()]).flatten().collect()
 }
 
-/// Suggests the pace that the DaemonSet had before it was raised for a rollout that was blocked.
+/// Suggests restoring the DaemonSet's original pace, which was raised because the rollout was blocked.
 fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
     let (RaisedPace { before, after }, command) = set::restore_pace(situation.daemon_set)?;
     let ((before, from), (after, to)) = (before.field(), after.field());
@@ -102,34 +102,34 @@ fn delete(pod: &Pod) -> Option<Command> {
     Some(Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name))
 }
 
-/// Suggests to resume a paused Advanced DaemonSet once its template was rolled back.
+/// Suggests resuming a paused Advanced DaemonSet once its template was rolled back.
 fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
     let resume = name_of(situation.daemon_set).command(Subcommand::Resume);
     rolling.paused.then(|| Fix::new(RESUME_AFTERWARDS, resume))
 }
 
-/// Suggests to make the controller create pods that are no longer refused.
+/// Suggests making the controller create pods that are no longer refused.
 fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
     (situation.creation_is_refused() && situation.is_accepted() == Some(true)).then_some(())?;
     let advice = "to make the controller create the pods now, which are no longer refused";
     Some(Fix::new(advice, name_of(situation.daemon_set).command(Subcommand::Retry)))
 }
 
-/// Suggests to delete an old pod that the controller should have deleted; the deletion makes it go on.
+/// Suggests deleting an old pod that the controller should have deleted; the deletion triggers a sync.
 fn delete_replaced(step: &NextStep<'_>) -> Option<Fix> {
     let pod = step.upkeep.delete.iter().find(|pod| !pod.metadata.is_terminating())?;
     let advice = "to delete an old pod whose surge pod is available, so that the controller continues";
     Some(Fix { advice: advice.to_owned(), command: delete(pod) })
 }
 
-/// Returns whether failed pods have piled up beside an available one.
+/// Returns whether failed pods have piled up next to an available one.
 fn is_piled_up(node: &RolloutNode<'_>) -> bool {
     node.updated_is_available && node.failed.len() >= PILE
 }
 
-/// Suggests to delete failed pods beside available ones: the controller deletes one for each backoff, which grows to 15
-/// minutes. Those of one revision are told from all other pods by its label.
+/// Suggests deleting failed pods next to available ones: the controller deletes one per backoff, which grows to 15
+/// minutes. The label of the revision distinguishes them from other pods.
 fn delete_failed(situation: &Situation<'_>) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
     let mut by_hash: BTreeMap<&str, usize> = BTreeMap::new();
@@ -144,7 +144,7 @@ fn delete_failed(situation: &Situation<'_>) -> Option<Fix> {
     Some(Fix::new(advice, delete.namespace(&daemon_set.metadata.namespace)))
 }
 
-/// Suggests to delete one old pod under OnDelete, if it ends and another one is created; an unavailable one costs nothing.
+/// Suggests deleting one old pod under OnDelete, if it terminates and is recreated, preferably an unavailable one.
 fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
     if situation.creation_is_refused() {
         return None;
@@ -155,7 +155,7 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
     Some(Fix { advice: format!("to update one node, {}", node.name), command: delete(node.old?) })
 }
 
-/// Suggests how to leave a hold.
+/// Suggests how to end a hold.
 fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
     let fix = |advice: &str, subcommand| Fix::new(advice, name.command(subcommand));
@@ -205,13 +205,13 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
     }
 }
 
-/// Suggests to update all nodes one by one, without the controller.
+/// Suggests updating all nodes one by one, without the controller.
 fn partition_all(situation: &Situation<'_>, advice: &str) -> Fix {
     let command = name_of(situation.daemon_set).command(Subcommand::Partition).name("0");
     Fix::new(advice, command)
 }
 
-/// Suggests to let the controller replace the pods.
+/// Suggests letting the controller replace the pods.
 fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
     if let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy {
         return without_retaining(situation, rolling);
@@ -220,7 +220,7 @@ fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
     set_fields(situation, fields, |_| true, "to let the controller update all nodes".to_owned())
 }
 
-/// Suggests other values beside the template, if `set` accepts them and the rollout then continues.
+/// Suggests other values besides the template, if `set` accepts them and the rollout then continues.
 fn set_fields(
     situation: &Situation<'_>,
     fields: SpecFields,
@@ -243,7 +243,7 @@ fn set_fields(
     advances(situation, &proposal.after, current.hash(), stays, Advance::Updates).then(|| Fix::new(advice, command))
 }
 
-/// Suggests to resume an Advanced DaemonSet, or to give up its partition or selector.
+/// Suggests resuming an Advanced DaemonSet, or removing its partition or selector.
 fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Option<Fix> {
     let (daemon_set, name) = (situation.daemon_set, name_of(situation.daemon_set));
     if rolling.paused {
@@ -257,25 +257,25 @@ fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Opti
         .then(|| Fix::new("to let the controller update all nodes", patch))
 }
 
-/// Suggests not to surge, if the controller could then replace pods one by one.
+/// Suggests turning off surge, if the controller could then replace pods one by one.
 fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     step.update().filter(|update| update.surges)?;
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
-    // Without surge, a new pod takes the room of the old one.
+    // Without surge, a new pod uses the resources of the old one.
     let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.lacks_room());
     set_fields(situation, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
-/// Returns whether pods of the current revision fail on all nodes that have got one and are ready, and on more than one: each node may be
-/// at fault, but whatever else is replaced is not likely to fare better.
+/// Returns whether pods of the current revision fail on all ready nodes that have one, and on more than one: each node
+/// may be at fault, but other replaced pods are unlikely to do better.
 fn fails_everywhere(situation: &Situation<'_>) -> bool {
     let tried: Vec<_> = situation.eligible().filter(|node| node.updated.is_some() && node.is_ready()).collect();
     tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !situation.passes(node))
 }
 
-/// Suggests the smallest `maxUnavailable` with which the controller updates another node, whichever it visits first: one more
-/// than is used, and one for each ineligible node whose pods count from their deletion on, because they do not end there. None
-/// if that would let the controller delete many available pods at once.
+/// Suggests the smallest `maxUnavailable` with which the controller updates another node, regardless of which it visits
+/// first: one more than is used, and one for each ineligible node whose pods count once deleted, because they do not
+/// terminate there. None if that would allow the controller to delete many available pods at once.
 fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
     if fails_everywhere(situation) {

@@ -1,4 +1,4 @@
-//! One of everything that the client reads, with as many fields set as it knows.
+//! One object of each kind that the client reads, with as many fields set as it decodes.
 
 /// What the other objects need to be there.
 pub const NAMESPACES: &str = r#"

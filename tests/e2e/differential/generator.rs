@@ -1,4 +1,4 @@
-//! Makes cases at random: small vocabularies, so that things often match, with all that is odd in them.
+//! Generates random cases: from small vocabularies, so that matches are frequent, and with every oddity.
 
 use serde_json::{Map, Value, json};
 

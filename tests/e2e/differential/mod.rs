@@ -1,7 +1,7 @@
-//! Holds the rules against Kubernetes' own functions, on fresh cases in each run.
+//! Checks the rules against Kubernetes' own functions, on fresh cases in each run.
 //!
-//! `KUBECTL_DS_SEED` repeats a run, and `KUBECTL_DS_RECORD=1` writes some of its answers to
-//! tests/fixtures/oracle for the tests that run without Go.
+//! `KUBECTL_DS_SEED` repeats a run, and `KUBECTL_DS_RECORD=1` writes some of its answers to tests/fixtures/oracle for
+//! the tests that run without Go.
 
 mod generator;
 mod shrink;

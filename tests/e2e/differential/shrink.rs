@@ -1,4 +1,4 @@
-//! Makes a case smaller as long as both sides still disagree about it.
+//! Shrinks a case as long as the two sides still disagree about it.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What a status accepts, held against what was done to the nodes, without the library's rules.
+//! The faults that a status accepts, compared with what was done to the nodes, without the library's rules.
 
 use jiff::Timestamp;
 use kubectl_ds::model::daemon_set::UpdateStrategy;

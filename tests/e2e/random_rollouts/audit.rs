@@ -1,4 +1,4 @@
-//! Whose requests deleted a pod, from the audit log of the API server.
+//! Who deleted which pod, from the audit log of the API server.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! Where previews foretell that a rollout stands still, held against what then happens with random nodes that are dead: before
-//! the change, or in the middle of the rollout that it changes.
+//! Standstills predicted by previews, compared with what happens on nodes that die at random: before the change, or in
+//! the middle of the rollout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
-//! What `status` says of every recorded state, held against what the controller did next.
+//! Compares what `status` says about every recorded state with what the controller did next.
 //!
-//! The controller acts on what its watches have brought, which may be a little old. So each of its steps must be exactly
-//! what `status` predicts for some state between the previous step and this one.
+//! The controller acts on what its watches have delivered, which may be slightly stale. So each of its steps must be
+//! exactly what `status` predicts for some state between the previous step and this one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Random rollouts of many DaemonSets side by side on one real cluster: each has nodes of its own, on which nodes die, are
-//! tainted and deleted, and pods fail. Everything is recorded, and what `status` says of every recorded state is held
-//! against what the controller did next.
+//! Random rollouts of many DaemonSets in parallel on one real cluster: each has its own nodes, which die, are tainted
+//! and are deleted, and pods fail. Everything is recorded, and what `status` says about every recorded state is
+//! compared with what the controller did next.
 
 mod accepted;
 mod audit;

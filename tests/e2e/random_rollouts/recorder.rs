@@ -1,4 +1,4 @@
-//! Every change of pods, nodes, DaemonSets and revisions, in the order of their resource versions.
+//! Every change to pods, nodes, DaemonSets and revisions, in the order of their resource versions.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! One random rollout: what happens to it, and how what `status` suggests ends it.
+//! One random rollout: what happens to it, and how the suggestions of `status` complete it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;

@@ -1,4 +1,4 @@
-//! What the program says of a DaemonSet, held against the ControllerRevisions and kubectl.
+//! The program's statements about a DaemonSet, checked against the ControllerRevisions and kubectl.
 
 use serde_json::{Value, json};
 

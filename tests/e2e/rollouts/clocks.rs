@@ -1,4 +1,4 @@
-//! Staged rollouts behind a proxy whose clock is wrong: nothing becomes available early, and nothing waits for ever.
+//! Staged rollouts behind a proxy with a wrong clock: nothing becomes available early, and nothing waits forever.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -1,4 +1,4 @@
-//! The rollouts in `changes`, held against what was rolled out when.
+//! The rollouts in `changes`, compared with the actual times.
 
 use std::thread::sleep;
 use std::time::Duration;

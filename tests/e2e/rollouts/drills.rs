@@ -1,4 +1,4 @@
-//! Drills: what is printed is pasted as it stands, and judged by the pods that are available before and after.
+//! Drills: the printed commands are pasted as they are, and judged by the number of available pods before and after.
 
 use std::collections::BTreeMap;
 use std::thread;

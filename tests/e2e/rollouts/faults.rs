@@ -1,5 +1,4 @@
-//! What goes wrong around an undo or a restart: others write at the same time, rights and revisions
-//! are missing, the run is interrupted.
+//! What can go wrong during an undo or a restart: concurrent writes, missing permissions and revisions, interruptions.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `restart` and `undo` under gates: this program replaces the pods, one after another, and not the controller.
+//! `restart` and `undo` with gates: this program, not the controller, replaces the pods one after another.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};

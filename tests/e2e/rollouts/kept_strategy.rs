@@ -1,4 +1,4 @@
-//! Holds that something does not let be: admission keeps the update strategy, or a controller puts it back at once.
+//! Holds that do not last: admission keeps the update strategy, or a controller restores it immediately.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

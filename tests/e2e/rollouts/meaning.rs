@@ -1,4 +1,4 @@
-//! What a template means, worked out from plain JSON without the library.
+//! The meaning of a template, derived from plain JSON without the library.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! `history`, `undo` and `restart` on real controllers, held against what kubectl says and does and
-//! against the ControllerRevisions themselves.
+//! `history`, `undo` and `restart` on real controllers, checked against kubectl and the ControllerRevisions themselves.
 
 mod advanced;
 mod agreement;

@@ -1,4 +1,4 @@
-//! `partition`, `pause` and `resume` on the real controllers, with clients that are killed and others who interfere.
+//! `partition`, `pause` and `resume` on the real controllers, with clients that are killed and others that interfere.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};

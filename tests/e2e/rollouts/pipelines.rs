@@ -1,4 +1,4 @@
-//! The scripts of docs/pipelines.md and the pages that it links to, run by a shell with the real kubectl.
+//! The scripts of docs/pipelines.md and the pages it links to, run by a shell with the real kubectl.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! `retry` shows a crash loop, suggests to delete some of its pods, and deletes nothing.
+//! `retry` shows a crash loop, suggests deleting some of its pods, and deletes nothing.
 
 use std::collections::BTreeSet;
 

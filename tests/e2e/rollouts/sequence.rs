@@ -1,5 +1,5 @@
-//! A random sequence of what people do to a DaemonSet, each step held against plain JSON and, on a
-//! twin, against kubectl.
+//! A random sequence of user actions on a DaemonSet; each step is checked against plain JSON and, on a twin, against
+//! kubectl.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,4 +1,4 @@
-//! Random sequences on twins, a hundred at night: kubectl acts on one, the program on the other.
+//! Random sequences on twins, a hundred in the nightly run: kubectl changes one, the program the other.
 
 use super::workload::Api;
 use super::{cluster, sequence};

@@ -1,4 +1,4 @@
-//! `set` on the real controllers: what it accepts, what becomes of it, and whether its effect is what it says.
+//! `set` on the real controllers: what it accepts, the outcome, and whether the predicted effect is right.
 
 use serde_json::{Value, json};
 

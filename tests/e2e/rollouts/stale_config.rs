@@ -1,5 +1,5 @@
-//! `status NAME`: pods that started before a ConfigMap or Secret was changed, until the printed command has
-//! restarted them.
+//! `status NAME`: pods that started before a ConfigMap or Secret was changed, until the printed command has restarted
+//! them.
 
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What people do to a DaemonSet, chosen at random.
+//! Random user actions on a DaemonSet.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A control plane that is upgraded from a release that wrote `creationTimestamp: null` into revisions.
+//! An upgrade of the control plane from a release that wrote `creationTimestamp: null` into revisions.
 
 use std::collections::BTreeSet;
 

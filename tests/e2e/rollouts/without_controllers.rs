@@ -1,4 +1,4 @@
-//! An API server without controllers, and with Advanced DaemonSets in their older version alone.
+//! An API server without controllers, and with only the older version of Advanced DaemonSets.
 
 use std::process::Stdio;
 use std::sync::LazyLock;

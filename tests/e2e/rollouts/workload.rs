@@ -1,4 +1,4 @@
-//! A DaemonSet of a test, with its revisions and pods as the API server's JSON has them.
+//! A test's DaemonSet, with its revisions and pods as plain JSON from the API server.
 
 use std::path::Path;
 

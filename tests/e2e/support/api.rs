@@ -1,5 +1,5 @@
-//! The API server over HTTPS, as the user who may do everything: cheap enough to be asked hundreds of times, and with nothing of
-//! the library between.
+//! The API server over HTTPS, as a user with all permissions: cheap enough for hundreds of requests, and without the
+//! library.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};

@@ -1,9 +1,8 @@
-//! A real control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK
-//! in place of the kubelets, each on a free port of 127.0.0.1.
+//! A real control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK instead of the
+//! kubelets, each on a free port of 127.0.0.1.
 //!
-//! `tests/controlplane/build.sh` builds the programs once; the environment variable
-//! `KUBECTL_DS_KUBERNETES` names the minor release (default 1.37). Everything ends with the test
-//! process, see `watchdog.sh`.
+//! `tests/controlplane/build.sh` builds the programs once; the environment variable `KUBECTL_DS_KUBERNETES` selects the
+//! minor release (default 1.37). Everything is stopped when the test process ends; see `watchdog.sh`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! The cluster that `--from demo` shows: 26 nodes, 15 well-known agents, most of them healthy.
 //!
-//! The control plane lives through its history within two minutes. In the recording, the times of each chapter are moved
+//! The control plane runs through its history within two minutes. In the recording, the times of each chapter are moved
 //! back, so that ages look like those of a cluster that has run for months; nothing else is changed.
 
 use std::collections::BTreeMap;

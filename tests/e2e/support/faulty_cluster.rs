@@ -1,5 +1,5 @@
-//! A cluster in which nearly every DaemonSet has a trouble of its own, each caused by the real
-//! control plane; the manifests lie in `tests/fixtures/faulty-cluster`.
+//! A cluster in which nearly every DaemonSet has a different problem, each caused by the real control plane; the
+//! manifests are in `tests/fixtures/faulty-cluster`.
 
 use std::fs;
 use std::ops::Deref;

@@ -1,5 +1,5 @@
-//! Something between the client and the API server: it sees every request, and can act before one
-//! goes on or when it was answered. That makes "between read and write" a moment that a test can hit.
+//! A proxy between the client and the API server: it sees every request, and can act before a request is forwarded or
+//! after it was answered. This lets a test act exactly between a read and a write.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,8 +1,7 @@
 //! The real OpenKruise controller, which runs Advanced DaemonSets.
 //!
-//! It cannot be built from Go's module proxy, so it comes as a folder that the environment variable
-//! `KUBECTL_DS_KRUISE` names: `kruise-manager.xz` (its program), `crds.yaml`, and `webhooks.yaml` (those of
-//! its DaemonSet).
+//! It cannot be built from Go's module proxy, so the environment variable `KUBECTL_DS_KRUISE` names a directory with
+//! `kruise-manager.xz` (its program), `crds.yaml`, and `webhooks.yaml` (those of its DaemonSet).
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the end-to-end tests have beside `tests/support`: the real control plane, and ways to it.
+//! The end-to-end tests' additions to `tests/support`: the real control plane, and access to it.
 
 pub mod api;
 pub mod control_plane;

@@ -1,5 +1,5 @@
-//! Tools that run as tests: they are ignored, and assert little. They record what is in `tests/fixtures`, keep a cluster
-//! running, or are started by another test.
+//! Tools that run as tests: they are ignored, and assert little. They record `tests/fixtures`, keep a cluster running,
+//! or are started by another test.
 
 mod moving_picture;
 

@@ -1,4 +1,4 @@
-//! What docs/pictures shows in motion: a rollout that blocks, and is undone.
+//! Records the animation in docs/pictures: a rollout that blocks, and is undone.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Random changes of a manifest: fields that are deleted, added, moved or set to something odd, and entries that occur twice.
+//! Random changes to a manifest: fields are deleted, added, moved or set to something odd, and entries are duplicated.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Random changes of the manifests in tests/fixtures/validation: what the functions of Kubernetes and an API server refuse of them,
-//! the program refuses from a dump.
+//! Random changes to the manifests in tests/fixtures/validation: from a dump, the program rejects exactly what the
+//! functions of Kubernetes and an API server reject.
 
 mod changes;
 mod oracle;

@@ -5,7 +5,7 @@
 //! | a node had an available pod, and has none, or is no longer eligible | worse, also while a pod is starting |
 //! | a node has a problem and had none, or a pod was starting and now fails | worse |
 //! | a node has another problem than before | the same; the numbers of nodes by reason are shown |
-//! | a node was removed | the same |
+//! | a node was removed, or no longer has to run a pod that failed | the same |
 //! | nodes were replaced under other names | worse by those without a pod beyond their share among the nodes they replace |
 //! | nodes have joined a pool | worse by those without a pod beyond their share among its other nodes |
 //! | a pool is gone, and there are fewer nodes like its own | worse |
@@ -15,7 +15,8 @@
 //! | a problem of the DaemonSet as a whole is new | worse |
 //! | a pod was restarted three times or more, and the pods more often than before | worse |
 //! | pods were restarted once or twice, as nodes that reboot do | the same |
-//! | fewer nodes have a problem, or a rollout is no longer blocked | better |
+//! | a node that failed has an available pod, or fewer of the nodes fail than of those that they replace | better |
+//! | a rollout is no longer blocked, unless the nodes that failed were removed or are no longer eligible | better |
 //! | there are more nodes, templates have changed, less is left for other pods, pods start later | the same |
 //! | nodes or pods were not read on one side | not known |
 //! | anything else was not read on one side | what may follow from that alone is neither worse nor better |
@@ -362,6 +363,18 @@ struct Worse<'a> {
     is_new: bool,
 }
 
+/// What has become of the nodes of a DaemonSet.
+#[derive(Default)]
+struct Moves<'a> {
+    worse: Vec<Worse<'a>>,
+    /// Nodes that had no available pod, and have one.
+    gained: Vec<&'a str>,
+    /// On how many nodes, or those that replace them, a problem has ended.
+    recovered: usize,
+    /// Whether a node that failed was removed or is no longer eligible, which ends what it had caused.
+    has_shed: bool,
+}
+
 /// What a comparison of DaemonSets needs beside them.
 struct Compared<'a> {
     nodes: Nodes<'a>,
@@ -430,18 +443,12 @@ impl Compared<'_> {
             one.verdict = if is_worse { Comparison::Worse } else { Comparison::Unknown };
             return one;
         }
-        let worse = self.worse(before, after);
-        one.setbacks = self.setbacks(after, &worse);
-        if let Some(before) = before {
-            let (rows_before, rows) = (before.rows(), after.rows());
-            let had = |name: &str| rows_before.get(name).is_none_or(|row| has_pod(row));
-            let names = self.nodes.names_before.intersection(&self.nodes.names_after);
-            let gained = names.filter(|name| rows.get(*name).is_some_and(|row| has_pod(row)) && !had(name));
-            one.gained = gained.map(|name| (*name).to_owned()).collect();
-        }
+        let moves = self.moves(before, after);
+        one.setbacks = self.setbacks(after, &moves.worse);
+        one.gained = moves.gained.iter().map(|name| (*name).to_owned()).collect();
         one.verdict = match before {
             _ if is_worse || one.counted().next().is_some() => Comparison::Worse,
-            Some(before) if self.is_better(before, after) => Comparison::Better,
+            Some(before) if self.is_better(before, after, &moves) => Comparison::Better,
             _ => Comparison::Same,
         };
         let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&one.namespace).name(&one.name);
@@ -449,22 +456,29 @@ impl Compared<'_> {
         one
     }
 
-    /// Returns the nodes that are worse off.
-    fn worse<'a>(&'a self, before: Option<&'a Agent<'_>>, after: &'a Agent<'_>) -> Vec<Worse<'a>> {
+    /// Returns what has become of the nodes of a DaemonSet.
+    fn moves<'a>(&'a self, before: Option<&'a Agent<'_>>, after: &'a Agent<'_>) -> Moves<'a> {
         let rows_before = before.map(Agent::rows).unwrap_or_default();
         let rows = after.rows();
-        let mut worse = Vec::new();
+        let mut moves = Moves::default();
+        let fails = |row: &NodeCoverage| row.should_run && problem(row).is_some();
+        let may_fail = |name: &str| rows.get(name).is_some_and(|row| row.should_run);
+        moves.has_shed = rows_before.iter().any(|(name, row)| fails(row) && !may_fail(name));
         for &node in self.nodes.names_before.intersection(&self.nodes.names_after) {
             let (was, is) = (rows_before.get(node), rows.get(node));
-            let had_pod = was.is_some_and(|was| has_pod(was)) && !is.is_some_and(|is| has_pod(is));
+            let [had, has] = [was, is].map(|row| row.is_some_and(|row| has_pod(row)));
             let [problem_before, problem] = [was, is].map(|row| row.and_then(|row| problem(row)));
             let is_new = problem.is_some_and(|now| match problem_before {
                 None => true,
                 Some(before) => before.passing && !now.passing,
             });
-            if had_pod || is_new {
-                worse.push(Worse { node, had_pod, is_new: false });
+            if had && !has || is_new {
+                moves.worse.push(Worse { node, had_pod: had && !has, is_new: false });
             }
+            let Some(was) = was else { continue };
+            moves.gained.extend((has && !had).then_some(node));
+            let has_ended = problem_before.is_some() && problem.is_none() && (has || !was.should_run);
+            moves.recovered += usize::from(has_ended);
         }
         for Members { before: all, removed, added } in self.nodes.groups.values() {
             // What a node of the pool may be expected to have: what those have that it replaces, or else the others.
@@ -477,16 +491,21 @@ impl Compared<'_> {
             let mut lacking: Vec<&NodeCoverage> = joined.iter().filter(|row| !has_pod(row)).map(|row| **row).collect();
             let now_available = joined.len() - lacking.len();
             let now_failing = lacking.iter().filter(|row| without(row)).count();
-            let lost = share(available, like.len(), joined.len()).saturating_sub(now_available);
+            let expected_available = share(available, like.len(), joined.len());
+            let lost = expected_available.saturating_sub(now_available);
             // A share of failing nodes is rounded up.
             let expected = joined.len() - share(like.len() - failing, like.len(), joined.len());
             let expected = if like.is_empty() { 0 } else { expected };
             let short = lost.max(now_failing.saturating_sub(expected));
             lacking.sort_by_key(|row| (!without(row), &row.name));
             let short = lacking.into_iter().take(short).enumerate();
-            worse.extend(short.map(|(at, row)| Worse { node: &row.name, had_pod: at < lost, is_new: true }));
+            moves.worse.extend(short.map(|(at, row)| Worse { node: &row.name, had_pod: at < lost, is_new: true }));
+            if !removed.is_empty() {
+                let more = now_available.saturating_sub(expected_available);
+                moves.recovered += more.min(expected.saturating_sub(now_failing));
+            }
         }
-        worse
+        moves
     }
 
     /// Puts nodes that are worse off together by reason.
@@ -552,19 +571,16 @@ impl Compared<'_> {
         }
     }
 
-    /// Returns whether fewer nodes have a problem, or one of the DaemonSet as a whole is gone, given that nothing is worse.
-    fn is_better(&self, before: &Agent<'_>, after: &Agent<'_>) -> bool {
-        let problems = |agent: &Agent<'_>, names: &BTreeSet<&str>| {
-            let rows = agent.coverage.nodes.iter().filter(|row| names.contains(row.name.as_str()));
-            rows.filter(|row| problem(row).is_some()).count()
-        };
-        let fewer = problems(after, &self.nodes.names_after) < problems(before, &self.nodes.names_before);
+    /// Returns whether more nodes have recovered than are worse off, or a problem of the DaemonSet as a whole is gone, given that what is
+    /// worse is accepted.
+    fn is_better(&self, before: &Agent<'_>, after: &Agent<'_>, moves: &Moves<'_>) -> bool {
         let has = |code| after.coverage.concerns.iter().any(|concern| concern.code == code);
         let is_stopped = |status| matches!(status, Some(Status::Blocked | Status::Degraded | Status::NotObserved));
         let goes_on = is_stopped(before.status())
-            && matches!(after.status(), Some(Status::Healthy | Status::Paused | Status::Progressing));
+            && matches!(after.status(), Some(Status::Healthy | Status::Paused | Status::Progressing))
+            && !moves.has_shed;
         let ended = before.coverage.concerns.iter().any(|concern| !has(concern.code));
-        fewer || (self.is_end_known && (goes_on || ended))
+        moves.recovered > moves.worse.len() || (self.is_end_known && (goes_on || ended))
     }
 
     /// Counts restarts, and notes the nodes with many if pods are restarted more often than before.

@@ -76,13 +76,29 @@ pub fn headline(report: &CompareReport) -> String {
         }
         Comparison::Unknown => {
             let of = |one: &&DaemonSetComparison| one.verdict == Comparison::Unknown;
-            let unknown = report.daemon_sets.iter().filter(of).count();
-            match unknown {
-                0 => "Not known: not all DaemonSets could be read".to_owned(),
-                _ => format!("Not known: what {} lost could not be read", count(unknown, "DaemonSet")),
+            let (open, unread): (Vec<_>, Vec<_>) = report.daemon_sets.iter().filter(of).partition(|one| is_open(one));
+            let mut words = Vec::new();
+            words.extend((!unread.is_empty()).then(|| {
+                let daemon_sets = count(unread.len(), "DaemonSet");
+                format!("the nodes or pods of {daemon_sets} were not read on one side")
+            }));
+            words.extend((!open.is_empty()).then(|| {
+                let verbs = ["has problems that may not be new", "have problems that may not be new"];
+                count_and(open.len(), "DaemonSet", verbs)
+            }));
+            if words.is_empty() {
+                words.push("not all DaemonSets could be read".to_owned());
             }
+            format!("Not known: {}", words.join(", "))
         }
     }
+}
+
+/// Returns whether a DaemonSet has problems that may not be new.
+fn is_open(one: &DaemonSetComparison) -> bool {
+    one.stopped.is_none()
+        || !one.unconfirmed_concerns.is_empty()
+        || one.setbacks.iter().any(|setback| setback.unconfirmed)
 }
 
 fn worse(report: &CompareReport) -> Vec<String> {
@@ -106,14 +122,18 @@ fn worse(report: &CompareReport) -> Vec<String> {
     say(lacking.len(), "new node", ["lacks a pod", "lack pods"]);
     let others = nodes(|it| !it.had_pod && !it.new_nodes);
     say(others.difference(&lost).count(), "node", ["has a new problem", "have new problems"]);
-    say(number(|one| one.stopped && one.status == Some(Status::Blocked)), "rollout", ["is blocked", "are blocked"]);
     say(
-        number(|one| one.stopped && one.status == Some(Status::NoNodes)),
+        number(|one| one.stopped == Some(true) && one.status == Some(Status::Blocked)),
+        "rollout",
+        ["is blocked", "are blocked"],
+    );
+    say(
+        number(|one| one.stopped == Some(true) && one.status == Some(Status::NoNodes)),
         "DaemonSet",
         ["has no eligible node", "have no eligible node"],
     );
     let only_degraded = |one: &DaemonSetComparison| {
-        one.stopped && one.status == Some(Status::Degraded) && one.counted().next().is_none()
+        one.stopped == Some(true) && one.status == Some(Status::Degraded) && one.counted().next().is_none()
     };
     say(number(only_degraded), "DaemonSet", ["is degraded", "are degraded"]);
     say(number(|one| !one.new_concerns.is_empty()), "DaemonSet", ["has a new problem", "have new problems"]);
@@ -257,14 +277,19 @@ fn setbacks(report: &CompareReport, all: bool, page: &mut Page<'_>) {
         let lead = format!("{}: {nodes} {what}", name(one));
         page.paragraph(&shown_nodes(&lead, &setback.nodes), style::plain);
         let code = setback.code.map_or("no reason was found", |code| code.name());
-        let accepted = if setback.accepted { " (accepted)" } else { "" };
+        let accepted = match (setback.accepted, setback.unconfirmed) {
+            (true, _) => " (accepted)",
+            (false, true) => " (may not be new)",
+            (false, false) => "",
+        };
         let message = if setback.message.is_empty() { String::new() } else { format!(": {}", setback.message) };
         page.hanging(["    "; 2], &format!("{code}{accepted}{message}"), style::plain);
     }
     page.more(hidden, "reason", "--all");
     for one in &report.daemon_sets {
-        for concern in &one.new_concerns {
-            let text = format!("{}: {}: {}", name(one), concern.code, concern.message);
+        let unconfirmed = one.unconfirmed_concerns.iter().map(|concern| (concern, " (may not be new)"));
+        for (concern, mark) in one.new_concerns.iter().map(|concern| (concern, "")).chain(unconfirmed) {
+            let text = format!("{}: {}{mark}: {}", name(one), concern.code, concern.message);
             page.advice(&text, Some(&concern.fix), "");
         }
         if !one.restarting.is_empty() {

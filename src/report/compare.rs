@@ -45,7 +45,8 @@ impl Report for CompareReport {
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         for one in &mut self.daemon_sets {
-            one.new_concerns.iter_mut().for_each(|concern| visit(&mut concern.fix));
+            let concerns = one.new_concerns.iter_mut().chain(&mut one.unconfirmed_concerns);
+            concerns.for_each(|concern| visit(&mut concern.fix));
             one.details.iter_mut().for_each(&mut *visit);
         }
     }
@@ -99,8 +100,9 @@ pub struct DaemonSetComparison {
     pub status_before: Option<Status>,
     /// How it is doing; absent if it no longer exists.
     pub status: Option<Status>,
-    /// Whether its rollout is blocked or degraded, or no node is eligible, which was not so before and is not accepted.
-    pub stopped: bool,
+    /// Whether its rollout is blocked or degraded, or no node is eligible, which was not so before and is not accepted; absent if it may
+    /// have been so before.
+    pub stopped: Option<bool>,
     /// Whether it no longer exists, which is not accepted.
     pub gone: bool,
     /// Node counts before; absent if it did not exist.
@@ -115,6 +117,8 @@ pub struct DaemonSetComparison {
     pub reasons: Vec<ReasonChange>,
     /// Problems of the DaemonSet as a whole that are new.
     pub new_concerns: Vec<Reason>,
+    /// Problems of the DaemonSet as a whole that may not be new, because BEFORE lacks what they may follow from.
+    pub unconfirmed_concerns: Vec<Reason>,
     /// What differs in the template, in short. What a redacted dump hides is not compared.
     pub template_changes: Vec<String>,
     /// The update strategy before, if it has changed.
@@ -136,9 +140,9 @@ pub struct DaemonSetComparison {
 }
 
 impl DaemonSetComparison {
-    /// Returns the setbacks that are not accepted.
+    /// Returns the setbacks that are certain and not accepted.
     pub fn counted(&self) -> impl Iterator<Item = &Setback> {
-        self.setbacks.iter().filter(|setback| !setback.accepted)
+        self.setbacks.iter().filter(|setback| !setback.accepted && !setback.unconfirmed)
     }
 }
 
@@ -157,6 +161,9 @@ pub struct Setback {
     pub message: String,
     /// Whether it only takes time.
     pub passing: bool,
+    /// Whether it may have been so before, because BEFORE lacks what it may follow from.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
     /// Whether it is accepted.
     pub accepted: bool,
 }

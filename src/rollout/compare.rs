@@ -19,7 +19,8 @@
 //! | a rollout is no longer blocked, unless the nodes that failed were removed or are no longer eligible | better |
 //! | there are more nodes, templates have changed, less is left for other pods, pods start later | the same |
 //! | nodes or pods were not read on one side | not known |
-//! | anything else was not read on one side | what may follow from that alone is neither worse nor better |
+//! | anything else was not read of BEFORE | problems that may follow from it are not known to be new, unless a node had an available pod |
+//! | anything else was not read of AFTER | what may have followed from it is not known to be gone |
 //!
 //! What `--accept` accepts of `status` is accepted here, too; a reason code also of nodes that are no longer eligible, and `fewer-nodes`
 //! of those, pools and DaemonSets that are gone.
@@ -357,10 +358,13 @@ fn share(part: usize, whole: usize, all: usize) -> usize {
 }
 
 /// A node that is worse off.
+#[derive(Default)]
 struct Worse<'a> {
     node: &'a str,
     had_pod: bool,
     is_new: bool,
+    /// Whether it may have been so before.
+    is_unconfirmed: bool,
 }
 
 /// What has become of the nodes of a DaemonSet.
@@ -398,7 +402,7 @@ impl Compared<'_> {
             verdict: Comparison::Unknown,
             status_before: before.and_then(Agent::status),
             status: after.and_then(Agent::status),
-            stopped: false,
+            stopped: Some(false),
             gone: after.is_none() && !self.fewer_nodes,
             counts_before: counts(before),
             counts: counts(after),
@@ -406,6 +410,7 @@ impl Compared<'_> {
             gained: Vec::new(),
             reasons: Vec::new(),
             new_concerns: Vec::new(),
+            unconfirmed_concerns: Vec::new(),
             template_changes: Vec::new(),
             strategy_before: None,
             strategy: None,
@@ -433,14 +438,20 @@ impl Compared<'_> {
         }
         let had =
             |code| before.is_some_and(|before| before.coverage.concerns.iter().any(|concern| concern.code == code));
-        if self.is_news_known {
-            let concerns = after.coverage.concerns.iter().filter(|concern| !had(concern.code));
-            one.new_concerns = concerns.cloned().collect();
-        }
+        let concerns = after.coverage.concerns.iter().filter(|concern| !had(concern.code)).cloned().collect();
+        let are_new = before.is_none() || self.is_news_known;
+        *(if are_new { &mut one.new_concerns } else { &mut one.unconfirmed_concerns }) = concerns;
         one.stopped = self.is_stopped(before, after);
-        let is_worse = one.stopped || !one.new_concerns.is_empty() || !one.restarting.is_empty();
+        let is_worse = one.stopped == Some(true) || !one.new_concerns.is_empty() || !one.restarting.is_empty();
+        let is_open = one.stopped.is_none() || !one.unconfirmed_concerns.is_empty();
+        let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&key.0).name(&key.1);
+        let details = |verdict| match verdict {
+            Comparison::Worse | Comparison::Unknown => Some(Fix::new("for details", coverage())),
+            Comparison::Same | Comparison::Better => None,
+        };
         if !is_known {
             one.verdict = if is_worse { Comparison::Worse } else { Comparison::Unknown };
+            one.details = details(one.verdict);
             return one;
         }
         let moves = self.moves(before, after);
@@ -448,19 +459,24 @@ impl Compared<'_> {
         one.gained = moves.gained.iter().map(|name| (*name).to_owned()).collect();
         one.verdict = match before {
             _ if is_worse || one.counted().next().is_some() => Comparison::Worse,
+            _ if is_open || one.setbacks.iter().any(|setback| setback.unconfirmed) => Comparison::Unknown,
             Some(before) if self.is_better(before, after, &moves) => Comparison::Better,
             _ => Comparison::Same,
         };
-        let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&one.namespace).name(&one.name);
-        one.details = (one.verdict == Comparison::Worse).then(|| Fix::new("for details", coverage()));
+        one.details = details(one.verdict);
         one
     }
 
     /// Returns what has become of the nodes of a DaemonSet.
     fn moves<'a>(&'a self, before: Option<&'a Agent<'_>>, after: &'a Agent<'_>) -> Moves<'a> {
-        let rows_before = before.map(Agent::rows).unwrap_or_default();
         let rows = after.rows();
         let mut moves = Moves::default();
+        let Some(before) = before else {
+            let failing = after.coverage.nodes.iter().filter(|row| problem(row).is_some());
+            moves.worse = failing.map(|row| Worse { node: &row.name, ..Worse::default() }).collect();
+            return moves;
+        };
+        let rows_before = before.rows();
         let fails = |row: &NodeCoverage| row.should_run && problem(row).is_some();
         let may_fail = |name: &str| rows.get(name).is_some_and(|row| row.should_run);
         moves.has_shed = rows_before.iter().any(|(name, row)| fails(row) && !may_fail(name));
@@ -472,8 +488,11 @@ impl Compared<'_> {
                 None => true,
                 Some(before) => before.passing && !now.passing,
             });
-            if had && !has || is_new {
-                moves.worse.push(Worse { node, had_pod: had && !has, is_new: false });
+            let had_pod = had && !has;
+            // What an eligible node without a known problem lacked may not have been read.
+            let is_unconfirmed = !had_pod && !self.is_news_known && was.is_some_and(|was| was.should_run);
+            if had_pod || is_new {
+                moves.worse.push(Worse { node, had_pod, is_unconfirmed, is_new: false });
             }
             let Some(was) = was else { continue };
             moves.gained.extend((has && !had).then_some(node));
@@ -499,7 +518,13 @@ impl Compared<'_> {
             let short = lost.max(now_failing.saturating_sub(expected));
             lacking.sort_by_key(|row| (!without(row), &row.name));
             let short = lacking.into_iter().take(short).enumerate();
-            moves.worse.extend(short.map(|(at, row)| Worse { node: &row.name, had_pod: at < lost, is_new: true }));
+            let short = short.map(|(at, row)| Worse {
+                node: &row.name,
+                had_pod: at < lost,
+                is_new: true,
+                is_unconfirmed: false,
+            });
+            moves.worse.extend(short);
             if !removed.is_empty() {
                 let more = now_available.saturating_sub(expected_available);
                 moves.recovered += more.min(expected.saturating_sub(now_failing));
@@ -513,47 +538,54 @@ impl Compared<'_> {
         let (rows, groups, accepted) = (after.rows(), after.group_of(), after.accepted());
         let excluded = |node: &str| rows.get(node).is_some_and(|row| row.state == NodeState::NotEligible);
         let code = |node: &str| groups.get(node).map(|group| group.code);
-        let excluded_for = |code_of: ReasonCode| {
-            worse.iter().filter(|one| excluded(one.node) && code(one.node) == Some(code_of)).count()
-        };
+        let mut excluded_by_code: HashMap<ReasonCode, usize> = HashMap::new();
+        for code in worse.iter().filter(|one| excluded(one.node)).filter_map(|one| code(one.node)) {
+            *excluded_by_code.entry(code).or_default() += 1;
+        }
         let eligible = after.coverage.counts.eligible.unwrap_or_default();
         // `status` knows what is accepted of eligible nodes, and of those that are down.
         let is_accepted = |node: &str| {
             let by_code = |code: ReasonCode| {
                 let accepts = |one: &&Acceptance| one.what == Accept::Code(code);
                 self.accept.iter().rfind(accepts).is_some_and(|one| match one.limit {
-                    Some(Limit::Nodes(limit)) => int(excluded_for(code)) <= limit.scaled_down(int(eligible)),
+                    Some(Limit::Nodes(limit)) => {
+                        int(excluded_by_code.get(&code).copied().unwrap_or_default())
+                            <= limit.scaled_down(int(eligible))
+                    }
                     _ => true,
                 })
             };
             accepted.contains(node) || (excluded(node) && (self.fewer_nodes || code(node).is_some_and(by_code)))
         };
         let mut setbacks: Vec<Setback> = Vec::new();
+        let mut known = HashMap::new();
         for one in worse {
             let group = groups.get(one.node);
-            let message = group.map_or_else(String::new, |group| group.message.clone());
+            let message = group.map_or("", |group| group.message.as_str());
             let (code, accepted) = (code(one.node), is_accepted(one.node));
-            let key = (code, one.had_pod, one.is_new, &message, accepted);
-            let is_it = |it: &&mut Setback| (it.code, it.had_pod, it.new_nodes, &it.message, it.accepted) == key;
-            match setbacks.iter_mut().find(is_it) {
-                Some(setback) => setback.nodes.push(one.node.to_owned()),
-                None => setbacks.push(Setback {
+            let Worse { node, had_pod, is_new: new_nodes, is_unconfirmed } = *one;
+            let unconfirmed = is_unconfirmed && !accepted;
+            let index = *known.entry((code, had_pod, new_nodes, unconfirmed, message, accepted)).or_insert_with(|| {
+                setbacks.push(Setback {
                     code,
-                    had_pod: one.had_pod,
-                    new_nodes: one.is_new,
-                    nodes: vec![one.node.to_owned()],
+                    had_pod,
+                    new_nodes,
+                    nodes: Vec::new(),
                     passing: group.is_some_and(|group| group.passing),
-                    message,
+                    message: message.to_owned(),
+                    unconfirmed,
                     accepted,
-                }),
-            }
+                });
+                setbacks.len() - 1
+            });
+            setbacks[index].nodes.push(node.to_owned());
         }
         setbacks.sort_by_key(|one| (one.accepted, one.passing, std::cmp::Reverse(one.nodes.len())));
         setbacks
     }
 
-    /// Returns whether a rollout has come to a standstill since, which is not accepted.
-    fn is_stopped(&self, before: Option<&Agent<'_>>, after: &Agent<'_>) -> bool {
+    /// Returns whether a rollout has come to a standstill since, which is not accepted; `None` if it may have been so before.
+    fn is_stopped(&self, before: Option<&Agent<'_>>, after: &Agent<'_>) -> Option<bool> {
         let was = before.and_then(Agent::status);
         let is_accepted = after.rollout.as_ref().is_some_and(RolloutStatus::counts_as_complete);
         let had_pods = before.is_some_and(|before| before.coverage.counts.available.unwrap_or_default() > 0);
@@ -562,13 +594,16 @@ impl Compared<'_> {
         // Pods of nodes that were removed are deleted late.
         let DaemonSetCoverage { problems, concerns, .. } = &after.coverage;
         let is_surplus = || concerns.is_empty() && problems.iter().all(|group| group.code.is_about_surplus_pods());
-        match (was, after.status()) {
+        let is_stopped = match (was, after.status()) {
+            (was, Some(Status::NoNodes)) => {
+                return Some(was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes);
+            }
             (Some(Status::Blocked), Some(Status::Blocked | Status::Degraded)) => false,
-            (_, Some(Status::Blocked)) => !is_accepted && is_new,
-            (was, Some(Status::Degraded)) => !is_accepted && is_new && !is_surplus() && was != Some(Status::Degraded),
-            (was, Some(Status::NoNodes)) => was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes,
+            (_, Some(Status::Blocked)) => !is_accepted,
+            (was, Some(Status::Degraded)) => !is_accepted && !is_surplus() && was != Some(Status::Degraded),
             _ => false,
-        }
+        };
+        if is_stopped && !is_new { None } else { Some(is_stopped) }
     }
 
     /// Returns whether more nodes have recovered than are worse off, or a problem of the DaemonSet as a whole is gone, given that what is

@@ -59,6 +59,12 @@ fn without_daemon_set(world: World) -> Snapshot {
     snapshot
 }
 
+fn without_nodes(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.daemon_sets.clear();
+    snapshot.nodes.clear();
+    snapshot
+}
+
 fn lacking(world: World, kinds: &[Kind]) -> Snapshot {
     let mut snapshot = world.finish();
     let gap = |kind: &Kind| Gap { kind: *kind, namespace: None, cause: GapCause::NotInDump };
@@ -85,18 +91,21 @@ fn told(report: &CompareReport) -> String {
                 (setback.new_nodes, "new"),
                 (setback.passing, "passing"),
                 (setback.accepted, "accepted"),
+                (setback.unconfirmed, "unconfirmed"),
             ];
             let marks: Vec<&str> = marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)).collect();
             words.push(format!("{code} {} ({})", setback.nodes.join("+"), marks.join(" ")));
         }
         let marks = [
-            (one.stopped, "stopped".to_owned()),
+            (one.stopped == Some(true), "stopped".to_owned()),
+            (one.stopped.is_none(), "stopped (unconfirmed)".to_owned()),
             (one.gone, "gone".to_owned()),
             (!one.gained.is_empty(), format!("gained {}", one.gained.join("+"))),
             (!one.restarting.is_empty(), format!("restarting {}", one.restarting.join("+"))),
         ];
         words.extend(marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)));
         words.extend(one.new_concerns.iter().map(|concern| concern.code.name().to_owned()));
+        words.extend(one.unconfirmed_concerns.iter().map(|concern| format!("{} (unconfirmed)", concern.code)));
     }
     words.join(", ")
 }
@@ -415,7 +424,70 @@ fn what_is_worse_follows_the_table() {
             lacking(three(), &[Kind::Leases]),
             unobserved(),
             vec![],
+            "Unknown, ControllerNotObserved (unconfirmed)",
+        ),
+        (
+            "the controller did not act, and AFTER lacks what may say so",
+            unobserved(),
+            lacking(three(), &[Kind::Leases]),
+            vec![],
             "Same",
+        ),
+        (
+            "a pod that was starting crashes, and BEFORE has no events",
+            lacking(starting(healthy(world(), &["a", "b"]), "c"), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Unknown, CrashLooping c (unconfirmed), stopped (unconfirmed)",
+        ),
+        (
+            "a pod that was starting crashes, which is accepted, and BEFORE has no events",
+            lacking(starting(healthy(world(), &["a", "b"]), "c"), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec!["CrashLooping"],
+            "Same, CrashLooping c (accepted)",
+        ),
+        (
+            "a pod that was available crashes, and BEFORE has no events",
+            lacking(three(), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (lost), stopped",
+        ),
+        (
+            "a pod crashes on a node that a taint excluded, and BEFORE has no events",
+            lacking(excluded(healthy(world(), &["a", "b"]), "c"), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
+        ),
+        (
+            "no node is eligible any more, and the rollout was blocked",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            ["a", "b", "c"].iter().fold(world(), |world, node| excluded(world, node)).finish(),
+            vec![],
+            "Worse, UntoleratedNoSchedule a+b (lost), stopped",
+        ),
+        (
+            "no node is eligible any more, and no pod was available",
+            crashing(world(), &["c"]).finish(),
+            excluded(world(), "c").finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a DaemonSet is new, and fails, and the nodes of before were not read",
+            without_nodes(lacking(three(), &[Kind::Nodes])),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
+        ),
+        (
+            "a DaemonSet is new, and fails on a node that has joined",
+            without_daemon_set(healthy(world(), &["a", "b"])),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
         ),
         ("pods are refused on nodes that have one", three().finish(), refused(), vec![], "Same"),
         ("a pod was restarted once", with_restarts(0), with_restarts(1), vec![], "Same"),

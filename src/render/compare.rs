@@ -185,9 +185,28 @@ fn of_pool(pool: &PoolComparison) -> String {
     let name = pool.pool.as_ref().map_or_else(|| "nodes without a pool".to_owned(), |pool| format!("pool {pool}"));
     let accepted = if pool.accepted { "; accepted" } else { "" };
     match (pool.removed, pool.added) {
-        _ if pool.gone => format!("{name} is gone: {}, not replaced{accepted}", count(pool.before, "node")),
+        _ if pool.gone && pool.replaced_by.is_empty() => {
+            format!("{name} is gone: {}, not replaced{accepted}", count(pool.before, "node"))
+        }
+        _ if pool.gone => {
+            let nodes = count(pool.before, "node");
+            format!("{name} is gone: {nodes}, more than were added to {}{accepted}", pools(&pool.replaced_by))
+        }
+        (removed, 0) if pool.now == 0 && removed == pool.before => {
+            let nodes = count(pool.before, "node");
+            format!("{name} is gone: {nodes}, assumed to be replaced by {}", pools(&pool.replaced_by))
+        }
         (removed, added) if removed == added => format!("{name}: {removed} of {} replaced", count(pool.now, "node")),
         (removed, added) => format!("{name}: {removed} removed, {added} added, {} now", pool.now),
+    }
+}
+
+/// Names pools; none are nodes without one.
+fn pools(names: &[String]) -> String {
+    match names {
+        [] => "nodes without a pool".to_owned(),
+        [one] => format!("pool {one}"),
+        several => format!("pools {}", several.join(", ")),
     }
 }
 

@@ -79,9 +79,13 @@ pub struct PoolComparison {
     pub removed: usize,
     /// How many nodes have joined it.
     pub added: usize,
-    /// Whether it is gone, and there are fewer nodes like its own.
+    /// Whether it is gone, and fewer nodes like its own were added to other pools than it had.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
+    /// If it is gone: the pools that have grown by nodes like its own, which are assumed to replace it. Nodes are alike with the same
+    /// operating system, architecture, roles and lasting taints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced_by: Vec<String>,
     /// Whether that is accepted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accepted: bool,

@@ -8,7 +8,8 @@
 //! | a node was removed, or no longer has to run a pod that failed | the same |
 //! | nodes were replaced under other names | worse by those without a pod beyond their share among the nodes they replace |
 //! | nodes have joined a pool | worse by those without a pod beyond their share among its other nodes |
-//! | a pool is gone, and there are fewer nodes like its own | worse |
+//! | a pool is gone, and fewer nodes like its own were added elsewhere than it had | worse |
+//! | a pool is gone, and enough nodes like its own were added | the same; which pools are assumed to replace it is shown |
 //! | a rollout is blocked or degraded, or no node is eligible, which was not so | worse |
 //! | a DaemonSet is gone | worse |
 //! | a DaemonSet is new | worse by its nodes with a problem |
@@ -25,6 +26,7 @@
 //! What `--accept` accepts of `status` is accepted here, too; a reason code also of nodes that are no longer eligible, and `fewer-nodes`
 //! of those, pools and DaemonSets that are gone.
 
+mod nodes;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
+use self::nodes::{Members, Nodes};
 use super::status::{Question, answer};
-use crate::coverage::common_cause::pool;
 use crate::coverage::gaps;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::overhead::{INSTANCE_TYPE, OfNodes, overhead};
@@ -45,15 +47,12 @@ use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::int;
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::Node;
 use crate::model::redacted::hides;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::report::acceptance::{Accept, Acceptance, Limit};
 use crate::report::age::seconds_between;
 use crate::report::change::{Change, PathStep};
-use crate::report::compare::{
-    CompareReport, Comparison, DaemonSetComparison, Headroom, PoolComparison, ReasonChange, Setback,
-};
+use crate::report::compare::{CompareReport, Comparison, DaemonSetComparison, Headroom, ReasonChange, Setback};
 use crate::report::coverage::{Affected, DaemonSetCoverage, ReasonGroup};
 use crate::report::fix::{Command, Fix};
 use crate::report::list::Status;
@@ -182,94 +181,6 @@ fn are_different(before: &Snapshot, after: &Snapshot) -> bool {
     let known: BTreeSet<&String> = uids(before).collect();
     let mut others = uids(after).peekable();
     !known.is_empty() && others.peek().is_some() && !others.any(|uid| known.contains(uid))
-}
-
-/// The nodes of both sides.
-struct Nodes<'a> {
-    /// `None` if the nodes of a side could not be read.
-    before: Option<Vec<&'a Node>>,
-    after: Option<Vec<&'a Node>>,
-    names_before: BTreeSet<&'a str>,
-    names_after: BTreeSet<&'a str>,
-    groups: BTreeMap<Group<'a>, Members<'a>>,
-}
-
-/// Nodes that take each other's place.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Group<'a> {
-    /// Those of a pool that there is on both sides.
-    Pool(&'a str),
-    /// Those of other pools, or none, that are alike.
-    Kind(Vec<&'a str>),
-}
-
-/// The nodes of a group, by name.
-#[derive(Default)]
-struct Members<'a> {
-    before: Vec<&'a str>,
-    removed: Vec<&'a str>,
-    added: Vec<&'a str>,
-}
-
-/// Returns what makes nodes alike: their architecture and operating system, and their roles.
-fn kind(node: &Node) -> Vec<&str> {
-    let labels = &node.metadata.labels;
-    let values = ["kubernetes.io/arch", "kubernetes.io/os"].map(|key| labels.get(key).map_or("", String::as_str));
-    let roles = labels.keys().filter(|key| key.starts_with("node-role.kubernetes.io/")).map(String::as_str);
-    values.into_iter().chain(roles).collect()
-}
-
-impl<'a> Nodes<'a> {
-    fn new(before: &Index<'a>, after: &Index<'a>) -> Self {
-        let [before, after] = [before, after].map(|index| index.knows(Kind::Nodes, "").then(|| index.nodes.clone()));
-        let of =
-            |nodes: &Option<Vec<&'a Node>>| nodes.iter().flatten().map(|node| node.metadata.name.as_str()).collect();
-        let (names_before, names_after): (BTreeSet<&str>, BTreeSet<&str>) = (of(&before), of(&after));
-        let pools = |nodes: &Option<Vec<&'a Node>>| nodes.iter().flatten().filter_map(|node| pool(node)).collect();
-        let (pools_before, pools_after): (BTreeSet<&str>, BTreeSet<&str>) = (pools(&before), pools(&after));
-        let group = |node: &'a Node| match pool(node) {
-            Some(pool) if pools_before.contains(pool) && pools_after.contains(pool) => Group::Pool(pool),
-            _ => Group::Kind(kind(node)),
-        };
-        let mut groups: BTreeMap<Group<'_>, Members<'_>> = BTreeMap::new();
-        for &node in before.iter().flatten() {
-            let (name, members) = (node.metadata.name.as_str(), groups.entry(group(node)).or_default());
-            members.before.push(name);
-            members.removed.extend((!names_after.contains(name)).then_some(name));
-        }
-        for &node in after.iter().flatten().filter(|node| !names_before.contains(node.metadata.name.as_str())) {
-            groups.entry(group(node)).or_default().added.push(&node.metadata.name);
-        }
-        Nodes { before, after, names_before, names_after, groups }
-    }
-
-    /// Returns the pools of which nodes were added or removed.
-    fn pools(&self, fewer_nodes: bool) -> Vec<PoolComparison> {
-        let (Some(before), Some(after)) = (&self.before, &self.after) else { return Vec::new() };
-        let alike = |nodes: &[&Node], like: &[&str]| nodes.iter().filter(|node| kind(node) == like).count();
-        let mut pools: BTreeMap<Option<&str>, (PoolComparison, Vec<&str>)> = BTreeMap::new();
-        for (node, was) in before.iter().map(|node| (node, true)).chain(after.iter().map(|node| (node, false))) {
-            let (row, _) = pools.entry(pool(node)).or_insert_with(|| {
-                let pool = pool(node).map(str::to_owned);
-                let row =
-                    PoolComparison { pool, before: 0, now: 0, removed: 0, added: 0, gone: false, accepted: false };
-                (row, kind(node))
-            });
-            let (count, changed, others) = match was {
-                true => (&mut row.before, &mut row.removed, &self.names_after),
-                false => (&mut row.now, &mut row.added, &self.names_before),
-            };
-            *count += 1;
-            *changed += usize::from(!others.contains(node.metadata.name.as_str()));
-        }
-        let finish = |(mut row, kind): (PoolComparison, Vec<&str>)| {
-            // Other pools may have taken its place.
-            row.gone = row.pool.is_some() && row.now == 0 && alike(after, &kind) < alike(before, &kind);
-            row.accepted = row.gone && fewer_nodes;
-            row
-        };
-        pools.into_values().map(finish).filter(|row| row.removed + row.added > 0).collect()
-    }
 }
 
 /// What is known of a DaemonSet on one side.

@@ -82,7 +82,11 @@ fn compared(before: Snapshot, after: Snapshot, accept: &[&str]) -> CompareReport
 /// Returns the verdict, what is worse of the nodes, and what else is.
 fn told(report: &CompareReport) -> String {
     let mut words = vec![report.verdict.name().to_owned()];
-    words.extend(report.pools.iter().filter(|pool| pool.gone && !pool.accepted).map(|_| "pool gone".to_owned()));
+    for pool in &report.pools {
+        let name = pool.pool.as_deref().unwrap_or("none");
+        words.extend((pool.gone && !pool.accepted).then(|| format!("{name} gone")));
+        words.extend((!pool.replaced_by.is_empty()).then(|| format!("{name} by {}", pool.replaced_by.join("+"))));
+    }
     for one in &report.daemon_sets {
         for setback in &one.setbacks {
             let code = setback.code.map_or("none", ReasonCode::name);
@@ -143,6 +147,22 @@ fn what_is_worse_follows_the_table() {
             |world: World, node: &&str| world.node(node, of_pool(pool)).pod(&format!("agent-{node}"), node, json!({}));
         nodes.iter().fold(world(), add)
     };
+    let both = |pools: &[(&str, &[&str])]| {
+        let nodes = pools.iter().flat_map(|(pool, nodes)| nodes.iter().map(move |node| (*pool, *node)));
+        nodes.fold(world(), |world, (pool, node)| {
+            let labels = if pool.is_empty() {
+                json!({"metadata": {"labels": {"kubernetes.io/os": "linux"}}})
+            } else {
+                of_pool(pool)
+            };
+            world.node(node, labels).pod(&format!("agent-{node}"), node, json!({}))
+        })
+    };
+    let tainted = |world: World, taint: Value| {
+        let node = || with(of_pool("batch"), taint.clone());
+        world.node("x", node()).node("y", node())
+    };
+    let of_autoscaler = || json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
     let plain = |nodes: &[&str]| {
         let add =
             |world: World, node: &&str| world.node(node, json!({})).pod(&format!("agent-{node}"), node, json!({}));
@@ -285,6 +305,62 @@ fn what_is_worse_follows_the_table() {
             eks("blue", &["a", "b"]).finish(),
             eks("green", &["x", "y"]).finish(),
             vec![],
+            "Same, blue by green",
+        ),
+        (
+            "a pool was replaced, and another one was scaled down",
+            both(&[("blue", &["a", "b"]), ("two", &["m", "n"])]).finish(),
+            both(&[("green", &["x", "y"]), ("two", &["m"])]).finish(),
+            vec![],
+            "Same, blue by green",
+        ),
+        (
+            "a pool was replaced, and nodes without a pool were removed",
+            both(&[("blue", &["a", "b"]), ("", &["m", "n"])]).finish(),
+            both(&[("green", &["x", "y"]), ("", &["m"])]).finish(),
+            vec![],
+            "Same, blue by green",
+        ),
+        (
+            "two pools were replaced by one",
+            both(&[("blue", &["a", "b"]), ("red", &["m", "n"])]).finish(),
+            both(&[("green", &["w", "x", "y", "z"])]).finish(),
+            vec![],
+            "Same, blue by green, red by green",
+        ),
+        (
+            "two pools are gone, and one of their size is new",
+            both(&[("blue", &["a", "b"]), ("red", &["m", "n"])]).finish(),
+            both(&[("green", &["x", "y"])]).finish(),
+            vec![],
+            "Worse, blue gone, blue by green, red gone, red by green",
+        ),
+        (
+            "a pool is gone, and a tainted one is new, which is for other pods",
+            both(&[("blue", &["a", "b"]), ("two", &["m"])]).finish(),
+            tainted(both(&[("two", &["m"])]), taint()).finish(),
+            vec![],
+            "Worse, blue gone",
+        ),
+        (
+            "a pool was replaced by one whose nodes are about to be removed",
+            both(&[("blue", &["a", "b"]), ("two", &["m"])]).finish(),
+            tainted(both(&[("two", &["m"])]), of_autoscaler()).finish(),
+            vec![],
+            "Worse, blue by batch, UntoleratedNoSchedule x+y (lost new)",
+        ),
+        (
+            "nodes are of another pool, and are the same",
+            both(&[("blue", &["a", "b"])]).finish(),
+            both(&[("green", &["a", "b"])]).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a pool was replaced by nodes without a pool",
+            both(&[("blue", &["a", "b"])]).finish(),
+            both(&[("", &["x", "y"])]).finish(),
+            vec![],
             "Same",
         ),
         (
@@ -294,21 +370,21 @@ fn what_is_worse_follows_the_table() {
             vec![],
             "Same",
         ),
-        ("a pool is gone", gpu().finish(), three().finish(), vec![], "Worse, pool gone"),
+        ("a pool is gone", gpu().finish(), three().finish(), vec![], "Worse, gpu gone"),
         ("a pool is gone, which is accepted", gpu().finish(), three().finish(), vec!["fewer-nodes"], "Same"),
         (
             "a pool is gone, and another one has grown",
             gpu().finish(),
             healthy(world(), &["a", "b", "c", "d"]).finish(),
             vec![],
-            "Same",
+            "Same, gpu by one",
         ),
         (
             "no node is eligible any more",
             alone(a_gpu()).finish(),
             alone(world().node("a", of_pool("one"))).finish(),
             vec![],
-            "Worse, pool gone, stopped",
+            "Worse, gpu gone, stopped",
         ),
         (
             "a node that crashed is available",

@@ -133,7 +133,7 @@ pub struct DaemonSetComparison {
     pub strategy: Option<Strategy>,
     /// How often containers were restarted since.
     pub restarts: i64,
-    /// Nodes where that happened three times or more, if it happens more often than before.
+    /// Nodes whose pod was restarted at least three times, at least once a day on average, and at least twice as often as before.
     pub restarting: Vec<String>,
     /// How many seconds after its creation a pod was ready: the median before.
     pub seconds_to_ready_before: Option<i64>,

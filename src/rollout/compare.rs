@@ -14,8 +14,8 @@
 //! | a DaemonSet is gone | worse |
 //! | a DaemonSet is new | worse by its nodes with a problem |
 //! | a problem of the DaemonSet as a whole is new | worse |
-//! | a pod was restarted three times or more, and the pods more often than before | worse |
-//! | pods were restarted once or twice, as nodes that reboot do | the same |
+//! | a pod was restarted three times or more, at least once a day, and twice as often as it was, or the pod on its node, or the mean of them | worse |
+//! | pods were restarted less often, as nodes that reboot do | the same |
 //! | a node that failed has an available pod, or fewer of the nodes fail than of those that they replace | better |
 //! | a rollout is no longer blocked, unless the nodes that failed were removed or are no longer eligible | better |
 //! | there are more nodes, templates have changed, less is left for other pods, pods start later | the same |
@@ -63,6 +63,12 @@ use crate::report::rollout_status::RolloutStatus;
 
 /// How often a pod must have been restarted since: a node that reboots restarts each once.
 const MANY_RESTARTS: i64 = 3;
+
+/// In how many seconds at most it must have been restarted once on average: nodes reboot once in a while.
+const LONGEST_INTERVAL: i64 = 86_400;
+
+/// How many times as often as before.
+const MORE_OFTEN: i128 = 2;
 
 /// By how many seconds pods must start later.
 const LATER: i64 = 30;
@@ -189,10 +195,31 @@ struct Agent<'a> {
     coverage: DaemonSetCoverage,
     rollout: Option<RolloutStatus>,
     is_known: bool,
-    /// Its pods by name: how often containers were restarted, and for how many seconds it has existed.
-    pods: HashMap<&'a str, (i64, i64)>,
+    /// Its pods by name.
+    pods: HashMap<&'a str, Restarts>,
     /// For the pods that were never restarted, by name, how many seconds after their creation they were ready.
     ready_after: HashMap<&'a str, i64>,
+}
+
+/// How often containers were restarted in a time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Restarts {
+    count: i64,
+    seconds: i64,
+}
+
+impl Restarts {
+    /// Returns whether they were many, and happened more often than others.
+    fn are_worse_than(self, before: Restarts) -> bool {
+        let product = |count: i64, seconds: i64| i128::from(count) * i128::from(seconds);
+        self.count >= MANY_RESTARTS
+            && self.count.saturating_mul(LONGEST_INTERVAL) >= self.seconds
+            && product(self.count, before.seconds) > MORE_OFTEN * product(before.count, self.seconds)
+    }
+
+    fn and(self, other: Restarts) -> Restarts {
+        Restarts { count: self.count + other.count, seconds: self.seconds + other.seconds }
+    }
 }
 
 type Key = (String, String);
@@ -210,7 +237,7 @@ fn agents<'a>(index: &'a Index<'a>, accept: &[Acceptance]) -> BTreeMap<Key, Agen
         for pod in facts.pods() {
             let Some(created) = pod.metadata.creation_timestamp.get() else { continue };
             let (name, restarts) = (pod.metadata.name.as_str(), pod.restarts());
-            pods.insert(name, (restarts, seconds_between(created, index.now())));
+            pods.insert(name, Restarts { count: restarts, seconds: seconds_between(created, index.now()) });
             let ready = pod.condition("Ready").filter(|ready| ready.status == "True" && restarts == 0);
             let ready = ready.and_then(|ready| ready.last_transition_time.get());
             ready_after.extend(ready.map(|ready| (name, seconds_between(created, ready))));
@@ -529,24 +556,31 @@ impl Compared<'_> {
         moves.recovered > moves.worse.len() || (self.is_end_known && (goes_on || ended))
     }
 
-    /// Counts restarts, and notes the nodes with many if pods are restarted more often than before.
+    /// Counts restarts, and notes the nodes whose pods keep restarting and did not before.
     fn restarts(&self, before: &Agent<'_>, after: &Agent<'_>, one: &mut DaemonSetComparison) {
-        let sum = |(restarts, seconds): (i64, i64), (more, longer): (i64, i64)| (restarts + more, seconds + longer);
-        let (restarts_before, seconds_before) = before.pods.values().copied().fold((0, 0), sum);
         let since = |name: &str| {
-            let (restarts, seconds) = after.pods.get(name).copied().unwrap_or_default();
-            let known = before.pods.get(name).map_or(0, |(restarts, _)| *restarts);
-            ((restarts - known).max(0), seconds.min(self.seconds.max(0)))
+            let now = after.pods.get(name).copied().unwrap_or_default();
+            let known = before.pods.get(name).map_or(0, |known| known.count);
+            Restarts { count: (now.count - known).max(0), seconds: now.seconds.min(self.seconds.max(0)) }
         };
-        let (restarts, seconds) = after.pods.keys().map(|name| since(name)).fold((0, 0), sum);
-        one.restarts = restarts;
-        let per_second = |restarts: i64, seconds: i64| i128::from(restarts) * i128::from(seconds);
-        if self.seconds > 0 && per_second(restarts, seconds_before) > per_second(restarts_before, seconds) {
-            let is_many = |row: &NodeCoverage| row.pods.iter().any(|pod| since(&pod.name).0 >= MANY_RESTARTS);
-            // What has a problem is told by that.
-            let is_restarting = |row: &&NodeCoverage| problem(row).is_none() && is_many(row);
-            one.restarting = after.coverage.nodes.iter().filter(is_restarting).map(|row| row.name.clone()).collect();
+        one.restarts = after.pods.keys().map(|name| since(name).count).sum();
+        if self.seconds <= 0 {
+            return;
         }
+        let rows_before = before.rows();
+        let all = before.pods.values().copied().fold(Restarts::default(), Restarts::and);
+        let on_node = |node: &str| {
+            let pods = rows_before.get(node).into_iter().flat_map(|row| &row.pods);
+            pods.filter_map(|pod| before.pods.get(&*pod.name).copied()).reduce(Restarts::and)
+        };
+        let is_worse = |row: &NodeCoverage, name: &str| {
+            let was = before.pods.get(name).copied().or_else(|| on_node(&row.name)).unwrap_or(all);
+            since(name).are_worse_than(was)
+        };
+        // What has a problem is told by that.
+        let is_restarting =
+            |row: &&NodeCoverage| problem(row).is_none() && row.pods.iter().any(|pod| is_worse(row, &pod.name));
+        one.restarting = after.coverage.nodes.iter().filter(is_restarting).map(|row| row.name.clone()).collect();
     }
 }
 

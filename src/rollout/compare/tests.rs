@@ -569,6 +569,40 @@ fn what_is_worse_follows_the_table() {
         ("a pod was restarted once", with_restarts(0), with_restarts(1), vec![], "Same"),
         ("a pod was restarted often", with_restarts(0), with_restarts(3), vec![], "Worse, restarting d"),
         ("a pod is restarted as often as before", with_restarts(30), with_restarts(35), vec![], "Same"),
+        ("a pod was restarted a little more often than before", with_restarts(30), with_restarts(120), vec![], "Same"),
+        (
+            "a pod is restarted more than twice as often as before",
+            with_restarts(3),
+            with_restarts(18),
+            vec![],
+            "Worse, restarting d",
+        ),
+        (
+            "a pod is restarted often, and as the one before it on its node was",
+            with_restarts(30),
+            three().node("d", of_pool("one")).pod("new-d", "d", restarted(40)).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a pod of a new node is restarted often, and no pod was before",
+            three().finish(),
+            three().node("d", of_pool("one")).pod("new-d", "d", restarted(3)).finish(),
+            vec![],
+            "Worse, restarting d",
+        ),
+        (
+            "one of many pods is restarted often, and others were before",
+            with_restarts(300),
+            healthy(world(), &["b", "c"])
+                .node("a", of_pool("one"))
+                .pod("agent-a", "a", restarted(5))
+                .node("d", of_pool("one"))
+                .pod("agent-d", "d", restarted(310))
+                .finish(),
+            vec![],
+            "Worse, restarting a",
+        ),
         ("the nodes of before were not read", lacking(three(), &[Kind::Nodes]), three().finish(), vec![], "Unknown"),
         ("the pods of now were not read", three().finish(), lacking(three(), &[Kind::Pods]), vec![], "Unknown"),
     ] {
@@ -687,4 +721,22 @@ fn a_daemon_set_that_may_not_have_been_read_is_neither_gone_nor_new() {
         let report = compared(before, after, &[]);
         assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Unknown, 0));
     }
+}
+
+/// Three reboots in ninety days are not a pod that keeps restarting, and three restarts in three days are.
+#[test]
+fn restarts_count_by_how_often_they_happen() {
+    let later = |days: i64, restarts: i64| {
+        let status = json!({"status": {"containerStatuses": [{"name": "agent", "ready": true, "started": true, "restartCount": restarts,
+            "state": {"running": {"startedAt": at("11:31:00")}}}]}});
+        let before = healthy(world(), &["a"]).finish();
+        let mut after = world().node("a", of_pool("one")).pod("agent-a", "a", status).finish();
+        after.now = before.now + jiff::SignedDuration::from_hours(24 * days);
+        let report = compare(&before, &after, &CompareOptions::default());
+        (report.verdict, report.daemon_sets[0].restarting.len(), report.daemon_sets[0].restarts)
+    };
+    assert_eq!(later(90, 3), (Comparison::Same, 0, 3));
+    assert_eq!(later(90, 89), (Comparison::Same, 0, 89));
+    assert_eq!(later(3, 3), (Comparison::Worse, 1, 3));
+    assert_eq!(later(3, 2), (Comparison::Same, 0, 2));
 }

@@ -123,12 +123,9 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
         GapCause::Failed(problem) => (None, format!("{resource}{place} could not be read ({problem}): {left_open}")),
-        GapCause::NoneReturned => (
-            None,
-            format!(
-                "the API server returned no {resource}, although the status of a DaemonSet counts some: {left_open}"
-            ),
-        ),
+        GapCause::NoneReturned => {
+            (None, format!("there are no {resource}, although the status of a DaemonSet counts some: {left_open}"))
+        }
         GapCause::Unreadable { object, problem } => (None, format!("skipped {object}: {problem}: {left_open}")),
     };
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));

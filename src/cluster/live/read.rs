@@ -105,7 +105,7 @@ impl Reader<'_> {
             let found = self.live.nodes_named(&missing, |node| Some(keep_node(node, self.needs.whole)));
             snapshot.nodes.extend(self.if_possible(Kind::Nodes, found).await?);
             snapshot.gaps.extend(self.take_gaps());
-            note_missing_nodes(&mut snapshot);
+            snapshot.note_missing_nodes();
         }
         Ok(snapshot)
     }
@@ -310,16 +310,6 @@ impl Live {
     }
 }
 
-/// Notes that the API server returned no nodes, if the status of a DaemonSet counts some and nothing else says why.
-pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
-    let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
-    let gap = Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned };
-    snapshot.gaps.retain(|known| *known != gap);
-    if snapshot.nodes.is_empty() && is_counted && snapshot.gap(Kind::Nodes, "").is_none() {
-        snapshot.gaps.push(gap);
-    }
-}
-
 /// Returns the nodes that pods of a snapshot are bound to or meant for and that are not in it.
 ///
 /// Lists are read at the same time: a node that was created in between is missing, and its pods look as if
@@ -509,28 +499,4 @@ impl Live {
 /// Selects the pods that are bound to a node.
 fn on_node(node: &str) -> String {
     format!("spec.nodeName={node}")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::note_missing_nodes;
-    use crate::model::daemon_set::DaemonSet;
-    use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
-
-    #[test]
-    fn nodes_that_are_forbidden_are_not_said_to_be_none() {
-        let causes = |cause: Option<GapCause>| {
-            let mut snapshot = Snapshot::empty("2026-03-01T12:00:00Z".parse().unwrap());
-            let daemon_set = json!({"metadata": {"name": "a"}, "status": {"desiredNumberScheduled": 3}});
-            snapshot.daemon_sets.push(DaemonSet::from_object(daemon_set).unwrap());
-            snapshot.gaps.extend(cause.map(|cause| Gap { kind: Kind::Nodes, namespace: None, cause }));
-            note_missing_nodes(&mut snapshot);
-            snapshot.gaps.into_iter().map(|gap| gap.cause).collect::<Vec<_>>()
-        };
-        assert_eq!(causes(None), [GapCause::NoneReturned]);
-        let forbidden = GapCause::Forbidden("list nodes".to_owned());
-        assert_eq!(causes(Some(forbidden.clone())), [forbidden]);
-    }
 }

@@ -204,9 +204,9 @@ impl GlobalArgs {
         self.all_namespaces |= !self.has_namespace();
     }
 
-    /// Returns the flags for a dump instead of what they lead to.
+    /// Returns the flags for a dump instead of what they lead to, of which `--now` is not the time.
     pub(super) fn with_dump(&self, path: &str) -> GlobalArgs {
-        GlobalArgs { from: vec![path.to_owned()], ..self.clone() }
+        GlobalArgs { from: vec![path.to_owned()], now: None, ..self.clone() }
     }
 
     /// Returns whether all DaemonSets of a cluster are asked about.

@@ -155,7 +155,7 @@ pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row
     write_rows(heading, layout, rows, |_, _| String::new(), page)
 }
 
-/// Writes a table, and below each row what is said of it within a number of columns, unless it is empty.
+/// Writes a table, and below each row the lines that are said of it within a number of columns, unless there are none.
 pub(super) fn write_rows<Row>(
     heading: Heading,
     layout: &[Column<'_, Row>],
@@ -250,9 +250,8 @@ pub(super) fn write_rows<Row>(
             writeln!(page, "{}", line.trim_end());
         }
         let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(indent).max(LEAST_SENTENCE));
-        let line = beneath(of, room);
-        if !line.is_empty() {
-            writeln!(page, "{:indent$}{}", "", cut(&line, room, view.ascii));
+        for line in beneath(of, room).lines() {
+            writeln!(page, "{:indent$}{}", "", cut(line, room, view.ascii));
         }
     }
 }

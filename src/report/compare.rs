@@ -13,10 +13,12 @@ use super::strategy::Strategy;
 /// Whether DaemonSets are worse off than before, and by what: the difference of two assessments.
 #[apply(answer!)]
 pub struct CompareReport {
-    /// When it was as it was before.
-    pub before: Timestamp,
-    /// When it is as it is now, which ages are relative to.
+    /// When BEFORE was read; absent if the dump does not say.
+    pub before: Option<Timestamp>,
+    /// The time that ages are relative to: when AFTER was read, or the newest time in a dump that does not say.
     pub now: Timestamp,
+    /// How many seconds BEFORE is older than AFTER, negative if the two were swapped; absent if a dump does not say when it was read.
+    pub seconds: Option<i64>,
     /// The answer.
     pub verdict: Comparison,
     /// Whether the two are most likely of different clusters.
@@ -36,6 +38,8 @@ pub struct CompareReport {
     pub pools: Vec<PoolComparison>,
     /// The DaemonSets, the worst first, and else by namespace and name.
     pub daemon_sets: Vec<DaemonSetComparison>,
+    /// DaemonSets, as `NAMESPACE/NAME`, that only one side has, while the other one was not read completely.
+    pub not_compared: Vec<String>,
     /// What is left for other pods where that has changed; empty if only some DaemonSets were compared.
     pub headroom: Vec<Headroom>,
 }

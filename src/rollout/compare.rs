@@ -20,6 +20,7 @@
 //! | a rollout is no longer blocked, unless the nodes that failed were removed or are no longer eligible | better |
 //! | there are more nodes, templates have changed, less is left for other pods, pods start later | the same |
 //! | nodes or pods were not read on one side | not known |
+//! | a DaemonSet is on one side only, and the other side may not have it because not all DaemonSets or only another namespace were read | not known |
 //! | anything else was not read of BEFORE | problems that may follow from it are not known to be new, unless a node had an available pod |
 //! | anything else was not read of AFTER | what may have followed from it is not known to be gone |
 //!
@@ -48,7 +49,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::int;
 use crate::model::metadata::ObjectMeta;
 use crate::model::redacted::hides;
-use crate::model::snapshot::{GapCause, Kind, Snapshot};
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::acceptance::{Accept, Acceptance, Limit};
 use crate::report::age::seconds_between;
 use crate::report::change::{Change, PathStep};
@@ -102,22 +103,20 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
     };
     let before_by_name = agents(&index_before, &[]);
     let mut after_by_name = agents(&index, options.accept);
-    let mut daemon_sets = Vec::new();
-    for (key, before) in &before_by_name {
-        daemon_sets.push(comparison.daemon_set(key, Some(before), after_by_name.remove(key).as_ref()));
+    let (mut daemon_sets, mut not_compared) = (Vec::new(), Vec::new());
+    for (key, one) in &before_by_name {
+        match after_by_name.remove(key) {
+            None if may_lack(after, &key.0) => not_compared.push(format!("{}/{}", key.0, key.1)),
+            now => daemon_sets.push(comparison.daemon_set(key, Some(one), now.as_ref())),
+        }
     }
-    daemon_sets.extend(after_by_name.iter().map(|(key, new)| comparison.daemon_set(key, None, Some(new))));
-    // Of a dump of one namespace, it is not known which DaemonSets others have.
-    let is_read =
-        |snapshot: &Snapshot, namespace: &str| snapshot.only_namespace.as_deref().is_none_or(|only| only == namespace);
+    for (key, new) in &after_by_name {
+        match may_lack(before, &key.0) {
+            true => not_compared.push(format!("{}/{}", key.0, key.1)),
+            false => daemon_sets.push(comparison.daemon_set(key, None, Some(new))),
+        }
+    }
     let is_unread = |snapshot: &Snapshot| snapshot.gaps.iter().any(|gap| gap.kind == Kind::DaemonSets);
-    // What only one side has is neither gone nor new if the other one was not read.
-    let is_missing = |one: &DaemonSetComparison| {
-        (one.status_before.is_none() && is_unread(before)) || (one.status.is_none() && is_unread(after))
-    };
-    daemon_sets.retain(|one: &DaemonSetComparison| {
-        is_read(before, &one.namespace) && is_read(after, &one.namespace) && !is_missing(one)
-    });
     daemon_sets.sort_by(|a, b| (a.verdict, &a.namespace, &a.name).cmp(&(b.verdict, &b.namespace, &b.name)));
     let is_gone = pools.iter().any(|pool| pool.gone && !pool.accepted);
     let worst = daemon_sets.first().map_or(Comparison::Same, |one| one.verdict);
@@ -125,7 +124,7 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
     let verdict = match worst {
         _ if is_gone => Comparison::Worse,
         Comparison::Worse | Comparison::Unknown => worst,
-        _ if is_unread(before) || is_unread(after) => Comparison::Unknown,
+        _ if !not_compared.is_empty() || is_unread(before) || is_unread(after) => Comparison::Unknown,
         Comparison::Same | Comparison::Better if is_better() => Comparison::Better,
         Comparison::Same | Comparison::Better => Comparison::Same,
     };
@@ -142,8 +141,9 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
     incomplete.retain(|gap| !not_in_before.contains(&gap.resource) && !not_in_after.contains(&gap.resource));
     let is_comparable = options.headroom && not_in_before.is_empty() && not_in_after.is_empty();
     CompareReport {
-        before: before.now,
+        before: (!before.is_now_estimated).then_some(before.now),
         now: after.now,
+        seconds: (!before.is_now_estimated && !after.is_now_estimated).then_some(comparison.seconds),
         verdict,
         different_clusters: are_different(before, after),
         not_in_before,
@@ -153,8 +153,16 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
         nodes: index.knows_nodes().then_some(index.nodes.len()),
         pools,
         daemon_sets,
+        not_compared,
         headroom: if is_comparable { headroom(before, after) } else { Vec::new() },
     }
+}
+
+/// Returns whether a snapshot may lack DaemonSets of a namespace that there were.
+fn may_lack(snapshot: &Snapshot, namespace: &str) -> bool {
+    let is_of = |gap: &Gap| gap.namespace.as_deref().is_none_or(|of| of == namespace);
+    snapshot.only_namespace.as_deref().is_some_and(|only| only != namespace)
+        || snapshot.gaps.iter().any(|gap| gap.kind == Kind::DaemonSets && is_of(gap))
 }
 
 /// Returns the kinds that could not be read and that a difference may follow from.

@@ -702,9 +702,12 @@ fn objects_of_another_cluster_are_noticed() {
 
 #[test]
 fn a_dump_of_one_namespace_tells_nothing_of_others() {
-    let before = Snapshot { only_namespace: Some("other".to_owned()), ..without_daemon_set(three()) };
-    let report = compared(before, crashing(healthy(world(), &["a", "b"]), &["c"]).finish(), &[]);
-    assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Same, 0));
+    let of_one = || Snapshot { only_namespace: Some("other".to_owned()), ..without_daemon_set(three()) };
+    for (before, after) in [(of_one(), three().finish()), (three().finish(), of_one())] {
+        let report = compared(before, after, &[]);
+        assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Unknown, 0));
+        assert_eq!(report.not_compared, ["default/agent"]);
+    }
 }
 
 /// A namespace may be forbidden, and an object unreadable.
@@ -720,7 +723,29 @@ fn a_daemon_set_that_may_not_have_been_read_is_neither_gone_nor_new() {
     for (before, after) in [(read(), unread()), (unread(), read())] {
         let report = compared(before, after, &[]);
         assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Unknown, 0));
+        assert_eq!(report.not_compared, ["default/agent"]);
     }
+}
+
+#[test]
+fn a_gap_of_another_namespace_hides_no_daemon_set() {
+    let mut after = without_daemon_set(three());
+    let cause = GapCause::NotInDump;
+    after.gaps.push(Gap { kind: Kind::DaemonSets, namespace: Some("other".to_owned()), cause });
+    let report = compared(three().finish(), after, &[]);
+    assert_eq!((told(&report).as_str(), report.not_compared.len()), ("Worse, gone", 0));
+}
+
+#[test]
+fn the_order_is_not_known_of_a_dump_that_does_not_say_when_it_was_read() {
+    let told = |before: bool, after: bool| {
+        let [before, after] = [before, after].map(|is_now_estimated| Snapshot { is_now_estimated, ..three().finish() });
+        let report = compared(before, after, &[]);
+        (report.before.is_some(), report.seconds)
+    };
+    assert_eq!(told(false, false), (true, Some(3600)));
+    assert_eq!(told(true, false), (false, None));
+    assert_eq!(told(false, true), (true, None));
 }
 
 /// Three reboots in ninety days are not a pod that keeps restarting, and three restarts in three days are.

@@ -8,10 +8,9 @@ use super::coverage::incomplete;
 use super::list::MOST_ROWS;
 use super::page::Page;
 use super::style;
-use super::table::{self, Column, Heading};
-use super::text::{count, or_unknown, wrap};
+use super::table::{self, Column, Heading, TIED, wrap_tied};
+use super::text::{count, or_unknown};
 use super::view::View;
-use crate::encode::sanitize::sanitize;
 use crate::report::age::format_age;
 use crate::report::compare::{CompareReport, Comparison, DaemonSetComparison, Headroom, PoolComparison, Setback};
 use crate::report::count_and;
@@ -88,7 +87,7 @@ pub fn headline(report: &CompareReport) -> String {
             let mut words = Vec::new();
             words.extend((!unread.is_empty()).then(|| {
                 let daemon_sets = count(unread.len(), "DaemonSet");
-                format!("the nodes or pods of {daemon_sets} were not read on one side")
+                format!("nodes or pods of {daemon_sets} could not be read")
             }));
             words.extend((!open.is_empty()).then(|| {
                 let verbs = ["has problems that may not be new", "have problems that may not be new"];
@@ -231,7 +230,7 @@ fn of_pool(pool: &PoolComparison) -> String {
             let nodes = count(pool.before, "node");
             format!("{name} is gone: {nodes}, more than were added to {}{accepted}", pools(&pool.replaced_by))
         }
-        (removed, 0) if pool.now == 0 && removed == pool.before => {
+        (removed, 0) if pool.pool.is_some() && pool.now == 0 && removed == pool.before => {
             let nodes = count(pool.before, "node");
             format!("{name} is gone: {nodes}, assumed to be replaced by {}", pools(&pool.replaced_by))
         }
@@ -267,8 +266,9 @@ fn rows(report: &CompareReport, all: bool, page: &mut Page<'_>) {
     let beneath = |one: &&DaemonSetComparison, width| {
         let (changes, hidden) = cut(changed(one), MOST_CHANGES, all);
         let more = if hidden > 0 { format!(" +{hidden} more (--all)") } else { String::new() };
-        let changes: Vec<String> = changes.iter().map(|change| sanitize(change)).collect();
-        wrap(&view.show(&format!("{}{more}", changes.join(", "))), width).join("\n")
+        let whole = |change: &String| view.show(change).replace(' ', &TIED.to_string());
+        let changes: Vec<String> = changes.iter().map(whole).collect();
+        wrap_tied(&format!("{}{more}", changes.join(", ")), width)
     };
     table::write_rows(Heading::Shown, &columns, &rows, beneath, page);
     page.more(hidden, "DaemonSet", "--all");
@@ -371,7 +371,7 @@ fn setbacks(report: &CompareReport, [all, all_names]: [bool; 2], page: &mut Page
 fn names(nodes: &[String], lead: &str, all: bool, view: &View) -> String {
     const FLAG: &str = " (--all)";
     if all {
-        return nodes.iter().map(|node| sanitize(node)).collect::<Vec<_>>().join(", ");
+        return view.unlimited().names(nodes, 0);
     }
     let text = view.names(nodes, lead.len() + 1 + FLAG.len());
     if text.ends_with(" more") { text + FLAG } else { text }

@@ -213,10 +213,7 @@ pub(super) fn write_rows<Row>(
                 Shape::Sentence => cut(cell, room, view.ascii),
                 // In a pipe nothing is cut, but lists of names shorten themselves there, too.
                 Shape::Fitted => cut(&(last.cell)(row, room.min(view.names_room(0))), room, view.ascii),
-                Shape::Prose => {
-                    let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(&untied(line, room), room)).collect();
-                    lines.join("\n").replace(TIED, " ")
-                }
+                Shape::Prose => wrap_tied(cell, room),
                 Shape::Text | Shape::Number => continue,
             };
         }
@@ -268,6 +265,12 @@ fn styled(line: String, cells: &[String]) -> String {
         }
     }
     text + rest
+}
+
+/// Wraps text, and keeps words together that are tied if there is room for them.
+pub(super) fn wrap_tied(text: &str, room: usize) -> String {
+    let lines: Vec<_> = text.split('\n').flat_map(|line| wrap(&untied(line, room), room)).collect();
+    lines.join("\n").replace(TIED, " ")
 }
 
 /// Gives up the ties of words that have no room.

@@ -14,13 +14,13 @@
 //! | a DaemonSet is gone | worse |
 //! | a DaemonSet is new | worse by its nodes with a problem |
 //! | a problem of the DaemonSet as a whole is new | worse |
-//! | a pod was restarted three times or more, at least once a day, and twice as often as it was, or the pod on its node, or the mean of them | worse |
+//! | a pod was restarted three times or more, at least once a day, and twice as often as it, or the pod on its node, or the mean of all | worse |
 //! | pods were restarted less often, as nodes that reboot do | the same |
 //! | a node that failed has an available pod, or fewer of the nodes fail than of those that they replace | better |
 //! | a rollout is no longer blocked, unless the nodes that failed were removed or are no longer eligible | better |
 //! | there are more nodes, templates have changed, less is left for other pods, pods start later | the same |
 //! | nodes or pods were not read on one side | not known |
-//! | a DaemonSet is on one side only, and the other side may not have it because not all DaemonSets or only another namespace were read | not known |
+//! | a DaemonSet is on one side only, and not all DaemonSets, or only another namespace, were read on the other one | not known |
 //! | anything else was not read of BEFORE | problems that may follow from it are not known to be new, unless a node had an available pod |
 //! | anything else was not read of AFTER | what may have followed from it is not known to be gone |
 //!
@@ -139,7 +139,8 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
         }
     }
     incomplete.retain(|gap| !not_in_before.contains(&gap.resource) && !not_in_after.contains(&gap.resource));
-    let is_comparable = options.headroom && not_in_before.is_empty() && not_in_after.is_empty();
+    let is_whole = not_in_before.is_empty() && not_in_after.is_empty() && not_compared.is_empty();
+    let is_comparable = options.headroom && is_whole;
     CompareReport {
         before: (!before.is_now_estimated).then_some(before.now),
         now: after.now,

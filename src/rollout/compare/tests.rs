@@ -707,6 +707,7 @@ fn a_dump_of_one_namespace_tells_nothing_of_others() {
         let report = compared(before, after, &[]);
         assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Unknown, 0));
         assert_eq!(report.not_compared, ["default/agent"]);
+        assert_eq!(report.headroom, []);
     }
 }
 

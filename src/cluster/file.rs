@@ -293,8 +293,8 @@ impl Dump {
         }
         if let (true, Some(namespace)) = (needs.everything, &query.namespace) {
             // As from a live cluster: pods of other namespaces take room on the nodes.
-            use Kind::{ConfigMaps, ControllerRevisions, Events, LimitRanges, Secrets};
-            for kind in [ControllerRevisions, Events, LimitRanges, ConfigMaps, Secrets] {
+            use Kind::{ConfigMaps, ControllerRevisions, Events, LimitRanges, ResourceQuotas, Secrets};
+            for kind in [ControllerRevisions, Events, LimitRanges, ConfigMaps, ResourceQuotas, Secrets] {
                 with_place!(kind, place => {
                     (place.of_mut)(&mut snapshot).retain(|object| object.metadata().namespace == *namespace)
                 });

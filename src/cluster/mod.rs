@@ -277,10 +277,11 @@ objects!(
     Lease,
     PodDisruptionBudget,
     ConfigObject,
+    ResourceQuota,
 );
 
 #[cfg(feature = "live")]
-objects!(WrittenObject, HeldPod pod, WrittenNode node, ResourceQuota,);
+objects!(WrittenObject, HeldPod pod, WrittenNode node,);
 
 macro_rules! whole_objects {
     ($($name:ident)+) => { $(

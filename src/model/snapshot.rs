@@ -63,7 +63,7 @@ pub struct Snapshot {
     pub neighbors: Vec<Neighbor>,
     /// Defaults and limits for pods of a namespace.
     pub limit_ranges: Vec<LimitRange>,
-    /// ResourceQuotas of the DaemonSets' namespaces, for changes; not in dumps.
+    /// ResourceQuotas, for changes: from a live server those of the DaemonSets' namespaces.
     pub resource_quotas: Vec<ResourceQuota>,
     /// Runtime classes.
     pub runtime_classes: Vec<RuntimeClass>,

@@ -422,12 +422,16 @@ impl Live {
         }
     }
 
-    /// Adds the ResourceQuotas of the DaemonSets' namespaces, as far as they can be read: without them, a refusal is told when it comes.
+    /// Adds the ResourceQuotas of the DaemonSets' namespaces.
     pub async fn read_quotas(&self, snapshot: &mut Snapshot) {
         let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
         for namespace in all.collect::<BTreeSet<String>>() {
-            let list = List { namespace: Some(namespace), ..List::of(Kind::ResourceQuotas) };
-            snapshot.resource_quotas.extend(self.list_or_cause(list).await.unwrap_or_default());
+            let kind = Kind::ResourceQuotas;
+            let namespace = Some(namespace);
+            match self.list_or_cause(List { namespace: namespace.clone(), ..List::of(kind) }).await {
+                Ok(quotas) => snapshot.resource_quotas.extend(quotas),
+                Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace, cause })),
+            }
         }
     }
 

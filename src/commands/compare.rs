@@ -28,11 +28,11 @@ use crate::rollout::compare::{CompareOptions, compare};
 
 /// Tell whether DaemonSets are worse off than before
 ///
-/// The difference of two assessments, before and after the upgrade of a cluster, of nodes or of agents: nodes that lost or gained a pod,
-/// reasons that are new or gone, rollouts that are blocked, restarts, and what has changed. Nodes that were replaced under other names
-/// are compared by pool, and less room or more nodes are not worse by themselves.
+/// Compares two states, such as before and after the upgrade of a cluster, of nodes or of agents: nodes that no longer have an available
+/// pod, new problems, blocked rollouts, restarts, and what changed in the templates. Nodes that were replaced under other names are
+/// compared by pool, and less room or more nodes are not worse by themselves.
 #[derive(Debug, Clone, Args)]
-#[command(before_help = "# Before an upgrade, write down how everything is
+#[command(before_help = "# Before an upgrade, record the state of all DaemonSets
 kubectl ds snapshot -A before.json.gz
 
 # After it, tell whether anything is worse
@@ -45,10 +45,10 @@ kubectl ds compare before.json.gz --exit-code")]
                         --exit-code or --watch, if that is not known; 130 interrupted."
 )]
 pub struct CompareArgs {
-    /// How it was: a dump, a directory or a must-gather
+    /// The state before: a dump, a directory or a must-gather
     #[arg(value_name = "BEFORE", value_hint = ValueHint::AnyPath)]
     before: String,
-    /// How it is: another one; by default the cluster
+    /// The state after: another dump; by default the cluster
     #[arg(value_name = "AFTER", value_hint = ValueHint::AnyPath)]
     after: Option<String>,
     /// Only this DaemonSet; may be repeated

@@ -84,12 +84,25 @@ fn changed(change: impl Fn(&mut Value)) -> Vec<Value> {
 const COVERAGE: &[&str] = &["coverage", "-A", "-o", "json"];
 const STATUS: &[&str] = &["status", "-A", "-o", "json"];
 const HISTORY: &[&str] = &["history", "agent", "-n", "big"];
+/// In BEFORE, which is made from the same, no node has a taint, and every pod is ready.
+const COMPARE: &[&str] = &["compare", BEFORE, "--accept", "UntoleratedNoSchedule=1"];
+const BEFORE: &str = "BEFORE";
 const REDACT: &[&str] = &["snapshot", "-A", "--redact"];
 
 type Make = fn(usize) -> Vec<Value>;
 
 /// What there is much of, how much to begin with, and what reads it.
-const KINDS: [(&str, usize, &[&[&str]], Make); 20] = [
+const KINDS: [(&str, usize, &[&[&str]], Make); 21] = [
+    ("nodes that a taint excludes since", 1_500, &[COMPARE], |n| {
+        let excluded = |i| {
+            let mut node = node(i);
+            node["spec"]["taints"] = json!([{"key": format!("t{i}"), "effect": "NoSchedule"}]);
+            node
+        };
+        let revision = revision(1, template("agent"));
+        let pods = many(n, |i| pod(i, i, owner("DaemonSet", "agent"), "agent:1"));
+        [many(n, excluded), vec![daemon_set("agent", template("agent")), revision], pods].concat()
+    }),
     ("node selector terms that match nothing", 800, &[COVERAGE], |n| {
         let term = |i| json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": [format!("p{i}")]}]});
         let mut template = template("agent");
@@ -215,12 +228,24 @@ const KINDS: [(&str, usize, &[&[&str]], Make); 20] = [
     }),
 ];
 
+/// Returns an object as it is while all is well.
+fn healthy(mut object: Value) -> Value {
+    match object["kind"].as_str() {
+        Some("Node") => object["spec"] = json!({}),
+        Some("Pod") => object["status"]["conditions"][0]["status"] = "True".into(),
+        _ => {}
+    }
+    object
+}
+
 /// Returns the processor time in seconds that a command takes, the least of several runs: the machine may be busy.
 fn processor_time(arguments: &[&str], dump: &str, runs: usize) -> f64 {
     const TIMED: &str = "TIMEFORMAT='%3U %3S'; time \"$@\" > /dev/null 2> /dev/null";
     let time = || {
         let binary = env!("CARGO_BIN_EXE_kubectl-ds");
-        let words = [&["-c", TIMED, "bash", binary][..], arguments, &["--from", dump]].concat();
+        let before = format!("{dump}{BEFORE}");
+        let arguments: Vec<&str> = arguments.iter().map(|word| if *word == BEFORE { &before } else { *word }).collect();
+        let words = [&["-c", TIMED, "bash", binary][..], &arguments, &["--from", dump]].concat();
         let output = Command::new("/bin/bash").args(words).env_clear().env("LC_ALL", "C").output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         let times: Vec<f64> = text.split_whitespace().map(|time| time.parse().unwrap()).collect();
@@ -236,9 +261,15 @@ fn four_times_the_input_takes_about_four_times_the_processor_time() {
     let mut slow = Vec::new();
     for (what, n, commands, make) in KINDS {
         let dump = |n: usize| {
-            let path = directory.path().join(format!("{n}.json"));
-            std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": make(n)}).to_string()).unwrap();
-            path.to_str().unwrap().to_owned()
+            let write = |name: &str, items: Vec<Value>| {
+                let path = directory.path().join(format!("{n}.json{name}"));
+                std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
+                path.to_str().unwrap().to_owned()
+            };
+            if commands.contains(&COMPARE) {
+                write(BEFORE, make(n).into_iter().map(healthy).collect());
+            }
+            write("", make(n))
         };
         let (small, large) = (dump(n), dump(4 * n));
         for arguments in commands {

@@ -68,6 +68,8 @@ pub(super) struct Contents {
     foreign_files: usize,
     /// Number of unreadable files without a warning of their own.
     other_unreadable_files: usize,
+    /// The files of a directory or archive that say what they were read for, with the UIDs of their DaemonSets and nodes.
+    dumps: Vec<(PathBuf, BTreeSet<String>)>,
     /// Number of bytes read from the files of a directory or archive, unpacked.
     pub(super) length: u64,
 }
@@ -84,6 +86,8 @@ impl Contents {
     /// Adds a file of a directory or archive. Only a file that looks like Kubernetes objects gets a warning.
     pub(super) fn add_file(&mut self, text: Result<Text<'_>, TextError>, path: &Path) {
         let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let Objects { headers, snapshot, .. } = &self.objects;
+        let known = (headers.len(), snapshot.daemon_sets.len(), snapshot.nodes.len());
         let result = text.and_then(|mut text| {
             let has_objects = text.mentions_objects();
             let result = dump_reader::read(&mut self.objects, &mut text, folder);
@@ -93,6 +97,12 @@ impl Contents {
                 error => error,
             })
         });
+        let Objects { headers, snapshot, .. } = &self.objects;
+        if headers.len() > known.0 {
+            let daemon_sets = snapshot.daemon_sets[known.1..].iter().map(|one| &one.metadata.uid);
+            let uids = daemon_sets.chain(snapshot.nodes[known.2..].iter().map(|one| &one.metadata.uid));
+            self.dumps.push((path.to_owned(), uids.filter(|uid| !uid.is_empty()).cloned().collect()));
+        }
         match result {
             Ok(()) => {}
             Err(TextError::Foreign(_)) => self.foreign_files += 1,
@@ -102,6 +112,22 @@ impl Contents {
             Err(TextError::Unreadable(_)) => self.other_unreadable_files += 1,
         }
     }
+}
+
+/// Checks that dumps are not of different clusters, of which no DaemonSet and no node is the same object.
+fn check_one_cluster(name: &str, dumps: &[(PathBuf, BTreeSet<String>)]) -> Result<(), ClusterError> {
+    let mut dumps = dumps.iter().filter(|(_, uids)| !uids.is_empty());
+    let Some((first, uids)) = dumps.next() else { return Ok(()) };
+    let mut known = uids.clone();
+    for (path, uids) in dumps {
+        if known.is_disjoint(uids) {
+            let (first, path) = (first.display(), path.display());
+            return Err(ClusterError::file(name, format!("has dumps of different clusters: {first} and {path}"))
+                .hint("give the path of one of them"));
+        }
+        known.extend(uids.iter().cloned());
+    }
+    Ok(())
 }
 
 /// Finds the files in a directory whose paths are wanted, in a deterministic order.
@@ -145,6 +171,16 @@ fn found_kinds(objects: &Objects) -> String {
 fn only_namespace(objects: &Objects) -> Option<&String> {
     let dumped: BTreeSet<_> = objects.headers.iter().map(|header| header.namespace.as_ref()).collect();
     dumped.first().copied().flatten().filter(|_| dumped.len() == 1)
+}
+
+/// Returns the only namespace that objects of a dump are in which does not say what it was read for.
+fn only_namespace_found(objects: &Objects) -> Option<&String> {
+    let Objects { headers, snapshot, pod_namespaces, lists_all_namespaces, .. } = objects;
+    let daemon_sets = snapshot.daemon_sets.iter().map(|one| &one.metadata.namespace);
+    let others = snapshot.controller_revisions.iter().map(|one| &one.metadata.namespace);
+    let others = others.chain(snapshot.events.iter().map(|one| &one.metadata.namespace)).chain(pod_namespaces);
+    let found: BTreeSet<&String> = daemon_sets.chain(others).collect();
+    found.first().copied().filter(|_| found.len() == 1 && headers.is_empty() && !lists_all_namespaces)
 }
 
 /// Returns whether all DaemonSets are manifests that no cluster has stored.
@@ -256,8 +292,8 @@ impl Dump {
         }
         if let (true, Some(namespace)) = (needs.everything, &query.namespace) {
             // As from a live cluster: pods of other namespaces use resources of the nodes.
-            use Kind::{ConfigMaps, ControllerRevisions, Events, LimitRanges, Secrets};
-            for kind in [ControllerRevisions, Events, LimitRanges, ConfigMaps, Secrets] {
+            use Kind::{ConfigMaps, ControllerRevisions, Events, LimitRanges, ResourceQuotas, Secrets};
+            for kind in [ControllerRevisions, Events, LimitRanges, ConfigMaps, ResourceQuotas, Secrets] {
                 with_place!(kind, place => {
                     (place.of_mut)(&mut snapshot).retain(|object| object.metadata().namespace == *namespace)
                 });
@@ -314,6 +350,7 @@ impl Dump {
         if contents.objects.is_full() {
             return Err(ClusterError::file(self.name(), dump_reader::TOO_MANY_OBJECTS));
         }
+        check_one_cluster(self.name(), &contents.dumps)?;
         contents.objects.keep_newest();
         if contents.objects.kinds.is_empty() {
             let is_only_manifest = is_manifest(&contents.objects);
@@ -362,7 +399,8 @@ impl Dump {
             || objects.headers.iter().any(|header| header.kinds().any(|kind| kind == Kind::DeviceClasses));
         let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
-        let only_namespace = only_namespace(&objects).cloned();
+        let only_namespace = only_namespace(&objects).or_else(|| only_namespace_found(&objects)).cloned();
+        let has_pods = !objects.pod_namespaces.is_empty();
         let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
         let newest_time = objects.newest_times.newest();
         let newest = taken_at.max(newest_time);
@@ -377,12 +415,18 @@ impl Dump {
             device_classes_read,
             // Without any time in the dump, there are no ages either.
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
+            is_now_estimated: self.now.or(taken_at).is_none(),
             pods_complete,
             budgets_complete,
             gaps,
             ..objects.snapshot
         };
         left_out.remove_from(&mut snapshot);
+        snapshot.note_missing_nodes();
+        let counts_pods = || snapshot.daemon_sets.iter().any(|one| one.status.counts_pods());
+        if !has_pods && snapshot.gaps.iter().all(|gap| gap.kind != Kind::Pods) && counts_pods() {
+            snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause: GapCause::NoneReturned });
+        }
         snapshot
     }
 

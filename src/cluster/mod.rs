@@ -269,9 +269,10 @@ objects!(
     Lease,
     PodDisruptionBudget,
     ConfigObject,
+    ResourceQuota,
 );
 
-objects!(WrittenObject, HeldPod pod, WrittenNode node, ResourceQuota,);
+objects!(WrittenObject, HeldPod pod, WrittenNode node,);
 
 macro_rules! whole_objects {
     ($($name:ident)+) => { $(

@@ -17,6 +17,7 @@ use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
+use crate::model::resource_quota::ResourceQuota;
 use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{DeviceClass, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 
@@ -114,6 +115,7 @@ impl NewestTime for PriorityClass {}
 impl NewestTime for DeviceClass {}
 impl NewestTime for PodDisruptionBudget {}
 impl NewestTime for ConfigObject {}
+impl NewestTime for ResourceQuota {}
 
 impl NewestTime for DaemonSet {
     fn newest_times(&self) -> Times {

@@ -28,11 +28,11 @@ use crate::rollout::compare::{CompareOptions, compare};
 
 /// Tell whether DaemonSets are worse off than before
 ///
-/// The difference of two assessments, before and after the upgrade of a cluster, of nodes or of agents: nodes that lost or gained a pod,
-/// reasons that are new or gone, rollouts that are blocked, restarts, and what has changed. Nodes that were replaced under other names
-/// are compared by pool, and less room or more nodes are not worse by themselves.
+/// Compares two states, such as before and after the upgrade of a cluster, of nodes or of agents: nodes that no longer have an available
+/// pod, new problems, blocked rollouts, restarts, and what changed in the templates. Nodes that were replaced under other names are
+/// compared by pool, and less room or more nodes are not worse by themselves.
 #[derive(Debug, Clone, Args)]
-#[command(before_help = "# Before an upgrade, write down how everything is
+#[command(before_help = "# Before an upgrade, record the state of all DaemonSets
 kubectl ds snapshot -A before.json.gz
 
 # After it, tell whether anything is worse
@@ -45,10 +45,10 @@ kubectl ds compare before.json.gz --exit-code")]
                         --exit-code or --watch, if that is not known; 130 interrupted."
 )]
 pub struct CompareArgs {
-    /// How it was: a dump, a directory or a must-gather
+    /// The state before: a dump, a directory or a must-gather
     #[arg(value_name = "BEFORE", value_hint = ValueHint::AnyPath)]
     before: String,
-    /// How it is: another one; by default the cluster
+    /// The state after: another dump; by default the cluster
     #[arg(value_name = "AFTER", value_hint = ValueHint::AnyPath)]
     after: Option<String>,
     /// Only this DaemonSet; may be repeated
@@ -64,7 +64,9 @@ pub struct CompareArgs {
     /// Exit with 5 if that could not be determined.
     #[arg(long)]
     exit_code: bool,
-    /// Wait until it is at least as good as before
+    /// Wait until it is at least as good as before.
+    ///
+    /// Prints a line whenever the answer changes, on a terminal, too.
     #[arg(short, long)]
     watch: bool,
     /// Exit with 4 if it is still worse after this time.
@@ -87,7 +89,13 @@ impl RunCommand for CompareArgs {
         let target_before = target.with_dump(&before);
         if let Some(after) = after {
             if target.is_dump() {
-                return Err(CommandError::usage("AFTER and --from cannot be given together").into());
+                let message = "AFTER and --from cannot be given together: both name what BEFORE is compared with";
+                return Err(CommandError::usage(message).into());
+            }
+            if watch {
+                return Err(
+                    CommandError::usage("--watch needs a cluster: AFTER is a dump, which does not change").into()
+                );
             }
             target = target.with_dump(&after);
         }
@@ -110,7 +118,10 @@ impl RunCommand for CompareArgs {
         } else {
             (asked.answer(io).await?, Ok(()))
         };
-        if let Some(name) = asked.names.iter().find(|name| report.daemon_sets.iter().all(|one| one.name != **name)) {
+        let names = report.daemon_sets.iter().map(|one| one.name.as_str());
+        let names: BTreeSet<&str> =
+            names.chain(report.not_compared.iter().filter_map(|one| Some(one.split_once('/')?.1))).collect();
+        if let Some(name) = asked.names.iter().find(|name| !names.contains(name.as_str())) {
             let unknown = UnknownName { name: name.clone(), near: Vec::new(), elsewhere: Vec::new() };
             return Err(session.source.unknown_daemon_set(session.namespace.as_deref(), unknown).into());
         }

@@ -204,9 +204,9 @@ impl GlobalArgs {
         self.all_namespaces |= !self.has_namespace();
     }
 
-    /// Returns the flags for a dump instead of the source that they specify.
+    /// Returns the flags for a dump instead of the source that they specify, to which alone `--now` applies.
     pub(super) fn with_dump(&self, path: &str) -> GlobalArgs {
-        GlobalArgs { from: vec![path.to_owned()], ..self.clone() }
+        GlobalArgs { from: vec![path.to_owned()], now: None, ..self.clone() }
     }
 
     /// Returns whether all DaemonSets of a cluster are requested.

@@ -127,7 +127,7 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
                 format!("this needs the permission to {permission}")
             }
             GapCause::Failed(problem) => problem.clone(),
-            GapCause::NoneReturned => "the API server returned none".to_owned(),
+            GapCause::NoneReturned => "there are none, although the status of a DaemonSet counts some".to_owned(),
             GapCause::NotInDump | GapCause::Unreadable { .. } => "the dump that was read has none".to_owned(),
         };
         let text = format!("warning: no {}{place} in it: {why}", gap.kind.resource());

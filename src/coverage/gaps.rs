@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::PodSpec;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::coverage::Incomplete;
@@ -92,9 +93,21 @@ pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, dele
     incomplete_in(snapshot, namespace, if deletes_pods { &kinds } else { &kinds[..3] })
 }
 
+/// Returns a sentence for everything that could not be read and that may tell that the API server refuses new pods of a DaemonSet. A
+/// quota is not expected to matter to pods that neither request nor limit anything.
+pub fn unread_refusals(snapshot: &Snapshot, daemon_set: &DaemonSet) -> impl Iterator<Item = Incomplete> {
+    let (namespace, spec) = (&daemon_set.metadata.namespace, &daemon_set.spec.template.spec);
+    let containers = spec.init_containers.iter().chain(&spec.containers).map(|container| &container.resources);
+    let mut resources = containers.chain(&spec.resources);
+    let takes_some = resources.any(|resources| !resources.requests.is_empty() || !resources.limits.is_empty());
+    let quotas = snapshot.gap(Kind::ResourceQuotas, namespace).filter(|_| takes_some);
+    let quotas = quotas.map(|gap| sentence(gap, "whether a quota refuses new pods is unknown"));
+    unread_events(snapshot, namespace).into_iter().chain(quotas)
+}
+
 /// Returns a sentence if the events of a namespace could not be read, which matters before pods are replaced. It does
 /// not matter in a dump: nothing is replaced there.
-pub fn unread_events(snapshot: &Snapshot, namespace: &str) -> Option<Incomplete> {
+fn unread_events(snapshot: &Snapshot, namespace: &str) -> Option<Incomplete> {
     let gap = snapshot.gap(Kind::Events, namespace).filter(|gap| gap.cause != GapCause::NotInDump)?;
     let unknown = "whether the API server refuses new pods is unknown";
     let incomplete = sentence(gap, unknown);
@@ -123,12 +136,9 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
         ),
         GapCause::NotInDump => (None, format!("the dump has no {resource}{place}: {left_open}")),
         GapCause::Failed(problem) => (None, format!("{resource}{place} could not be read ({problem}): {left_open}")),
-        GapCause::NoneReturned => (
-            None,
-            format!(
-                "the API server returned no {resource}, although the status of a DaemonSet counts some: {left_open}"
-            ),
-        ),
+        GapCause::NoneReturned => {
+            (None, format!("there are no {resource}, although the status of a DaemonSet counts some: {left_open}"))
+        }
         GapCause::Unreadable { object, problem } => (None, format!("skipped {object}: {problem}: {left_open}")),
     };
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
@@ -172,7 +182,9 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{incomplete_for_history, incomplete_for_new_pods, incomplete_for_update_strategy, unread_events};
+    use super::{
+        incomplete_for_history, incomplete_for_new_pods, incomplete_for_update_strategy, unread_events, unread_refusals,
+    };
     use crate::coverage::options::{Detail, Options};
     use crate::coverage::test_support::{World, world};
     use crate::coverage::walk::coverage;
@@ -354,6 +366,26 @@ mod tests {
             let mut snapshot = world().snapshot;
             snapshot.gaps.push(Gap { kind: Kind::Events, namespace: None, cause });
             assert_eq!(unread_events(&snapshot, "default").is_some(), is_told);
+        }
+    }
+
+    #[test]
+    fn quotas_that_could_not_be_read_are_named_if_pods_request_something() {
+        for (resources, is_named) in [
+            (json!({}), false),
+            (json!({"requests": {"cpu": "100m"}}), true),
+            (json!({"limits": {"memory": "1Gi"}}), true),
+        ] {
+            let containers = json!([{"name": "agent", "image": "agent:2", "resources": resources}]);
+            let mut snapshot = world().template(json!({"containers": containers})).finish();
+            let gap = Gap { namespace: Some("default".to_owned()), ..forbidden(Kind::ResourceQuotas) };
+            snapshot.gaps.push(gap);
+            let unread: Vec<_> = unread_refusals(&snapshot, &snapshot.daemon_sets[0]).collect();
+            let expected = "resourcequotas in namespace default could not be read (list resourcequotas is forbidden): whether a quota \
+                            refuses new pods is unknown";
+            let messages: Vec<_> = unread.iter().map(|unread| unread.message.as_str()).collect();
+            assert_eq!(messages, if is_named { vec![expected] } else { Vec::new() });
+            assert!(unread.iter().all(|unread| !unread.affects_counts));
         }
     }
 

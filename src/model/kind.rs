@@ -9,14 +9,12 @@ macro_rules! kinds {
         $d:tt
         in every dump { $($(#[doc = $doc:literal])+ $kind:ident: $version:literal $name:literal $resource:literal $list:ident,)+ }
         in some dumps { $($(#[doc = $some_doc:literal])+ $some:ident: $some_version:literal $some_name:literal $some_resource:literal $some_list:ident,)+ }
-        in no dump { $($(#[doc = $no_doc:literal])+ $no:ident: $no_version:literal $no_name:literal $no_resource:literal,)+ }
     ) => {
         /// A kind of object in a snapshot.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
             $($(#[doc = $doc])+ $kind,)+
             $($(#[doc = $some_doc])+ $some,)+
-            $($(#[doc = $no_doc])+ $no,)+
         }
 
         impl Kind {
@@ -33,7 +31,6 @@ macro_rules! kinds {
                 match self {
                     $(Kind::$kind => ($version, $name, $resource),)+
                     $(Kind::$some => ($some_version, $some_name, $some_resource),)+
-                    $(Kind::$no => ($no_version, $no_name, $no_resource),)+
                 }
             }
         }
@@ -52,7 +49,6 @@ macro_rules! kinds {
                             $crate::model::kind::Place { of: |all| &all.$some_list, of_mut: |all| &mut all.$some_list };
                         Some($d do)
                     })+
-                    $($crate::model::kind::Kind::$no)|+ => None,
                 }
             };
         }
@@ -92,12 +88,10 @@ kinds! { $
         ConfigMaps: "v1" "ConfigMap" "configmaps" config_maps,
         /// Secrets, without their data, like ConfigMaps.
         Secrets: "v1" "Secret" "secrets" secrets,
+        /// ResourceQuotas. Only changes look at them, so a dump without them is complete.
+        ResourceQuotas: "v1" "ResourceQuota" "resourcequotas" resource_quotas,
         /// Namespaces. Only those with missing pods are used, so a dump without them is complete.
         Namespaces: "v1" "Namespace" "namespaces" namespaces,
-    }
-    in no dump {
-        /// ResourceQuotas. Only their changes are read.
-        ResourceQuotas: "v1" "ResourceQuota" "resourcequotas",
     }
 }
 

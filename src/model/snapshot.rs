@@ -26,9 +26,11 @@ use super::written::{Written, WrittenNode, WrittenObject};
 pub struct Snapshot {
     /// The time from which ages are counted.
     pub now: Timestamp,
+    /// Whether that is only the newest time in a dump that does not say when it was made.
+    pub is_now_estimated: bool,
     /// How far the clock of `now` is ahead of this machine's; either may be wrong.
     pub clock_difference: SignedDuration,
-    /// The only namespace whose DaemonSets a dump contains, if it says so.
+    /// The only namespace whose DaemonSets a dump contains: it says so, or it has no objects of other namespaces.
     pub only_namespace: Option<String>,
     /// The requested DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
@@ -60,7 +62,7 @@ pub struct Snapshot {
     pub neighbors: Vec<Neighbor>,
     /// Defaults and limits for pods of a namespace.
     pub limit_ranges: Vec<LimitRange>,
-    /// ResourceQuotas of the DaemonSets' namespaces, for changes; not in dumps.
+    /// ResourceQuotas, for changes: from a live server those of the DaemonSets' namespaces.
     pub resource_quotas: Vec<ResourceQuota>,
     /// Runtime classes.
     pub runtime_classes: Vec<RuntimeClass>,
@@ -172,7 +174,7 @@ pub enum GapCause {
     NotInDump,
     /// Reading failed, for this reason, and the result did not depend on it.
     Failed(String),
-    /// The API server returned no object of the kind, although the status of a DaemonSet counts some.
+    /// There is no object of the kind, although the status of a DaemonSet counts some.
     NoneReturned,
     /// An object has an unexpected shape, or an object requested by name could not be read, and was skipped.
     Unreadable {
@@ -252,6 +254,16 @@ impl Snapshot {
             gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };
         self.gaps.iter().find(hides)
+    }
+
+    /// Notes that there are no nodes, if the status of a DaemonSet counts some and nothing else says why.
+    pub(crate) fn note_missing_nodes(&mut self) {
+        let is_counted = self.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
+        let gap = Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned };
+        self.gaps.retain(|known| *known != gap);
+        if self.nodes.is_empty() && is_counted && self.gap(Kind::Nodes, "").is_none() {
+            self.gaps.push(gap);
+        }
     }
 
     /// Returns whether all pods of a node were read.
@@ -457,4 +469,27 @@ pub struct LeaseSpec {
     pub renew_time: Time,
     /// How many seconds it is valid from then.
     pub lease_duration_seconds: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Gap, GapCause, Kind, Snapshot};
+    use crate::model::daemon_set::DaemonSet;
+
+    #[test]
+    fn nodes_that_are_forbidden_are_not_said_to_be_none() {
+        let causes = |cause: Option<GapCause>| {
+            let mut snapshot = Snapshot::empty("2026-03-01T12:00:00Z".parse().unwrap());
+            let daemon_set = json!({"metadata": {"name": "a"}, "status": {"desiredNumberScheduled": 3}});
+            snapshot.daemon_sets.push(DaemonSet::from_object(daemon_set).unwrap());
+            snapshot.gaps.extend(cause.map(|cause| Gap { kind: Kind::Nodes, namespace: None, cause }));
+            snapshot.note_missing_nodes();
+            snapshot.gaps.into_iter().map(|gap| gap.cause).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(None), [GapCause::NoneReturned]);
+        let forbidden = GapCause::Forbidden("list nodes".to_owned());
+        assert_eq!(causes(Some(forbidden.clone())), [forbidden]);
+    }
 }

@@ -155,7 +155,7 @@ pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row
     write_rows(heading, layout, rows, |_, _| String::new(), page)
 }
 
-/// Writes a table, and below each row its text for a number of columns, unless that is empty.
+/// Writes a table, and below each row its lines of text for a number of columns, unless there are none.
 pub(super) fn write_rows<Row>(
     heading: Heading,
     layout: &[Column<'_, Row>],
@@ -213,10 +213,7 @@ pub(super) fn write_rows<Row>(
                 Shape::Sentence => cut(cell, room, view.ascii),
                 // In a pipe nothing is truncated, but lists of names shorten themselves there, too.
                 Shape::Fitted => cut(&(last.cell)(row, room.min(view.names_room(0))), room, view.ascii),
-                Shape::Prose => {
-                    let lines: Vec<_> = cell.split('\n').flat_map(|line| wrap(&untied(line, room), room)).collect();
-                    lines.join("\n").replace(TIED, " ")
-                }
+                Shape::Prose => wrap_tied(cell, room),
                 Shape::Text | Shape::Number => continue,
             };
         }
@@ -250,9 +247,8 @@ pub(super) fn write_rows<Row>(
             writeln!(page, "{}", line.trim_end());
         }
         let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(indent).max(LEAST_SENTENCE));
-        let line = beneath(of, room);
-        if !line.is_empty() {
-            writeln!(page, "{:indent$}{}", "", cut(&line, room, view.ascii));
+        for line in beneath(of, room).lines() {
+            writeln!(page, "{:indent$}{}", "", cut(line, room, view.ascii));
         }
     }
 }
@@ -269,6 +265,12 @@ fn styled(line: String, cells: &[String]) -> String {
         }
     }
     text + rest
+}
+
+/// Wraps text, and keeps words together that are tied if there is room for them.
+pub(super) fn wrap_tied(text: &str, room: usize) -> String {
+    let lines: Vec<_> = text.split('\n').flat_map(|line| wrap(&untied(line, room), room)).collect();
+    lines.join("\n").replace(TIED, " ")
 }
 
 /// Breaks non-breaking spaces between words that do not fit otherwise.

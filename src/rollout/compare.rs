@@ -5,24 +5,29 @@
 //! | a node had an available pod, and has none, or is no longer eligible | worse, also while a pod is starting |
 //! | a node has a problem and had none, or a pod was starting and now fails | worse |
 //! | a node has another problem than before | the same; the numbers of nodes by reason are shown |
-//! | a node was removed | the same |
+//! | a node was removed, or no longer has to run a pod that failed | the same |
 //! | nodes were replaced under other names | worse by those without a pod beyond their share among the nodes they replace |
 //! | nodes have joined a pool | worse by those without a pod beyond their share among its other nodes |
-//! | a pool is gone, and there are fewer nodes like its own | worse |
+//! | a pool is gone, and fewer nodes like its own were added elsewhere than it had | worse |
+//! | a pool is gone, and enough nodes like its own were added | the same; which pools are assumed to replace it is shown |
 //! | a rollout is blocked or degraded, or no node is eligible, which was not so | worse |
 //! | a DaemonSet is gone | worse |
 //! | a DaemonSet is new | worse by its nodes with a problem |
 //! | a problem of the DaemonSet as a whole is new | worse |
-//! | a pod was restarted three times or more, and the pods more often than before | worse |
-//! | pods were restarted once or twice, as nodes that reboot do | the same |
-//! | fewer nodes have a problem, or a rollout is no longer blocked | better |
+//! | a pod was restarted three times or more, at least once a day, and twice as often as it, or the pod on its node, or the mean of all | worse |
+//! | pods were restarted less often, as nodes that reboot do | the same |
+//! | a node that failed has an available pod, or fewer of the nodes fail than of those that they replace | better |
+//! | a rollout is no longer blocked, unless the nodes that failed were removed or are no longer eligible | better |
 //! | there are more nodes, templates have changed, less is left for other pods, pods start later | the same |
 //! | nodes or pods were not read on one side | not known |
-//! | anything else was not read on one side | what may follow from that alone is neither worse nor better |
+//! | a DaemonSet is on one side only, and not all DaemonSets, or only another namespace, were read on the other one | not known |
+//! | anything else was not read of BEFORE | problems that may follow from it are not known to be new, unless a node had an available pod |
+//! | anything else was not read of AFTER | what may have followed from it is not known to be gone |
 //!
 //! What `--accept` accepts of `status` is accepted here, too; a reason code also of nodes that are no longer eligible, and `fewer-nodes`
 //! of those, pools and DaemonSets that are gone.
 
+mod nodes;
 #[cfg(test)]
 mod tests;
 
@@ -30,8 +35,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
+use self::nodes::{Members, Nodes};
 use super::status::{Question, answer};
-use crate::coverage::common_cause::pool;
 use crate::coverage::gaps;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::overhead::{INSTANCE_TYPE, OfNodes, overhead};
@@ -43,15 +48,12 @@ use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::int;
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::Node;
 use crate::model::redacted::hides;
-use crate::model::snapshot::{GapCause, Kind, Snapshot};
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::acceptance::{Accept, Acceptance, Limit};
 use crate::report::age::seconds_between;
 use crate::report::change::{Change, PathStep};
-use crate::report::compare::{
-    CompareReport, Comparison, DaemonSetComparison, Headroom, PoolComparison, ReasonChange, Setback,
-};
+use crate::report::compare::{CompareReport, Comparison, DaemonSetComparison, Headroom, ReasonChange, Setback};
 use crate::report::coverage::{Affected, DaemonSetCoverage, ReasonGroup};
 use crate::report::fix::{Command, Fix};
 use crate::report::list::Status;
@@ -62,6 +64,12 @@ use crate::report::rollout_status::RolloutStatus;
 
 /// How often a pod must have been restarted since: a node that reboots restarts each once.
 const MANY_RESTARTS: i64 = 3;
+
+/// In how many seconds at most it must have been restarted once on average: nodes reboot once in a while.
+const LONGEST_INTERVAL: i64 = 86_400;
+
+/// How many times as often as before.
+const MORE_OFTEN: i128 = 2;
 
 /// By how many seconds pods must start later.
 const LATER: i64 = 30;
@@ -95,22 +103,20 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
     };
     let before_by_name = agents(&index_before, &[]);
     let mut after_by_name = agents(&index, options.accept);
-    let mut daemon_sets = Vec::new();
-    for (key, before) in &before_by_name {
-        daemon_sets.push(comparison.daemon_set(key, Some(before), after_by_name.remove(key).as_ref()));
+    let (mut daemon_sets, mut not_compared) = (Vec::new(), Vec::new());
+    for (key, one) in &before_by_name {
+        match after_by_name.remove(key) {
+            None if may_lack(after, &key.0) => not_compared.push(format!("{}/{}", key.0, key.1)),
+            now => daemon_sets.push(comparison.daemon_set(key, Some(one), now.as_ref())),
+        }
     }
-    daemon_sets.extend(after_by_name.iter().map(|(key, new)| comparison.daemon_set(key, None, Some(new))));
-    // Of a dump of one namespace, it is not known which DaemonSets others have.
-    let is_read =
-        |snapshot: &Snapshot, namespace: &str| snapshot.only_namespace.as_deref().is_none_or(|only| only == namespace);
+    for (key, new) in &after_by_name {
+        match may_lack(before, &key.0) {
+            true => not_compared.push(format!("{}/{}", key.0, key.1)),
+            false => daemon_sets.push(comparison.daemon_set(key, None, Some(new))),
+        }
+    }
     let is_unread = |snapshot: &Snapshot| snapshot.gaps.iter().any(|gap| gap.kind == Kind::DaemonSets);
-    // What only one side has is neither gone nor new if the other one was not read.
-    let is_missing = |one: &DaemonSetComparison| {
-        (one.status_before.is_none() && is_unread(before)) || (one.status.is_none() && is_unread(after))
-    };
-    daemon_sets.retain(|one: &DaemonSetComparison| {
-        is_read(before, &one.namespace) && is_read(after, &one.namespace) && !is_missing(one)
-    });
     daemon_sets.sort_by(|a, b| (a.verdict, &a.namespace, &a.name).cmp(&(b.verdict, &b.namespace, &b.name)));
     let is_gone = pools.iter().any(|pool| pool.gone && !pool.accepted);
     let worst = daemon_sets.first().map_or(Comparison::Same, |one| one.verdict);
@@ -118,7 +124,7 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
     let verdict = match worst {
         _ if is_gone => Comparison::Worse,
         Comparison::Worse | Comparison::Unknown => worst,
-        _ if is_unread(before) || is_unread(after) => Comparison::Unknown,
+        _ if !not_compared.is_empty() || is_unread(before) || is_unread(after) => Comparison::Unknown,
         Comparison::Same | Comparison::Better if is_better() => Comparison::Better,
         Comparison::Same | Comparison::Better => Comparison::Same,
     };
@@ -133,10 +139,12 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
         }
     }
     incomplete.retain(|gap| !not_in_before.contains(&gap.resource) && !not_in_after.contains(&gap.resource));
-    let is_comparable = options.headroom && not_in_before.is_empty() && not_in_after.is_empty();
+    let is_whole = not_in_before.is_empty() && not_in_after.is_empty() && not_compared.is_empty();
+    let is_comparable = options.headroom && is_whole;
     CompareReport {
-        before: before.now,
+        before: (!before.is_now_estimated).then_some(before.now),
         now: after.now,
+        seconds: (!before.is_now_estimated && !after.is_now_estimated).then_some(comparison.seconds),
         verdict,
         different_clusters: are_different(before, after),
         not_in_before,
@@ -146,8 +154,16 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
         nodes: index.knows_nodes().then_some(index.nodes.len()),
         pools,
         daemon_sets,
+        not_compared,
         headroom: if is_comparable { headroom(before, after) } else { Vec::new() },
     }
+}
+
+/// Returns whether a snapshot may lack DaemonSets of a namespace that there were.
+fn may_lack(snapshot: &Snapshot, namespace: &str) -> bool {
+    let is_of = |gap: &Gap| gap.namespace.as_deref().is_none_or(|of| of == namespace);
+    snapshot.only_namespace.as_deref().is_some_and(|only| only != namespace)
+        || snapshot.gaps.iter().any(|gap| gap.kind == Kind::DaemonSets && is_of(gap))
 }
 
 /// Returns the kinds that could not be read and that a difference may follow from.
@@ -182,104 +198,37 @@ fn are_different(before: &Snapshot, after: &Snapshot) -> bool {
     !known.is_empty() && others.peek().is_some() && !others.any(|uid| known.contains(uid))
 }
 
-/// The nodes of both sides.
-struct Nodes<'a> {
-    /// `None` if the nodes of a side could not be read.
-    before: Option<Vec<&'a Node>>,
-    after: Option<Vec<&'a Node>>,
-    names_before: BTreeSet<&'a str>,
-    names_after: BTreeSet<&'a str>,
-    groups: BTreeMap<Group<'a>, Members<'a>>,
-}
-
-/// Nodes that take each other's place.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Group<'a> {
-    /// Those of a pool that there is on both sides.
-    Pool(&'a str),
-    /// Those of other pools, or none, that are alike.
-    Kind(Vec<&'a str>),
-}
-
-/// The nodes of a group, by name.
-#[derive(Default)]
-struct Members<'a> {
-    before: Vec<&'a str>,
-    removed: Vec<&'a str>,
-    added: Vec<&'a str>,
-}
-
-/// Returns what makes nodes alike: their architecture and operating system, and their roles.
-fn kind(node: &Node) -> Vec<&str> {
-    let labels = &node.metadata.labels;
-    let values = ["kubernetes.io/arch", "kubernetes.io/os"].map(|key| labels.get(key).map_or("", String::as_str));
-    let roles = labels.keys().filter(|key| key.starts_with("node-role.kubernetes.io/")).map(String::as_str);
-    values.into_iter().chain(roles).collect()
-}
-
-impl<'a> Nodes<'a> {
-    fn new(before: &Index<'a>, after: &Index<'a>) -> Self {
-        let [before, after] = [before, after].map(|index| index.knows(Kind::Nodes, "").then(|| index.nodes.clone()));
-        let of =
-            |nodes: &Option<Vec<&'a Node>>| nodes.iter().flatten().map(|node| node.metadata.name.as_str()).collect();
-        let (names_before, names_after): (BTreeSet<&str>, BTreeSet<&str>) = (of(&before), of(&after));
-        let pools = |nodes: &Option<Vec<&'a Node>>| nodes.iter().flatten().filter_map(|node| pool(node)).collect();
-        let (pools_before, pools_after): (BTreeSet<&str>, BTreeSet<&str>) = (pools(&before), pools(&after));
-        let group = |node: &'a Node| match pool(node) {
-            Some(pool) if pools_before.contains(pool) && pools_after.contains(pool) => Group::Pool(pool),
-            _ => Group::Kind(kind(node)),
-        };
-        let mut groups: BTreeMap<Group<'_>, Members<'_>> = BTreeMap::new();
-        for &node in before.iter().flatten() {
-            let (name, members) = (node.metadata.name.as_str(), groups.entry(group(node)).or_default());
-            members.before.push(name);
-            members.removed.extend((!names_after.contains(name)).then_some(name));
-        }
-        for &node in after.iter().flatten().filter(|node| !names_before.contains(node.metadata.name.as_str())) {
-            groups.entry(group(node)).or_default().added.push(&node.metadata.name);
-        }
-        Nodes { before, after, names_before, names_after, groups }
-    }
-
-    /// Returns the pools of which nodes were added or removed.
-    fn pools(&self, fewer_nodes: bool) -> Vec<PoolComparison> {
-        let (Some(before), Some(after)) = (&self.before, &self.after) else { return Vec::new() };
-        let alike = |nodes: &[&Node], like: &[&str]| nodes.iter().filter(|node| kind(node) == like).count();
-        let mut pools: BTreeMap<Option<&str>, (PoolComparison, Vec<&str>)> = BTreeMap::new();
-        for (node, was) in before.iter().map(|node| (node, true)).chain(after.iter().map(|node| (node, false))) {
-            let (row, _) = pools.entry(pool(node)).or_insert_with(|| {
-                let pool = pool(node).map(str::to_owned);
-                let row =
-                    PoolComparison { pool, before: 0, now: 0, removed: 0, added: 0, gone: false, accepted: false };
-                (row, kind(node))
-            });
-            let (count, changed, others) = match was {
-                true => (&mut row.before, &mut row.removed, &self.names_after),
-                false => (&mut row.now, &mut row.added, &self.names_before),
-            };
-            *count += 1;
-            *changed += usize::from(!others.contains(node.metadata.name.as_str()));
-        }
-        let finish = |(mut row, kind): (PoolComparison, Vec<&str>)| {
-            // Other pools may have taken its place.
-            row.gone = row.pool.is_some() && row.now == 0 && alike(after, &kind) < alike(before, &kind);
-            row.accepted = row.gone && fewer_nodes;
-            row
-        };
-        pools.into_values().map(finish).filter(|row| row.removed + row.added > 0).collect()
-    }
-}
-
 /// What is known of a DaemonSet on one side.
 struct Agent<'a> {
     daemon_set: &'a DaemonSet,
     coverage: DaemonSetCoverage,
     rollout: Option<RolloutStatus>,
     is_known: bool,
-    /// Its pods by name: how often containers were restarted, and for how many seconds it has existed.
-    pods: HashMap<&'a str, (i64, i64)>,
+    /// Its pods by name.
+    pods: HashMap<&'a str, Restarts>,
     /// For the pods that were never restarted, by name, how many seconds after their creation they were ready.
     ready_after: HashMap<&'a str, i64>,
+}
+
+/// How often containers were restarted in a time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Restarts {
+    count: i64,
+    seconds: i64,
+}
+
+impl Restarts {
+    /// Returns whether they were many, and happened more often than others.
+    fn are_worse_than(self, before: Restarts) -> bool {
+        let product = |count: i64, seconds: i64| i128::from(count) * i128::from(seconds);
+        self.count >= MANY_RESTARTS
+            && self.count.saturating_mul(LONGEST_INTERVAL) >= self.seconds
+            && product(self.count, before.seconds) > MORE_OFTEN * product(before.count, self.seconds)
+    }
+
+    fn and(self, other: Restarts) -> Restarts {
+        Restarts { count: self.count + other.count, seconds: self.seconds + other.seconds }
+    }
 }
 
 type Key = (String, String);
@@ -297,7 +246,7 @@ fn agents<'a>(index: &'a Index<'a>, accept: &[Acceptance]) -> BTreeMap<Key, Agen
         for pod in facts.pods() {
             let Some(created) = pod.metadata.creation_timestamp.get() else { continue };
             let (name, restarts) = (pod.metadata.name.as_str(), pod.restarts());
-            pods.insert(name, (restarts, seconds_between(created, index.now())));
+            pods.insert(name, Restarts { count: restarts, seconds: seconds_between(created, index.now()) });
             let ready = pod.condition("Ready").filter(|ready| ready.status == "True" && restarts == 0);
             let ready = ready.and_then(|ready| ready.last_transition_time.get());
             ready_after.extend(ready.map(|ready| (name, seconds_between(created, ready))));
@@ -356,10 +305,25 @@ fn share(part: usize, whole: usize, all: usize) -> usize {
 }
 
 /// A node that is worse off.
+#[derive(Default)]
 struct Worse<'a> {
     node: &'a str,
     had_pod: bool,
     is_new: bool,
+    /// Whether it may have been so before.
+    is_unconfirmed: bool,
+}
+
+/// What has become of the nodes of a DaemonSet.
+#[derive(Default)]
+struct Moves<'a> {
+    worse: Vec<Worse<'a>>,
+    /// Nodes that had no available pod, and have one.
+    gained: Vec<&'a str>,
+    /// On how many nodes, or those that replace them, a problem has ended.
+    recovered: usize,
+    /// Whether a node that failed was removed or is no longer eligible, which ends what it had caused.
+    has_shed: bool,
 }
 
 /// What a comparison of DaemonSets needs beside them.
@@ -385,7 +349,7 @@ impl Compared<'_> {
             verdict: Comparison::Unknown,
             status_before: before.and_then(Agent::status),
             status: after.and_then(Agent::status),
-            stopped: false,
+            stopped: Some(false),
             gone: after.is_none() && !self.fewer_nodes,
             counts_before: counts(before),
             counts: counts(after),
@@ -393,6 +357,7 @@ impl Compared<'_> {
             gained: Vec::new(),
             reasons: Vec::new(),
             new_concerns: Vec::new(),
+            unconfirmed_concerns: Vec::new(),
             template_changes: Vec::new(),
             strategy_before: None,
             strategy: None,
@@ -420,51 +385,66 @@ impl Compared<'_> {
         }
         let had =
             |code| before.is_some_and(|before| before.coverage.concerns.iter().any(|concern| concern.code == code));
-        if self.is_news_known {
-            let concerns = after.coverage.concerns.iter().filter(|concern| !had(concern.code));
-            one.new_concerns = concerns.cloned().collect();
-        }
+        let concerns = after.coverage.concerns.iter().filter(|concern| !had(concern.code)).cloned().collect();
+        let are_new = before.is_none() || self.is_news_known;
+        *(if are_new { &mut one.new_concerns } else { &mut one.unconfirmed_concerns }) = concerns;
         one.stopped = self.is_stopped(before, after);
-        let is_worse = one.stopped || !one.new_concerns.is_empty() || !one.restarting.is_empty();
+        let is_worse = one.stopped == Some(true) || !one.new_concerns.is_empty() || !one.restarting.is_empty();
+        let is_open = one.stopped.is_none() || !one.unconfirmed_concerns.is_empty();
+        let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&key.0).name(&key.1);
+        let details = |verdict| match verdict {
+            Comparison::Worse | Comparison::Unknown => Some(Fix::new("for details", coverage())),
+            Comparison::Same | Comparison::Better => None,
+        };
         if !is_known {
             one.verdict = if is_worse { Comparison::Worse } else { Comparison::Unknown };
+            one.details = details(one.verdict);
             return one;
         }
-        let worse = self.worse(before, after);
-        one.setbacks = self.setbacks(after, &worse);
-        if let Some(before) = before {
-            let (rows_before, rows) = (before.rows(), after.rows());
-            let had = |name: &str| rows_before.get(name).is_none_or(|row| has_pod(row));
-            let names = self.nodes.names_before.intersection(&self.nodes.names_after);
-            let gained = names.filter(|name| rows.get(*name).is_some_and(|row| has_pod(row)) && !had(name));
-            one.gained = gained.map(|name| (*name).to_owned()).collect();
-        }
+        let moves = self.moves(before, after);
+        one.setbacks = self.setbacks(after, &moves.worse);
+        one.gained = moves.gained.iter().map(|name| (*name).to_owned()).collect();
         one.verdict = match before {
             _ if is_worse || one.counted().next().is_some() => Comparison::Worse,
-            Some(before) if self.is_better(before, after) => Comparison::Better,
+            _ if is_open || one.setbacks.iter().any(|setback| setback.unconfirmed) => Comparison::Unknown,
+            Some(before) if self.is_better(before, after, &moves) => Comparison::Better,
             _ => Comparison::Same,
         };
-        let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&one.namespace).name(&one.name);
-        one.details = (one.verdict == Comparison::Worse).then(|| Fix::new("for details", coverage()));
+        one.details = details(one.verdict);
         one
     }
 
-    /// Returns the nodes that are worse off.
-    fn worse<'a>(&'a self, before: Option<&'a Agent<'_>>, after: &'a Agent<'_>) -> Vec<Worse<'a>> {
-        let rows_before = before.map(Agent::rows).unwrap_or_default();
+    /// Returns what has become of the nodes of a DaemonSet.
+    fn moves<'a>(&'a self, before: Option<&'a Agent<'_>>, after: &'a Agent<'_>) -> Moves<'a> {
         let rows = after.rows();
-        let mut worse = Vec::new();
+        let mut moves = Moves::default();
+        let Some(before) = before else {
+            let failing = after.coverage.nodes.iter().filter(|row| problem(row).is_some());
+            moves.worse = failing.map(|row| Worse { node: &row.name, ..Worse::default() }).collect();
+            return moves;
+        };
+        let rows_before = before.rows();
+        let fails = |row: &NodeCoverage| row.should_run && problem(row).is_some();
+        let may_fail = |name: &str| rows.get(name).is_some_and(|row| row.should_run);
+        moves.has_shed = rows_before.iter().any(|(name, row)| fails(row) && !may_fail(name));
         for &node in self.nodes.names_before.intersection(&self.nodes.names_after) {
             let (was, is) = (rows_before.get(node), rows.get(node));
-            let had_pod = was.is_some_and(|was| has_pod(was)) && !is.is_some_and(|is| has_pod(is));
+            let [had, has] = [was, is].map(|row| row.is_some_and(|row| has_pod(row)));
             let [problem_before, problem] = [was, is].map(|row| row.and_then(|row| problem(row)));
             let is_new = problem.is_some_and(|now| match problem_before {
                 None => true,
                 Some(before) => before.passing && !now.passing,
             });
+            let had_pod = had && !has;
+            // What an eligible node without a known problem lacked may not have been read.
+            let is_unconfirmed = !had_pod && !self.is_news_known && was.is_some_and(|was| was.should_run);
             if had_pod || is_new {
-                worse.push(Worse { node, had_pod, is_new: false });
+                moves.worse.push(Worse { node, had_pod, is_unconfirmed, is_new: false });
             }
+            let Some(was) = was else { continue };
+            moves.gained.extend((has && !had).then_some(node));
+            let has_ended = problem_before.is_some() && problem.is_none() && (has || !was.should_run);
+            moves.recovered += usize::from(has_ended);
         }
         for Members { before: all, removed, added } in self.nodes.groups.values() {
             // What a node of the pool may be expected to have: what those have that it replaces, or else the others.
@@ -477,16 +457,27 @@ impl Compared<'_> {
             let mut lacking: Vec<&NodeCoverage> = joined.iter().filter(|row| !has_pod(row)).map(|row| **row).collect();
             let now_available = joined.len() - lacking.len();
             let now_failing = lacking.iter().filter(|row| without(row)).count();
-            let lost = share(available, like.len(), joined.len()).saturating_sub(now_available);
+            let expected_available = share(available, like.len(), joined.len());
+            let lost = expected_available.saturating_sub(now_available);
             // A share of failing nodes is rounded up.
             let expected = joined.len() - share(like.len() - failing, like.len(), joined.len());
             let expected = if like.is_empty() { 0 } else { expected };
             let short = lost.max(now_failing.saturating_sub(expected));
             lacking.sort_by_key(|row| (!without(row), &row.name));
             let short = lacking.into_iter().take(short).enumerate();
-            worse.extend(short.map(|(at, row)| Worse { node: &row.name, had_pod: at < lost, is_new: true }));
+            let short = short.map(|(at, row)| Worse {
+                node: &row.name,
+                had_pod: at < lost,
+                is_new: true,
+                is_unconfirmed: false,
+            });
+            moves.worse.extend(short);
+            if !removed.is_empty() {
+                let more = now_available.saturating_sub(expected_available);
+                moves.recovered += more.min(expected.saturating_sub(now_failing));
+            }
         }
-        worse
+        moves
     }
 
     /// Puts nodes that are worse off together by reason.
@@ -494,47 +485,54 @@ impl Compared<'_> {
         let (rows, groups, accepted) = (after.rows(), after.group_of(), after.accepted());
         let excluded = |node: &str| rows.get(node).is_some_and(|row| row.state == NodeState::NotEligible);
         let code = |node: &str| groups.get(node).map(|group| group.code);
-        let excluded_for = |code_of: ReasonCode| {
-            worse.iter().filter(|one| excluded(one.node) && code(one.node) == Some(code_of)).count()
-        };
+        let mut excluded_by_code: HashMap<ReasonCode, usize> = HashMap::new();
+        for code in worse.iter().filter(|one| excluded(one.node)).filter_map(|one| code(one.node)) {
+            *excluded_by_code.entry(code).or_default() += 1;
+        }
         let eligible = after.coverage.counts.eligible.unwrap_or_default();
         // `status` knows what is accepted of eligible nodes, and of those that are down.
         let is_accepted = |node: &str| {
             let by_code = |code: ReasonCode| {
                 let accepts = |one: &&Acceptance| one.what == Accept::Code(code);
                 self.accept.iter().rfind(accepts).is_some_and(|one| match one.limit {
-                    Some(Limit::Nodes(limit)) => int(excluded_for(code)) <= limit.scaled_down(int(eligible)),
+                    Some(Limit::Nodes(limit)) => {
+                        int(excluded_by_code.get(&code).copied().unwrap_or_default())
+                            <= limit.scaled_down(int(eligible))
+                    }
                     _ => true,
                 })
             };
             accepted.contains(node) || (excluded(node) && (self.fewer_nodes || code(node).is_some_and(by_code)))
         };
         let mut setbacks: Vec<Setback> = Vec::new();
+        let mut known = HashMap::new();
         for one in worse {
             let group = groups.get(one.node);
-            let message = group.map_or_else(String::new, |group| group.message.clone());
+            let message = group.map_or("", |group| group.message.as_str());
             let (code, accepted) = (code(one.node), is_accepted(one.node));
-            let key = (code, one.had_pod, one.is_new, &message, accepted);
-            let is_it = |it: &&mut Setback| (it.code, it.had_pod, it.new_nodes, &it.message, it.accepted) == key;
-            match setbacks.iter_mut().find(is_it) {
-                Some(setback) => setback.nodes.push(one.node.to_owned()),
-                None => setbacks.push(Setback {
+            let Worse { node, had_pod, is_new: new_nodes, is_unconfirmed } = *one;
+            let unconfirmed = is_unconfirmed && !accepted;
+            let index = *known.entry((code, had_pod, new_nodes, unconfirmed, message, accepted)).or_insert_with(|| {
+                setbacks.push(Setback {
                     code,
-                    had_pod: one.had_pod,
-                    new_nodes: one.is_new,
-                    nodes: vec![one.node.to_owned()],
+                    had_pod,
+                    new_nodes,
+                    nodes: Vec::new(),
                     passing: group.is_some_and(|group| group.passing),
-                    message,
+                    message: message.to_owned(),
+                    unconfirmed,
                     accepted,
-                }),
-            }
+                });
+                setbacks.len() - 1
+            });
+            setbacks[index].nodes.push(node.to_owned());
         }
         setbacks.sort_by_key(|one| (one.accepted, one.passing, std::cmp::Reverse(one.nodes.len())));
         setbacks
     }
 
-    /// Returns whether a rollout has come to a standstill since, which is not accepted.
-    fn is_stopped(&self, before: Option<&Agent<'_>>, after: &Agent<'_>) -> bool {
+    /// Returns whether a rollout has come to a standstill since, which is not accepted; `None` if it may have been so before.
+    fn is_stopped(&self, before: Option<&Agent<'_>>, after: &Agent<'_>) -> Option<bool> {
         let was = before.and_then(Agent::status);
         let is_accepted = after.rollout.as_ref().is_some_and(RolloutStatus::counts_as_complete);
         let had_pods = before.is_some_and(|before| before.coverage.counts.available.unwrap_or_default() > 0);
@@ -543,48 +541,55 @@ impl Compared<'_> {
         // Pods of nodes that were removed are deleted late.
         let DaemonSetCoverage { problems, concerns, .. } = &after.coverage;
         let is_surplus = || concerns.is_empty() && problems.iter().all(|group| group.code.is_about_surplus_pods());
-        match (was, after.status()) {
+        let is_stopped = match (was, after.status()) {
+            (was, Some(Status::NoNodes)) => {
+                return Some(was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes);
+            }
             (Some(Status::Blocked), Some(Status::Blocked | Status::Degraded)) => false,
-            (_, Some(Status::Blocked)) => !is_accepted && is_new,
-            (was, Some(Status::Degraded)) => !is_accepted && is_new && !is_surplus() && was != Some(Status::Degraded),
-            (was, Some(Status::NoNodes)) => was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes,
+            (_, Some(Status::Blocked)) => !is_accepted,
+            (was, Some(Status::Degraded)) => !is_accepted && !is_surplus() && was != Some(Status::Degraded),
             _ => false,
-        }
+        };
+        if is_stopped && !is_new { None } else { Some(is_stopped) }
     }
 
-    /// Returns whether fewer nodes have a problem, or one of the DaemonSet as a whole is gone, given that nothing is worse.
-    fn is_better(&self, before: &Agent<'_>, after: &Agent<'_>) -> bool {
-        let problems = |agent: &Agent<'_>, names: &BTreeSet<&str>| {
-            let rows = agent.coverage.nodes.iter().filter(|row| names.contains(row.name.as_str()));
-            rows.filter(|row| problem(row).is_some()).count()
-        };
-        let fewer = problems(after, &self.nodes.names_after) < problems(before, &self.nodes.names_before);
+    /// Returns whether more nodes have recovered than are worse off, or a problem of the DaemonSet as a whole is gone, given that what is
+    /// worse is accepted.
+    fn is_better(&self, before: &Agent<'_>, after: &Agent<'_>, moves: &Moves<'_>) -> bool {
         let has = |code| after.coverage.concerns.iter().any(|concern| concern.code == code);
         let is_stopped = |status| matches!(status, Some(Status::Blocked | Status::Degraded | Status::NotObserved));
         let goes_on = is_stopped(before.status())
-            && matches!(after.status(), Some(Status::Healthy | Status::Paused | Status::Progressing));
+            && matches!(after.status(), Some(Status::Healthy | Status::Paused | Status::Progressing))
+            && !moves.has_shed;
         let ended = before.coverage.concerns.iter().any(|concern| !has(concern.code));
-        fewer || (self.is_end_known && (goes_on || ended))
+        moves.recovered > moves.worse.len() || (self.is_end_known && (goes_on || ended))
     }
 
-    /// Counts restarts, and notes the nodes with many if pods are restarted more often than before.
+    /// Counts restarts, and notes the nodes whose pods keep restarting and did not before.
     fn restarts(&self, before: &Agent<'_>, after: &Agent<'_>, one: &mut DaemonSetComparison) {
-        let sum = |(restarts, seconds): (i64, i64), (more, longer): (i64, i64)| (restarts + more, seconds + longer);
-        let (restarts_before, seconds_before) = before.pods.values().copied().fold((0, 0), sum);
         let since = |name: &str| {
-            let (restarts, seconds) = after.pods.get(name).copied().unwrap_or_default();
-            let known = before.pods.get(name).map_or(0, |(restarts, _)| *restarts);
-            ((restarts - known).max(0), seconds.min(self.seconds.max(0)))
+            let now = after.pods.get(name).copied().unwrap_or_default();
+            let known = before.pods.get(name).map_or(0, |known| known.count);
+            Restarts { count: (now.count - known).max(0), seconds: now.seconds.min(self.seconds.max(0)) }
         };
-        let (restarts, seconds) = after.pods.keys().map(|name| since(name)).fold((0, 0), sum);
-        one.restarts = restarts;
-        let per_second = |restarts: i64, seconds: i64| i128::from(restarts) * i128::from(seconds);
-        if self.seconds > 0 && per_second(restarts, seconds_before) > per_second(restarts_before, seconds) {
-            let is_many = |row: &NodeCoverage| row.pods.iter().any(|pod| since(&pod.name).0 >= MANY_RESTARTS);
-            // What has a problem is told by that.
-            let is_restarting = |row: &&NodeCoverage| problem(row).is_none() && is_many(row);
-            one.restarting = after.coverage.nodes.iter().filter(is_restarting).map(|row| row.name.clone()).collect();
+        one.restarts = after.pods.keys().map(|name| since(name).count).sum();
+        if self.seconds <= 0 {
+            return;
         }
+        let rows_before = before.rows();
+        let all = before.pods.values().copied().fold(Restarts::default(), Restarts::and);
+        let on_node = |node: &str| {
+            let pods = rows_before.get(node).into_iter().flat_map(|row| &row.pods);
+            pods.filter_map(|pod| before.pods.get(&*pod.name).copied()).reduce(Restarts::and)
+        };
+        let is_worse = |row: &NodeCoverage, name: &str| {
+            let was = before.pods.get(name).copied().or_else(|| on_node(&row.name)).unwrap_or(all);
+            since(name).are_worse_than(was)
+        };
+        // What has a problem is told by that.
+        let is_restarting =
+            |row: &&NodeCoverage| problem(row).is_none() && row.pods.iter().any(|pod| is_worse(row, &pod.name));
+        one.restarting = after.coverage.nodes.iter().filter(is_restarting).map(|row| row.name.clone()).collect();
     }
 }
 

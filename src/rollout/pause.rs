@@ -136,7 +136,7 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
         report.incomplete = proposal.unread(resumes);
     }
     report.warnings.extend(proposal.replacement_warnings().unwrap_or_default());
-    report.incomplete.extend(proposal.unread_events().filter(|_| resumes));
+    report.incomplete.extend(proposal.unread_refusals().filter(|_| resumes));
     let name = &report.daemon_set;
     // Pausing would forget the target and the gates, but a stage of all nodes would go on.
     let leaves_some_out = |hold: &Hold| hold.partition.is_some_and(|keep| keep.value() != 0);

@@ -12,7 +12,7 @@ use super::rollback::{revision_fails, rollback};
 use super::situation::Situation;
 use super::situation::fault::failing_by_node;
 use super::situation::suspect::{failing, suspect};
-use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_events};
+use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_refusals};
 use crate::difference::{difference, object};
 use crate::facts::Facts;
 use crate::facts::revisions::{Revision, name_of};
@@ -108,9 +108,9 @@ impl<'s, 'a> Proposal<'s, 'a> {
         incomplete_for_update_strategy(self.before.index.snapshot, namespace, budgets_matter)
     }
 
-    /// Returns which events could not be read.
-    pub(super) fn unread_events(&self) -> Option<Incomplete> {
-        unread_events(self.before.index.snapshot, &self.before.daemon_set.metadata.namespace)
+    /// Returns what could not be read and may tell that new pods are refused.
+    pub(super) fn unread_refusals(&self) -> impl Iterator<Item = Incomplete> {
+        unread_refusals(self.before.index.snapshot, &self.after)
     }
 
     /// Returns the common part of all reports on changes.
@@ -155,7 +155,7 @@ pub(super) fn propose_template(
     let template = proposal.after.template();
     let mut report = ChangePlan {
         changes: difference(&before.revisions.live, &template),
-        incomplete: unread(before),
+        incomplete: unread(before, &proposal.after),
         ..proposal.report(kind)
     };
     if !report.needed {
@@ -231,7 +231,7 @@ fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
 }
 
 /// Returns what could not be read and affects a new template: under OnDelete which pods keep theirs, otherwise which are replaced.
-fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
+fn unread(before: &Facts<'_>, after: &DaemonSet) -> Vec<Incomplete> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let namespace = &daemon_set.metadata.namespace;
     let unread = match (&daemon_set.spec.update_strategy, daemon_set.flavor()) {
@@ -243,7 +243,7 @@ fn unread(before: &Facts<'_>) -> Vec<Incomplete> {
         (_, Flavor::Apps) => incomplete_for_update_strategy(snapshot, namespace, false),
         (_, Flavor::Advanced) => Vec::new(),
     };
-    unread.into_iter().chain(unread_events(snapshot, namespace)).collect()
+    unread.into_iter().chain(unread_refusals(snapshot, after)).collect()
 }
 
 /// Returns the pods that keep their template until they are deleted, by node: under OnDelete all except those that

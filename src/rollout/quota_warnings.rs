@@ -81,6 +81,41 @@ struct Shortage<'a> {
     old: i128,
 }
 
+/// What a pod takes, and what else a quota goes by.
+struct Taken<'a> {
+    requests: Exact<'a>,
+    limits: Exact<'a>,
+    is_best_effort: bool,
+    class: &'a str,
+}
+
+impl<'a> Taken<'a> {
+    fn by(spec: &'a PodSpec) -> Self {
+        Taken {
+            requests: amounts(spec, true),
+            limits: amounts(spec, false),
+            is_best_effort: is_best_effort(spec),
+            class: &spec.priority_class_name,
+        }
+    }
+
+    /// Returns how much of a resource of a quota; `None` if nothing, or the quota counts something else.
+    ///
+    /// Ported from `PodUsageFunc` and `podComputeUsageHelper`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2.
+    fn of(&self, resource: &str) -> Option<i128> {
+        match resource {
+            "pods" | OBJECT_COUNT => Some(ONE),
+            "cpu" | "memory" | "ephemeral-storage" => self.requests.get(resource).copied(),
+            _ if is_hugepages(resource) => self.requests.get(resource).copied(),
+            _ => match resource.split_once('.')? {
+                ("requests", name) => self.requests.get(name).copied(),
+                ("limits", name @ ("cpu" | "memory" | "ephemeral-storage")) => self.limits.get(name).copied(),
+                _ => None,
+            },
+        }
+    }
+}
+
 fn shortage<'a>(
     situation: &Situation<'a>,
     replacement: &Replacement<'_>,
@@ -88,30 +123,36 @@ fn shortage<'a>(
     surges: bool,
 ) -> Option<Shortage<'a>> {
     let quotas = situation.index.snapshot.resource_quotas.iter();
-    let own = quotas.filter(|quota| quota.metadata.namespace == situation.daemon_set.metadata.namespace);
-    let live = &situation.daemon_set.spec.template.spec;
-    let after = &replacement.after.spec.template.spec;
+    let mut own = quotas.filter(|quota| quota.metadata.namespace == situation.daemon_set.metadata.namespace).peekable();
+    own.peek()?;
+    let live = Taken::by(&situation.daemon_set.spec.template.spec);
+    let after = Taken::by(&replacement.after.spec.template.spec);
+    let pods: Vec<(Taken<'_>, bool)> =
+        replaced.iter().map(|(_, pod)| (Taken::by(&pod.spec), pod.is_terminal())).collect();
+    // What a LimitRange or a webhook has added to a pod of the present template, it adds to the new ones, too.
+    let present = situation.nodes.iter().find_map(|node| node.updated).map(|pod| Taken::by(&pod.spec));
+    let is_best_effort =
+        after.is_best_effort && !present.as_ref().is_some_and(|present| live.is_best_effort && !present.is_best_effort);
     let of_quota = |quota: &'a ResourceQuota| {
         let of_resource = |(resource, hard): (&'a String, &'a Quantity)| {
             let used = quota.status.used.get(resource).and_then(Quantity::nanos).unwrap_or(0);
             let mut free = hard.nanos()? - used;
-            for (allowed, (_, pod)) in replaced.iter().enumerate() {
-                // A LimitRange or a webhook adds the same to the new pod as it did to the old one.
-                let class = match after.priority_class_name.as_str() {
-                    "" if live.priority_class_name.is_empty() => &pod.spec.priority_class_name,
+            for (allowed, (pod, is_terminal)) in pods.iter().enumerate() {
+                let like = present.as_ref().unwrap_or(pod);
+                let class = match after.class {
+                    "" if live.class.is_empty() => like.class,
                     class => class,
                 };
-                let taken = |spec: &PodSpec| usage(spec, resource).unwrap_or(0);
-                let of_old = usage(&pod.spec, resource);
-                let new = match replacement.is_same_template {
-                    true => of_old?,
-                    false if of_old.is_none() => usage(after, resource)?,
-                    false => (taken(&pod.spec) + taken(after) - taken(live)).max(0),
+                let new = match like.of(resource) {
+                    None => after.of(resource)?,
+                    Some(of_like) => {
+                        (of_like + after.of(resource).unwrap_or(0) - live.of(resource).unwrap_or(0)).max(0)
+                    }
                 };
-                let new = if is_in_scope(quota, after, class) { new } else { 0 };
-                let counts = is_in_scope(quota, &pod.spec, &pod.spec.priority_class_name)
-                    && (!pod.is_terminal() || resource == OBJECT_COUNT);
-                let old = if counts { of_old.unwrap_or(0) } else { 0 };
+                let new = if is_in_scope(quota, is_best_effort, class) { new } else { 0 };
+                let counts =
+                    is_in_scope(quota, pod.is_best_effort, pod.class) && (!is_terminal || resource == OBJECT_COUNT);
+                let old = if counts { pod.of(resource).unwrap_or(0) } else { 0 };
                 let needed = if surges { new } else { new - old };
                 if new > 0 && needed > free {
                     return Some(Shortage { quota, resource: resource.clone(), allowed, new, old });
@@ -123,23 +164,6 @@ fn shortage<'a>(
         quota.status.hard.iter().filter_map(of_resource).min_by_key(|shortage| shortage.allowed)
     };
     own.filter_map(of_quota).min_by_key(|shortage| shortage.allowed)
-}
-
-/// Returns how much of a quota's resource a pod uses; `None` if it uses none, or the quota counts something else.
-///
-/// Ported from `PodUsageFunc` and `podComputeUsageHelper`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2.
-fn usage(spec: &PodSpec, resource: &str) -> Option<i128> {
-    let requests = |name: &str| amounts(spec, true).get(name).copied();
-    match resource {
-        "pods" | OBJECT_COUNT => Some(ONE),
-        "cpu" | "memory" | "ephemeral-storage" => requests(resource),
-        _ if is_hugepages(resource) => requests(resource),
-        _ => match resource.split_once('.')? {
-            ("requests", name) => requests(name),
-            ("limits", name @ ("cpu" | "memory" | "ephemeral-storage")) => amounts(spec, false).get(name).copied(),
-            _ => None,
-        },
-    }
 }
 
 /// Returns the requests or the limits of a pod. A missing request of a container defaults to its limit, as in the API server.
@@ -165,11 +189,11 @@ fn amounts(spec: &PodSpec, requests: bool) -> Exact<'_> {
     all
 }
 
-/// Returns whether a quota applies to a pod with this priority class.
+/// Returns whether a quota applies to a pod of this QoS class and priority class.
 ///
 /// Ported from `podMatchesScopeFunc`, pkg/quota/v1/evaluator/core/pods.go, release 1.37.2. Scopes that depend on the
 /// affinity of a pod to pods in other namespaces are unknown, and never match.
-fn is_in_scope(quota: &ResourceQuota, spec: &PodSpec, class: &str) -> bool {
+fn is_in_scope(quota: &ResourceQuota, is_best_effort: bool, class: &str) -> bool {
     let exists = |scope: &String| ScopedRequirement {
         scope_name: scope.clone(),
         operator: "Exists".to_owned(),
@@ -179,8 +203,8 @@ fn is_in_scope(quota: &ResourceQuota, spec: &PodSpec, class: &str) -> bool {
     quota.spec.scopes.iter().map(exists).chain(with_values).all(|requirement| match requirement.scope_name.as_str() {
         // The API server does not allow activeDeadlineSeconds in the template of a DaemonSet.
         "NotTerminating" => true,
-        "BestEffort" => is_best_effort(spec),
-        "NotBestEffort" => !is_best_effort(spec),
+        "BestEffort" => is_best_effort,
+        "NotBestEffort" => !is_best_effort,
         "PriorityClass" => {
             let is_listed = requirement.values.iter().any(|value| value == class);
             match requirement.operator.as_str() {
@@ -333,6 +357,39 @@ mod tests {
             };
             assert!(is_as_expected, "{spec} {hard} {pace} {after}: {message:?}, not {expected:?}");
         }
+    }
+
+    /// The template requests nothing, and a LimitRange adds a request to its pods, or a template of before did.
+    #[test]
+    fn scopes_and_amounts_are_those_of_a_pod_of_the_present_template() {
+        let bare = || asking(json!({}));
+        let told = |scope: &str, hashes: [&str; 2], requests: [&str; 2]| {
+            let add = |world: World, number: usize| {
+                let (pod, node) = (format!("agent-{number}"), format!("n{number}"));
+                let labels = json!({"labels": {"controller-revision-hash": hashes[number]}});
+                let spec = if requests[number].is_empty() { bare() } else { cpu(requests[number]) };
+                world.node(&node, json!({})).pod(&pod, &node, json!({"metadata": labels, "spec": spec}))
+            };
+            let mut held = [0, 1].into_iter().fold(world().template(bare()).revision("hash1", 1), add);
+            let quota = json!({"metadata": {"name": "few", "namespace": "default"}, "spec": {"scopes": [scope]},
+                "status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}});
+            held.snapshot.resource_quotas.push(from_value(quota).unwrap());
+            let pace = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+            let snapshot = held.daemon_set(json!({"spec": {"updateStrategy": pace}})).finish();
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let replacement = Replacement::of_template(&snapshot.daemon_sets[0], "", true);
+            let warnings = replacement_warnings(&before, &replacement);
+            warnings.iter().any(|warning| warning.code == WarningCode::QuotaExceeded)
+        };
+        let present = ["hash2", "hash2"];
+        assert!(told("NotBestEffort", present, ["100m", "100m"]));
+        assert!(!told("BestEffort", present, ["100m", "100m"]));
+        assert!(told("BestEffort", present, ["", ""]));
+        // The template of before requested something.
+        let one_of_before = ["hash1", "hash2"];
+        assert!(told("BestEffort", one_of_before, ["100m", ""]));
+        assert!(!told("NotBestEffort", one_of_before, ["100m", ""]));
     }
 
     #[test]

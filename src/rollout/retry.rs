@@ -77,7 +77,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     report.warnings.extend(change_warnings::nobody_acts(before));
     report.warnings.extend(in_vain(before, replaces));
     report.incomplete = proposal.unread(false);
-    report.incomplete.extend(proposal.unread_events());
+    report.incomplete.extend(proposal.unread_refusals());
     report.incomplete.extend(unread_lease(before).filter(|_| replaces));
     report.incomplete.extend((replaces && before.is_accepted().is_none()).then(not_asked));
     report.backoffs = backoffs;

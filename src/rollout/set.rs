@@ -73,7 +73,7 @@ fn checked(before: &Situation<'_>, request: &SetRequest) -> Result<Planned, SetR
         && let Some(warnings) = proposal.replacement_warnings()
     {
         report.warnings.extend(warnings);
-        report.incomplete.extend(proposal.unread_events());
+        report.incomplete.extend(proposal.unread_refusals());
     }
     // A surge does not delete available pods.
     let surges = report.effect.as_ref().and_then(|effect| effect.after).is_none_or(|pace| pace.surges);

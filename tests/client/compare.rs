@@ -36,7 +36,7 @@ fn the_gate_tells_whether_the_cluster_is_worse_than_the_dump() {
     let compare = |flags: &[&str]| run(&[&["compare", path, "-n", "team", "--server", &address], flags].concat());
     let worse = compare(&["--exit-code"]);
     assert_eq!(worse.code, Some(3), "{} {}", worse.out, worse.err);
-    assert!(worse.out.starts_with("Worse: 1 node lost its pod"), "{}", worse.out);
+    assert!(worse.out.starts_with("Worse: 1 node no longer has an available pod"), "{}", worse.out);
     assert_eq!(compare(&[]).code, Some(0));
     let report: Value = serde_json::from_str(&compare(&["-o", "json"]).out).unwrap();
     assert_eq!((&report["kind"], &report["verdict"]), (&json!("CompareReport"), &json!("Worse")));
@@ -59,7 +59,7 @@ fn a_watch_ends_once_it_is_at_least_as_good_as_before() {
     following.send(PODS, "MODIFIED", &ready_pod());
     let (code, lines, err) = running.end();
     assert_eq!((code, err.as_str()), (Some(0), ""), "{lines:#?}");
-    assert!(lines[0].starts_with("Worse: 1 node lost its pod"), "{lines:#?}");
+    assert!(lines[0].starts_with("Worse: 1 node no longer has an available pod"), "{lines:#?}");
     // The line of the change, and the report.
     assert_eq!(lines.iter().filter(|line| *line == SAME).count(), 2, "{lines:#?}");
 }

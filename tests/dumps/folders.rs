@@ -130,3 +130,74 @@ fn a_list_that_breaks_off_in_one_file_of_a_folder_is_not_taken_for_all_there_is(
     assert_eq!(snapshot.gap(Kind::Nodes, ""), None);
     assert_eq!(snapshot.pods_complete, PodsComplete::On([].into()));
 }
+
+/// A dump that says what it was read for: see `Header`.
+fn whole(namespace: Option<&str>, items: &[Value]) -> String {
+    let kinds = ["daemonsets", "nodes", "pods"];
+    let header = json!({"tool": "test", "takenAt": "2026-11-20T09:00:00Z", "namespace": namespace, "kinds": kinds,
+        "pods": "everywhere"});
+    json!({"apiVersion": "v1", "kind": "List", "snapshot": header, "items": items}).to_string()
+}
+
+fn with_uid(uid: &str, mut object: Value) -> Value {
+    object["metadata"]["uid"] = json!(uid);
+    object
+}
+
+#[test]
+fn dumps_of_different_clusters_are_not_read_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = |uid: &str, name: &str| {
+        whole(Some(name), &[with_uid(uid, node("a")), with_uid(&format!("{uid}-{name}"), daemon_set(name, "x"))])
+    };
+    write(folder.path(), &[("one.json", dump("u", "one")), ("two.json", dump("u", "two"))]);
+    assert_eq!(read(folder.path()).unwrap().snapshot.daemon_sets.len(), 2, "they have a node in common");
+    write(folder.path(), &[("other.json", dump("v", "other"))]);
+    let said = shown(read(folder.path()).unwrap_err());
+    assert!(said.contains("has dumps of different clusters: "), "{said}");
+    assert!(
+        said.contains("one.json and ") && said.contains("other.json\nhint: give the path of one of them"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nodes_and_pods_that_a_status_counts_and_a_dump_lacks_were_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let gaps = |status: Value| {
+        let mut agent = daemon_set("default", "agent");
+        agent["status"] = status;
+        write(folder.path(), &[("dump.json", whole(None, &[agent]))]);
+        let snapshot = read(folder.path()).unwrap().snapshot;
+        [Kind::Nodes, Kind::Pods].map(|kind| snapshot.gap(kind, "default").is_some())
+    };
+    assert_eq!(gaps(json!({"desiredNumberScheduled": 2, "currentNumberScheduled": 2})), [true, true]);
+    assert_eq!(gaps(json!({"desiredNumberScheduled": 2})), [true, false]);
+    assert_eq!(gaps(json!({"desiredNumberScheduled": 0})), [false, false]);
+}
+
+#[test]
+fn the_time_and_the_namespace_of_a_dump_are_known_if_it_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = |text: String| {
+        write(folder.path(), &[("dump.json", text)]);
+        let snapshot = read(folder.path()).unwrap().snapshot;
+        (snapshot.is_now_estimated, snapshot.only_namespace)
+    };
+    let of = |namespaces: &[&str]| namespaces.iter().map(|name| daemon_set(name, "agent")).collect::<Vec<_>>();
+    assert_eq!(known(whole(None, &of(&["a"]))), (false, None));
+    assert_eq!(known(whole(Some("a"), &of(&["a"]))), (false, Some("a".to_owned())));
+    // What kubectl writes says nothing: it may be all that there is of one namespace.
+    assert_eq!(known(typed_list("DaemonSetList", "apps/v1", &of(&["a"]))), (true, Some("a".to_owned())));
+    assert_eq!(known(typed_list("DaemonSetList", "apps/v1", &of(&["a", "b"]))), (true, None));
+}
+
+#[test]
+fn quotas_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"},
+        "status": {"hard": {"pods": "4"}, "used": {"pods": "4"}}});
+    write(folder.path(), &[("dump.json", whole(None, &[daemon_set("default", "agent"), quota]))]);
+    let quotas = read(folder.path()).unwrap().snapshot.resource_quotas;
+    assert_eq!(quotas[0].status.hard["pods"].text.to_string(), "4");
+}

@@ -304,6 +304,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
     )
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
             only_namespace: None,
+            is_now_estimated: false,
             peers: Vec::new(),
             node_agents: Vec::new(),
             device_classes: Vec::new(),

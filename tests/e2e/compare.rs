@@ -82,7 +82,9 @@ fn nodes_that_are_replaced_are_no_loss_unless_an_agent_does_not_run_on_the_new_o
     wait_for(&cluster, "agent", 0);
     wait_for(&cluster, "tolerant", NODES);
     let worse = compare(&["--exit-code"]).expect(3);
-    worse.must_say("Worse: 3 new nodes lack pods").must_say("UntoleratedNoSchedule: taint team=ml:NoSchedule");
+    worse
+        .must_say("Worse: 3 new nodes have no available pod")
+        .must_say("UntoleratedNoSchedule: taint team=ml:NoSchedule");
     assert!(!worse.says("default/tolerant:"), "{worse}");
     compare(&["--watch", "--timeout", "3s"]).expect(4).must_say("it is worse than before");
     compare(&["--exit-code", "--accept", "UntoleratedNoSchedule"]).expect(0).must_say("(accepted)");
@@ -101,7 +103,7 @@ fn nodes_that_are_replaced_are_no_loss_unless_an_agent_does_not_run_on_the_new_o
         (pods.len() == 2 * NODES && pods.into_iter().all(is_tried)).then_some(())
     });
     let worse = compare(&["--exit-code"]).expect(3);
-    worse.must_say("Worse: 3 new nodes lack pods").must_say("InsufficientResource");
+    worse.must_say("Worse: 3 new nodes have no available pod").must_say("InsufficientResource");
 }
 
 /// Returns the scripts of the page.

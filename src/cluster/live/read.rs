@@ -105,7 +105,7 @@ impl Reader<'_> {
             let found = self.live.nodes_named(&missing, |node| Some(keep_node(node, self.needs.whole)));
             snapshot.nodes.extend(self.if_possible(Kind::Nodes, found).await?);
             snapshot.gaps.extend(self.take_gaps());
-            note_missing_nodes(&mut snapshot);
+            snapshot.note_missing_nodes();
         }
         Ok(snapshot)
     }
@@ -310,16 +310,6 @@ impl Live {
     }
 }
 
-/// Records that the API server returned no nodes, if the status of a DaemonSet counts some and nothing else explains that.
-pub(super) fn note_missing_nodes(snapshot: &mut Snapshot) {
-    let is_counted = snapshot.daemon_sets_of_any_flavor().any(|one| one.status.desired_number_scheduled > 0);
-    let gap = Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NoneReturned };
-    snapshot.gaps.retain(|known| *known != gap);
-    if snapshot.nodes.is_empty() && is_counted && snapshot.gap(Kind::Nodes, "").is_none() {
-        snapshot.gaps.push(gap);
-    }
-}
-
 /// Returns the nodes that a snapshot lacks although its pods are bound to them or target them.
 ///
 /// Lists are read concurrently: a node that was created in between is missing, and its pods look as if their node had
@@ -432,12 +422,16 @@ impl Live {
         }
     }
 
-    /// Adds the ResourceQuotas of the DaemonSets' namespaces, if readable: otherwise a refusal cannot be predicted.
+    /// Adds the ResourceQuotas of the DaemonSets' namespaces.
     pub async fn read_quotas(&self, snapshot: &mut Snapshot) {
         let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
         for namespace in all.collect::<BTreeSet<String>>() {
-            let list = List { namespace: Some(namespace), ..List::of(Kind::ResourceQuotas) };
-            snapshot.resource_quotas.extend(self.list_or_cause(list).await.unwrap_or_default());
+            let kind = Kind::ResourceQuotas;
+            let namespace = Some(namespace);
+            match self.list_or_cause(List { namespace: namespace.clone(), ..List::of(kind) }).await {
+                Ok(quotas) => snapshot.resource_quotas.extend(quotas),
+                Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace, cause })),
+            }
         }
     }
 
@@ -510,28 +504,4 @@ impl Live {
 /// Selects the pods that are bound to a node.
 fn on_node(node: &str) -> String {
     format!("spec.nodeName={node}")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::note_missing_nodes;
-    use crate::model::daemon_set::DaemonSet;
-    use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
-
-    #[test]
-    fn nodes_that_are_forbidden_are_not_said_to_be_none() {
-        let causes = |cause: Option<GapCause>| {
-            let mut snapshot = Snapshot::empty("2026-03-01T12:00:00Z".parse().unwrap());
-            let daemon_set = json!({"metadata": {"name": "a"}, "status": {"desiredNumberScheduled": 3}});
-            snapshot.daemon_sets.push(DaemonSet::from_object(daemon_set).unwrap());
-            snapshot.gaps.extend(cause.map(|cause| Gap { kind: Kind::Nodes, namespace: None, cause }));
-            note_missing_nodes(&mut snapshot);
-            snapshot.gaps.into_iter().map(|gap| gap.cause).collect::<Vec<_>>()
-        };
-        assert_eq!(causes(None), [GapCause::NoneReturned]);
-        let forbidden = GapCause::Forbidden("list nodes".to_owned());
-        assert_eq!(causes(Some(forbidden.clone())), [forbidden]);
-    }
 }

@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use super::follow::{ListChange, follow};
 use super::list::{Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, note_missing_nodes, unreadable_lease};
+use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, unreadable_lease};
 use super::reader::{Reader, add_gap};
 use super::writes::{keep_written, written_list};
 use super::{Live, advanced};
@@ -394,7 +394,7 @@ impl<'a> Watch<'a> {
         }
         self.has_changed |= followed.failure != failure;
         if followed.is_listed && matches!(kind, Kind::Nodes | Kind::DaemonSets | Kind::AdvancedDaemonSets) {
-            note_missing_nodes(snapshot);
+            snapshot.note_missing_nodes();
         }
         match kind {
             Kind::Pods => {

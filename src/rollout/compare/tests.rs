@@ -59,6 +59,12 @@ fn without_daemon_set(world: World) -> Snapshot {
     snapshot
 }
 
+fn without_nodes(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.daemon_sets.clear();
+    snapshot.nodes.clear();
+    snapshot
+}
+
 fn lacking(world: World, kinds: &[Kind]) -> Snapshot {
     let mut snapshot = world.finish();
     let gap = |kind: &Kind| Gap { kind: *kind, namespace: None, cause: GapCause::NotInDump };
@@ -76,7 +82,11 @@ fn compared(before: Snapshot, after: Snapshot, accept: &[&str]) -> CompareReport
 /// Returns the verdict, what is worse of the nodes, and what else is.
 fn told(report: &CompareReport) -> String {
     let mut words = vec![report.verdict.name().to_owned()];
-    words.extend(report.pools.iter().filter(|pool| pool.gone && !pool.accepted).map(|_| "pool gone".to_owned()));
+    for pool in &report.pools {
+        let name = pool.pool.as_deref().unwrap_or("none");
+        words.extend((pool.gone && !pool.accepted).then(|| format!("{name} gone")));
+        words.extend((!pool.replaced_by.is_empty()).then(|| format!("{name} by {}", pool.replaced_by.join("+"))));
+    }
     for one in &report.daemon_sets {
         for setback in &one.setbacks {
             let code = setback.code.map_or("none", ReasonCode::name);
@@ -85,18 +95,21 @@ fn told(report: &CompareReport) -> String {
                 (setback.new_nodes, "new"),
                 (setback.passing, "passing"),
                 (setback.accepted, "accepted"),
+                (setback.unconfirmed, "unconfirmed"),
             ];
             let marks: Vec<&str> = marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)).collect();
             words.push(format!("{code} {} ({})", setback.nodes.join("+"), marks.join(" ")));
         }
         let marks = [
-            (one.stopped, "stopped".to_owned()),
+            (one.stopped == Some(true), "stopped".to_owned()),
+            (one.stopped.is_none(), "stopped (unconfirmed)".to_owned()),
             (one.gone, "gone".to_owned()),
             (!one.gained.is_empty(), format!("gained {}", one.gained.join("+"))),
             (!one.restarting.is_empty(), format!("restarting {}", one.restarting.join("+"))),
         ];
         words.extend(marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)));
         words.extend(one.new_concerns.iter().map(|concern| concern.code.name().to_owned()));
+        words.extend(one.unconfirmed_concerns.iter().map(|concern| format!("{} (unconfirmed)", concern.code)));
     }
     words.join(", ")
 }
@@ -134,6 +147,22 @@ fn what_is_worse_follows_the_table() {
             |world: World, node: &&str| world.node(node, of_pool(pool)).pod(&format!("agent-{node}"), node, json!({}));
         nodes.iter().fold(world(), add)
     };
+    let both = |pools: &[(&str, &[&str])]| {
+        let nodes = pools.iter().flat_map(|(pool, nodes)| nodes.iter().map(move |node| (*pool, *node)));
+        nodes.fold(world(), |world, (pool, node)| {
+            let labels = if pool.is_empty() {
+                json!({"metadata": {"labels": {"kubernetes.io/os": "linux"}}})
+            } else {
+                of_pool(pool)
+            };
+            world.node(node, labels).pod(&format!("agent-{node}"), node, json!({}))
+        })
+    };
+    let tainted = |world: World, taint: Value| {
+        let node = || with(of_pool("batch"), taint.clone());
+        world.node("x", node()).node("y", node())
+    };
+    let of_autoscaler = || json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
     let plain = |nodes: &[&str]| {
         let add =
             |world: World, node: &&str| world.node(node, json!({})).pod(&format!("agent-{node}"), node, json!({}));
@@ -276,6 +305,62 @@ fn what_is_worse_follows_the_table() {
             eks("blue", &["a", "b"]).finish(),
             eks("green", &["x", "y"]).finish(),
             vec![],
+            "Same, blue by green",
+        ),
+        (
+            "a pool was replaced, and another one was scaled down",
+            both(&[("blue", &["a", "b"]), ("two", &["m", "n"])]).finish(),
+            both(&[("green", &["x", "y"]), ("two", &["m"])]).finish(),
+            vec![],
+            "Same, blue by green",
+        ),
+        (
+            "a pool was replaced, and nodes without a pool were removed",
+            both(&[("blue", &["a", "b"]), ("", &["m", "n"])]).finish(),
+            both(&[("green", &["x", "y"]), ("", &["m"])]).finish(),
+            vec![],
+            "Same, blue by green",
+        ),
+        (
+            "two pools were replaced by one",
+            both(&[("blue", &["a", "b"]), ("red", &["m", "n"])]).finish(),
+            both(&[("green", &["w", "x", "y", "z"])]).finish(),
+            vec![],
+            "Same, blue by green, red by green",
+        ),
+        (
+            "two pools are gone, and one of their size is new",
+            both(&[("blue", &["a", "b"]), ("red", &["m", "n"])]).finish(),
+            both(&[("green", &["x", "y"])]).finish(),
+            vec![],
+            "Worse, blue gone, blue by green, red gone, red by green",
+        ),
+        (
+            "a pool is gone, and a tainted one is new, which is for other pods",
+            both(&[("blue", &["a", "b"]), ("two", &["m"])]).finish(),
+            tainted(both(&[("two", &["m"])]), taint()).finish(),
+            vec![],
+            "Worse, blue gone",
+        ),
+        (
+            "a pool was replaced by one whose nodes are about to be removed",
+            both(&[("blue", &["a", "b"]), ("two", &["m"])]).finish(),
+            tainted(both(&[("two", &["m"])]), of_autoscaler()).finish(),
+            vec![],
+            "Worse, blue by batch, UntoleratedNoSchedule x+y (lost new)",
+        ),
+        (
+            "nodes are of another pool, and are the same",
+            both(&[("blue", &["a", "b"])]).finish(),
+            both(&[("green", &["a", "b"])]).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a pool was replaced by nodes without a pool",
+            both(&[("blue", &["a", "b"])]).finish(),
+            both(&[("", &["x", "y"])]).finish(),
+            vec![],
             "Same",
         ),
         (
@@ -285,21 +370,21 @@ fn what_is_worse_follows_the_table() {
             vec![],
             "Same",
         ),
-        ("a pool is gone", gpu().finish(), three().finish(), vec![], "Worse, pool gone"),
+        ("a pool is gone", gpu().finish(), three().finish(), vec![], "Worse, gpu gone"),
         ("a pool is gone, which is accepted", gpu().finish(), three().finish(), vec!["fewer-nodes"], "Same"),
         (
             "a pool is gone, and another one has grown",
             gpu().finish(),
             healthy(world(), &["a", "b", "c", "d"]).finish(),
             vec![],
-            "Same",
+            "Same, gpu by one",
         ),
         (
             "no node is eligible any more",
             alone(a_gpu()).finish(),
             alone(world().node("a", of_pool("one"))).finish(),
             vec![],
-            "Worse, pool gone, stopped",
+            "Worse, gpu gone, stopped",
         ),
         (
             "a node that crashed is available",
@@ -313,7 +398,56 @@ fn what_is_worse_follows_the_table() {
             crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
             healthy(world(), &["a", "b"]).finish(),
             vec![],
+            "Same",
+        ),
+        (
+            "a node that crashed was removed, and another one recovered",
+            crashing(healthy(world(), &["a"]), &["b", "c"]).finish(),
+            healthy(world(), &["a", "b"]).finish(),
+            vec![],
+            "Better, gained b",
+        ),
+        (
+            "a node that crashed was replaced by one that does not",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            healthy(world(), &["a", "b", "d"]).finish(),
+            vec![],
             "Better",
+        ),
+        (
+            "a node that crashed was replaced by one that crashes",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            crashing(healthy(world(), &["a", "b"]), &["d"]).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a node that crashed is no longer eligible",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            excluded(healthy(world(), &["a", "b"]), "c").finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a node that crashed was replaced by one that is not eligible",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            excluded(healthy(world(), &["a", "b"]), "d").finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "fewer of the nodes fail than of those that were replaced",
+            crashing(healthy(world(), &["a", "b"]), &["c", "d"]).finish(),
+            crashing(healthy(world(), &["w", "x", "y"]), &["z"]).finish(),
+            vec![],
+            "Better",
+        ),
+        (
+            "one node recovers, and another one is down, which is accepted",
+            crashing(healthy(world(), &["a", "c"]), &["b"]).finish(),
+            down().finish(),
+            vec!["node"],
+            "Same, NodeUnreachable c (lost accepted), gained b",
         ),
         (
             "a taint no longer excludes a node",
@@ -366,12 +500,109 @@ fn what_is_worse_follows_the_table() {
             lacking(three(), &[Kind::Leases]),
             unobserved(),
             vec![],
+            "Unknown, ControllerNotObserved (unconfirmed)",
+        ),
+        (
+            "the controller did not act, and AFTER lacks what may say so",
+            unobserved(),
+            lacking(three(), &[Kind::Leases]),
+            vec![],
             "Same",
+        ),
+        (
+            "a pod that was starting crashes, and BEFORE has no events",
+            lacking(starting(healthy(world(), &["a", "b"]), "c"), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Unknown, CrashLooping c (unconfirmed), stopped (unconfirmed)",
+        ),
+        (
+            "a pod that was starting crashes, which is accepted, and BEFORE has no events",
+            lacking(starting(healthy(world(), &["a", "b"]), "c"), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec!["CrashLooping"],
+            "Same, CrashLooping c (accepted)",
+        ),
+        (
+            "a pod that was available crashes, and BEFORE has no events",
+            lacking(three(), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (lost), stopped",
+        ),
+        (
+            "a pod crashes on a node that a taint excluded, and BEFORE has no events",
+            lacking(excluded(healthy(world(), &["a", "b"]), "c"), &[Kind::Events]),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
+        ),
+        (
+            "no node is eligible any more, and the rollout was blocked",
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            ["a", "b", "c"].iter().fold(world(), |world, node| excluded(world, node)).finish(),
+            vec![],
+            "Worse, UntoleratedNoSchedule a+b (lost), stopped",
+        ),
+        (
+            "no node is eligible any more, and no pod was available",
+            crashing(world(), &["c"]).finish(),
+            excluded(world(), "c").finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a DaemonSet is new, and fails, and the nodes of before were not read",
+            without_nodes(lacking(three(), &[Kind::Nodes])),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
+        ),
+        (
+            "a DaemonSet is new, and fails on a node that has joined",
+            without_daemon_set(healthy(world(), &["a", "b"])),
+            crashing(healthy(world(), &["a", "b"]), &["c"]).finish(),
+            vec![],
+            "Worse, CrashLooping c (), stopped",
         ),
         ("pods are refused on nodes that have one", three().finish(), refused(), vec![], "Same"),
         ("a pod was restarted once", with_restarts(0), with_restarts(1), vec![], "Same"),
         ("a pod was restarted often", with_restarts(0), with_restarts(3), vec![], "Worse, restarting d"),
         ("a pod is restarted as often as before", with_restarts(30), with_restarts(35), vec![], "Same"),
+        ("a pod was restarted a little more often than before", with_restarts(30), with_restarts(120), vec![], "Same"),
+        (
+            "a pod is restarted more than twice as often as before",
+            with_restarts(3),
+            with_restarts(18),
+            vec![],
+            "Worse, restarting d",
+        ),
+        (
+            "a pod is restarted often, and as the one before it on its node was",
+            with_restarts(30),
+            three().node("d", of_pool("one")).pod("new-d", "d", restarted(40)).finish(),
+            vec![],
+            "Same",
+        ),
+        (
+            "a pod of a new node is restarted often, and no pod was before",
+            three().finish(),
+            three().node("d", of_pool("one")).pod("new-d", "d", restarted(3)).finish(),
+            vec![],
+            "Worse, restarting d",
+        ),
+        (
+            "one of many pods is restarted often, and others were before",
+            with_restarts(300),
+            healthy(world(), &["b", "c"])
+                .node("a", of_pool("one"))
+                .pod("agent-a", "a", restarted(5))
+                .node("d", of_pool("one"))
+                .pod("agent-d", "d", restarted(310))
+                .finish(),
+            vec![],
+            "Worse, restarting a",
+        ),
         ("the nodes of before were not read", lacking(three(), &[Kind::Nodes]), three().finish(), vec![], "Unknown"),
         ("the pods of now were not read", three().finish(), lacking(three(), &[Kind::Pods]), vec![], "Unknown"),
     ] {
@@ -471,9 +702,13 @@ fn objects_of_another_cluster_are_noticed() {
 
 #[test]
 fn a_dump_of_one_namespace_tells_nothing_of_others() {
-    let before = Snapshot { only_namespace: Some("other".to_owned()), ..without_daemon_set(three()) };
-    let report = compared(before, crashing(healthy(world(), &["a", "b"]), &["c"]).finish(), &[]);
-    assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Same, 0));
+    let of_one = || Snapshot { only_namespace: Some("other".to_owned()), ..without_daemon_set(three()) };
+    for (before, after) in [(of_one(), three().finish()), (three().finish(), of_one())] {
+        let report = compared(before, after, &[]);
+        assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Unknown, 0));
+        assert_eq!(report.not_compared, ["default/agent"]);
+        assert_eq!(report.headroom, []);
+    }
 }
 
 /// A namespace may be forbidden, and an object unreadable.
@@ -489,5 +724,45 @@ fn a_daemon_set_that_may_not_have_been_read_is_neither_gone_nor_new() {
     for (before, after) in [(read(), unread()), (unread(), read())] {
         let report = compared(before, after, &[]);
         assert_eq!((report.verdict, report.daemon_sets.len()), (Comparison::Unknown, 0));
+        assert_eq!(report.not_compared, ["default/agent"]);
     }
+}
+
+#[test]
+fn a_gap_of_another_namespace_hides_no_daemon_set() {
+    let mut after = without_daemon_set(three());
+    let cause = GapCause::NotInDump;
+    after.gaps.push(Gap { kind: Kind::DaemonSets, namespace: Some("other".to_owned()), cause });
+    let report = compared(three().finish(), after, &[]);
+    assert_eq!((told(&report).as_str(), report.not_compared.len()), ("Worse, gone", 0));
+}
+
+#[test]
+fn the_order_is_not_known_of_a_dump_that_does_not_say_when_it_was_read() {
+    let told = |before: bool, after: bool| {
+        let [before, after] = [before, after].map(|is_now_estimated| Snapshot { is_now_estimated, ..three().finish() });
+        let report = compared(before, after, &[]);
+        (report.before.is_some(), report.seconds)
+    };
+    assert_eq!(told(false, false), (true, Some(3600)));
+    assert_eq!(told(true, false), (false, None));
+    assert_eq!(told(false, true), (true, None));
+}
+
+/// Three reboots in ninety days are not a pod that keeps restarting, and three restarts in three days are.
+#[test]
+fn restarts_count_by_how_often_they_happen() {
+    let later = |days: i64, restarts: i64| {
+        let status = json!({"status": {"containerStatuses": [{"name": "agent", "ready": true, "started": true, "restartCount": restarts,
+            "state": {"running": {"startedAt": at("11:31:00")}}}]}});
+        let before = healthy(world(), &["a"]).finish();
+        let mut after = world().node("a", of_pool("one")).pod("agent-a", "a", status).finish();
+        after.now = before.now + jiff::SignedDuration::from_hours(24 * days);
+        let report = compare(&before, &after, &CompareOptions::default());
+        (report.verdict, report.daemon_sets[0].restarting.len(), report.daemon_sets[0].restarts)
+    };
+    assert_eq!(later(90, 3), (Comparison::Same, 0, 3));
+    assert_eq!(later(90, 89), (Comparison::Same, 0, 89));
+    assert_eq!(later(3, 3), (Comparison::Worse, 1, 3));
+    assert_eq!(later(3, 2), (Comparison::Same, 0, 2));
 }

@@ -10,8 +10,8 @@ use crate::report::age::seconds_between;
 /// How many seconds a pod must have run for each of its restarts: one that crashes repeatedly has not worked for long.
 pub(super) const RUN: i64 = 3_600;
 
-/// Returns whether the current revision was available for a day on at least half as many nodes as those on which it now fails
-/// without ever having been so: fewer may be canaries. Nodes that have joined since the rollout do not count as failing.
+/// Returns whether the current revision was available for a day on at least half as many nodes as there are others on which it
+/// fails: fewer may be canaries. Nodes that have joined since the rollout do not count as failing.
 pub(super) fn has_lasted(situation: &Situation<'_>) -> bool {
     let (lasted, others): (Vec<_>, Vec<_>) = situation.nodes.iter().partition(|node| has_lasted_on(situation, node));
     let failing = others.into_iter().filter(|node| fails_anew(situation, node)).count();

@@ -422,7 +422,9 @@ impl Dump {
             ..objects.snapshot
         };
         left_out.remove_from(&mut snapshot);
-        snapshot.note_missing_nodes();
+        if !snapshot.daemon_sets.is_empty() {
+            snapshot.note_missing_nodes();
+        }
         let counts_pods = || snapshot.daemon_sets.iter().any(|one| one.status.counts_pods());
         if !has_pods && snapshot.gaps.iter().all(|gap| gap.kind != Kind::Pods) && counts_pods() {
             snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause: GapCause::NoneReturned });

@@ -373,8 +373,8 @@ fn names(nodes: &[String], lead: &str, all: bool, view: &View) -> String {
     if all {
         return view.unlimited().names(nodes, 0);
     }
-    let text = view.names(nodes, lead.len() + 1 + FLAG.len());
-    if text.ends_with(" more") { text + FLAG } else { text }
+    let text = view.names(nodes, lead.len() + 1);
+    if text.ends_with(" more") { view.names(nodes, lead.len() + 1 + FLAG.len()) + FLAG } else { text }
 }
 
 /// Writes what only one side has, and how to compare what both have.

@@ -366,11 +366,13 @@ mod tests {
         let told = |scope: &str, hashes: [&str; 2], requests: [&str; 2]| {
             let add = |world: World, number: usize| {
                 let (pod, node) = (format!("agent-{number}"), format!("n{number}"));
-                let labels = json!({"labels": {"controller-revision-hash": hashes[number]}});
+                let generation = if hashes[number] == "hash2" { "2" } else { "1" };
+                let labels = json!({"labels": {"controller-revision-hash": hashes[number],
+                    "pod-template-generation": generation}});
                 let spec = if requests[number].is_empty() { bare() } else { cpu(requests[number]) };
                 world.node(&node, json!({})).pod(&pod, &node, json!({"metadata": labels, "spec": spec}))
             };
-            let mut held = [0, 1].into_iter().fold(world().template(bare()).revision("hash1", 1), add);
+            let mut held = [0, 1].into_iter().fold(world().template(bare()), add);
             let quota = json!({"metadata": {"name": "few", "namespace": "default"}, "spec": {"scopes": [scope]},
                 "status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}});
             held.snapshot.resource_quotas.push(from_value(quota).unwrap());

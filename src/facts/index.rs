@@ -22,6 +22,7 @@ use crate::model::startup_taint::{is_startup, removes};
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::devices::Devices;
+use crate::scheduling::neighborhood::{Labels, Neighborhood};
 use crate::scheduling::preemption::Budgets;
 #[cfg(feature = "live")]
 use crate::scheduling::resources::template_requests;
@@ -51,6 +52,9 @@ pub struct Index<'a> {
     nominated: Sorted,
     events: Sorted,
     budgets: Budgets<'a>,
+    /// The positions of the pods that have a required anti-affinity.
+    with_anti_affinity: OnceCell<Vec<usize>>,
+    knows_all: OnceCell<bool>,
     /// What device classes may provide.
     pub devices: Devices,
     /// The numbers of the nodes that are not ready, by their addresses.
@@ -128,6 +132,8 @@ impl<'a> Index<'a> {
             events,
             budgets,
             devices,
+            with_anti_affinity: OnceCell::new(),
+            knows_all: OnceCell::new(),
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),
             dns_pods: OnceCell::new(),
@@ -274,6 +280,46 @@ impl<'a> Index<'a> {
     /// Returns the point in time that ages are counted from.
     pub fn now(&self) -> Timestamp {
         self.snapshot.now
+    }
+}
+
+impl<'a> Neighborhood<'a> for Index<'a> {
+    fn nodes(&self) -> &[&'a Node] {
+        &self.nodes
+    }
+
+    fn node(&self, name: &str) -> Option<&'a Node> {
+        Index::node(self, name)
+    }
+
+    fn pods_on(&self, node: &str) -> Vec<&'a Pod> {
+        self.bound_to(node)
+    }
+
+    fn with_anti_affinity(&self) -> impl Iterator<Item = &'a Pod> {
+        let positions = self.with_anti_affinity.get_or_init(|| {
+            let has_it = |(_, pod): &(usize, &Pod)| !pod.spec.required_pod_anti_affinity().is_empty();
+            self.snapshot.pods.iter().enumerate().filter(has_it).map(|(position, _)| position).collect()
+        });
+        positions.iter().map(|position| &self.snapshot.pods[*position])
+    }
+
+    fn labels_of_namespace(&self, name: &str) -> Option<&'a Labels> {
+        let namespace = self.snapshot.namespaces.iter().find(|namespace| namespace.metadata.name == name)?;
+        Some(&namespace.metadata.labels)
+    }
+
+    fn knows_all_nodes(&self) -> bool {
+        !self.snapshot.nodes_limited && self.knows(Kind::Nodes, "")
+    }
+
+    fn knows_all_pods_on(&self, node: &str) -> bool {
+        self.snapshot.knows_all_pods_on(node)
+    }
+
+    fn knows_all(&self) -> bool {
+        let knows = |node: &&Node| self.snapshot.knows_all_pods_on(&node.metadata.name);
+        *self.knows_all.get_or_init(|| self.knows_all_nodes() && self.nodes.iter().all(knows))
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub controller_revisions: Vec<ControllerRevision>,
     /// The nodes.
     pub nodes: Vec<Node>,
+    /// Whether only some of the nodes were asked for.
+    pub nodes_limited: bool,
     /// Who has changed the labels and the spec of a node last, by its name, if it has managed fields; read only to tell what has
     /// changed.
     pub node_writes: BTreeMap<String, Vec<Written>>,

@@ -355,6 +355,48 @@ pub(super) mod tests {
         }
     }
 
+    /// What is not known of one node is not what fits, and a rule about pods of the same DaemonSet is not decided by those that it has now.
+    #[test]
+    fn rules_about_other_pods_decide_where_a_pod_fits() {
+        let rule = |rule: &str, key: &str, app: &str| {
+            let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}});
+            json!({"affinity": {rule: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+        };
+        let spread = |key: &str, policy: &str| {
+            let selector = json!({"matchLabels": {"app": "agent"}});
+            json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+                "nodeAffinityPolicy": policy, "labelSelector": selector}]})
+        };
+        let (yes, no, unknown) = (Some(true), Some(false), None);
+        for (template, everywhere, expected) in [
+            (rule("podAntiAffinity", "zone", "other"), true, [no, no, yes]),
+            (rule("podAntiAffinity", "zone", "other"), false, [no, no, unknown]),
+            (rule("podAntiAffinity", "kubernetes.io/hostname", "other"), true, [no, yes, yes]),
+            (rule("podAntiAffinity", "kubernetes.io/hostname", "agent"), true, [yes, yes, yes]),
+            (rule("podAntiAffinity", "zone", "agent"), true, [unknown, unknown, yes]),
+            (rule("podAffinity", "zone", "other"), true, [yes, yes, no]),
+            (rule("podAffinity", "zone", "nobody"), true, [no, no, no]),
+            (rule("podAffinity", "zone", "agent"), true, [unknown, unknown, unknown]),
+            (rule("podAffinity", "rack", "other"), false, [no, no, no]),
+            (spread("zone", "Honor"), true, [yes, yes, yes]),
+            (spread("zone", "Ignore"), true, [unknown, unknown, unknown]),
+            (spread("rack", "Honor"), true, [no, no, no]),
+        ] {
+            let zone = |zone: &str| json!({"metadata": {"labels": {"zone": zone}}});
+            let world = world().node("a", zone("1")).node("b", zone("1")).node("c", zone("2"));
+            let mut snapshot = world.other_pod("db-0", "a", json!({})).finish();
+            let proposed =
+                crate::coverage::test_support::world().template(template.clone()).finish().daemon_sets.remove(0);
+            if !everywhere {
+                snapshot.nodes_limited = true;
+            }
+            let preview = what_if(&snapshot, &proposed);
+            let fits: Vec<Option<bool>> = preview.nodes.iter().map(|node| node.fits).collect();
+            assert_eq!(fits, expected, "{template} {everywhere}");
+            assert_eq!(!preview.incomplete().is_empty(), expected.contains(&unknown), "{template}");
+        }
+    }
+
     /// Previews a DaemonSet that is applied.
     pub(in crate::coverage) fn what_if(snapshot: &Snapshot, proposed: &DaemonSet) -> Alone {
         asked(snapshot, proposed, None, None)

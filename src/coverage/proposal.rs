@@ -200,9 +200,9 @@ impl<'a> Proposal<'a> {
             Outcome::Unknown => return Err(None),
             Outcome::Passes => {}
         }
-        let is_other = |other: &&Node| other.metadata.name != node.metadata.name && self.pod.decide(other).should_run;
-        let key = spread.binds_its_kind().or_else(|| affinity.binds_its_kind());
-        let key = key.filter(|_| index.nodes.iter().copied().any(|other| is_other(&other)));
+        let is_other = |other: &&&Node| other.metadata.name != node.metadata.name && self.pod.decide(other).should_run;
+        let binds = |other: &Node| spread.binds_its_kind().or_else(|| affinity.binds_its_kind(node, other));
+        let key = index.nodes.iter().filter(is_other).find_map(|other| binds(other));
         Ok(key.map(|key| Unknown::Order(key.to_owned())))
     }
 }

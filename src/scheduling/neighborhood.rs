@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::node::Node;
-use crate::model::pod::{Pod, PodSpec};
+use crate::model::pod::{Pod, PodSpec, TopologySpreadConstraint};
 use crate::model::selector::{LabelSelector, LabelSelectorRequirement};
 
 /// The label that every node has with its own name.
@@ -52,6 +52,19 @@ pub enum Outcome<T> {
     Rejects(T),
     /// Something that decides was not read.
     Unknown,
+}
+
+/// Returns the label that a node lacks, without which a rule of a pod about other pods rejects it, wherever they run: `Filter` of
+/// PodTopologySpread, and `nodeTopologyMatchesAffinity` of InterPodAffinity.
+pub fn missing_domain<'s>(spec: &'s PodSpec, node: &Node) -> Option<&'s str> {
+    let spread = spec.topology_spread_constraints.iter().filter(|constraint| must_hold(constraint));
+    let keys = spread.map(|it| &it.topology_key).chain(spec.required_pod_affinity().iter().map(|it| &it.topology_key));
+    keys.map(String::as_str).find(|key| !node.metadata.labels.contains_key(*key))
+}
+
+/// Returns whether a constraint keeps pods from nodes.
+pub(super) fn must_hold(constraint: &TopologySpreadConstraint) -> bool {
+    constraint.when_unsatisfiable == "DoNotSchedule"
 }
 
 /// Returns whether a selector that may be absent, which selects nothing, selects these labels.

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::neighborhood::{HOSTNAME, Labels, Neighborhood, Outcome, selects};
+use super::neighborhood::{Labels, Neighborhood, Outcome, selects};
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodAffinityTerm};
 use crate::model::selector::LabelSelector;
@@ -172,15 +172,20 @@ impl<'a> InterPodAffinity<'a> {
         }
     }
 
-    /// Returns the label of a term of the anti-affinity that keeps pods of the same kind from the nodes of a domain, or of the affinity if
-    /// there is no such pod yet: of the pods of a DaemonSet, which ones have a place may depend on their order then.
-    pub fn binds_its_kind(&self) -> Option<&str> {
+    /// Returns the label of a term by which a pod of the same kind on another node keeps this one from a node: of the anti-affinity if both are
+    /// in a domain, or of the affinity, if there is no such pod yet, and they are not.
+    pub fn binds_its_kind(&self, node: &Node, other: &Node) -> Option<&str> {
         let selects_own = |term: &&PodAffinityTerm| {
             matches(term, &self.namespace, &self.namespace, &self.labels, || None) != Some(false)
         };
-        let first = self.affinity.iter().filter(|_| self.selects_itself && self.selected.pods.is_empty());
-        let mut terms = self.anti_affinity.iter().filter(selects_own).chain(first);
-        terms.find(|term| term.topology_key != HOSTNAME).map(|term| term.topology_key.as_str())
+        let is_shared = |term: &&PodAffinityTerm| {
+            let [own, others] = [node, other].map(|node| node.metadata.labels.get(&term.topology_key));
+            own.is_some() && own == others
+        };
+        let is_first = self.selects_itself && self.selected.pods.is_empty();
+        let first = self.affinity.iter().find(|term| is_first && !is_shared(term));
+        let excludes = || self.anti_affinity.iter().filter(is_shared).find(selects_own);
+        first.or_else(excludes).map(|term| term.topology_key.as_str())
     }
 
     /// Ported from `nodeTopologyMatchesAffinity` and `satisfiesSelfAffinityCheck`.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::affinity::RequiredNodeAffinity;
 use super::daemon_pods::target_node;
-use super::neighborhood::{Labels, Neighborhood, Outcome, selects};
+use super::neighborhood::{Neighborhood, Outcome, must_hold, selects};
 use super::taints::tolerates;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, TopologySpreadConstraint};
@@ -57,8 +57,7 @@ impl<'a> PodTopologySpread<'a> {
     ///
     /// Ported from `calPreFilterState`.
     pub fn new(pod: &Pod, neighborhood: &impl Neighborhood<'a>, leaves: impl Fn(&Pod) -> bool) -> Self {
-        let required =
-            pod.spec.topology_spread_constraints.iter().filter(|it| it.when_unsatisfiable == "DoNotSchedule");
+        let required = pod.spec.topology_spread_constraints.iter().filter(|it| must_hold(it));
         let constraints =
             required.map(|constraint| (with_label_keys(constraint, &pod.metadata.labels), Domains::new())).collect();
         let affinity = RequiredNodeAffinity::new(pod.spec.required_node_affinity());
@@ -180,7 +179,10 @@ fn honors_affinity(constraint: &TopologySpreadConstraint) -> bool {
 }
 
 /// Ported from `filterTopologySpreadConstraints`.
-fn with_label_keys(constraint: &TopologySpreadConstraint, labels: &Labels) -> TopologySpreadConstraint {
+fn with_label_keys(
+    constraint: &TopologySpreadConstraint,
+    labels: &BTreeMap<String, String>,
+) -> TopologySpreadConstraint {
     let mut constraint = constraint.clone();
     if let Some(selector) = &mut constraint.label_selector {
         let found = constraint.match_label_keys.iter().filter_map(|key| Some((key, labels.get(key)?)));

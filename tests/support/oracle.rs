@@ -447,13 +447,19 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         let terms = RequiredNodeAffinity::new(pod.spec.required_node_affinity());
         let has = |(key, value): (&String, &String)| node.metadata.labels.get(key) == Some(value);
         let tolerated = |taint: &&Taint| {
-            taint.effect == "PreferNoSchedule" || pod.spec.tolerations.iter().any(|it| tolerates(it, taint))
+            !matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+                || pod.spec.tolerations.iter().any(|it| tolerates(it, taint))
         };
         if !node.spec.taints.iter().all(|taint| tolerated(&taint)) {
             return rejection("TaintToleration", "node(s) had untolerated taint(s)", true);
         }
         if !pod.spec.node_selector.iter().all(has) || !terms.matches(node) {
             return rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", true);
+        }
+        let usage = NodeUsage::of(index.bound_to(&node.metadata.name).into_iter().chain(nominated.iter().copied()));
+        if let Some(short) = fits(&pod_requests(&pod), node, &usage).first() {
+            assert_eq!(short.resource, "pods", "nothing else is requested");
+            return rejection("NodeResourcesFit", "Too many pods", false);
         }
         match spread.on(node, &nominated, &index) {
             Outcome::Passes => {}

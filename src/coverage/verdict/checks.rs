@@ -66,9 +66,7 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
 /// Lists the rules about other pods, if the pod has any or is kept away by those of others.
 fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
     const RULE: &str = "other pods";
-    let has_rules = !pod.spec.required_pod_affinity().is_empty()
-        || !pod.spec.required_pod_anti_affinity().is_empty()
-        || !pod.spec.topology_spread_constraints.is_empty();
+    let has_rules = other_pods::has_rules(&other_pods::with_rules(subject, pod).spec);
     match other_pods::of_pending(subject, node, pod) {
         Outcome::Rejects(_) => {
             let finding = other_pods::finding(subject, node, pod)?;

@@ -78,6 +78,21 @@ func created(pod *v1.Pod) (*v1.Pod, error) {
 }
 
 func (task *fitCase) solve() (*fitAnswer, error) {
+	known := map[string]bool{}
+	for _, node := range task.Nodes {
+		if node.Name == "" || known[node.Name] {
+			return nil, fmt.Errorf("a node has a name of its own")
+		}
+		known[node.Name] = true
+	}
+	for _, other := range append([]*v1.Pod{task.Pod}, task.Pods...) {
+		if other.Name == "" || other.UID == "" || other.Namespace == "" {
+			return nil, fmt.Errorf("a pod has a name, a uid and a namespace")
+		}
+		if other.Spec.NodeName != "" && !known[other.Spec.NodeName] {
+			return nil, fmt.Errorf("pods are bound to nodes that exist")
+		}
+	}
 	pod, err := created(task.Pod)
 	if err != nil {
 		return nil, err
@@ -167,7 +182,7 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 	}
 	state := framework.NewCycleState()
 	answer := &fitAnswer{Nodes: []rejection{}}
-	named, status, plugins := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	named, status, _ := scheduler.RunPreFilterPlugins(ctx, state, pod)
 	if status.Code() == fwk.Error {
 		return nil, fmt.Errorf("prefilter: %s", status.Message())
 	}
@@ -178,13 +193,18 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 		}
 		found := status
 		if status.IsSuccess() && !named.AllNodes() && !named.NodeNames.Has(node.Name) {
-			// What the scheduler writes about nodes that it does not look at.
-			found = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("left out by %v", plugins.UnsortedList()))
+			// The plugins have named other nodes: as for NodeAffinity, whose filter would reject the node, too.
+			found = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match Pod's node affinity/selector")
+			found.SetPlugin(names.NodeAffinity)
 		} else if status.IsSuccess() {
 			found = scheduler.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 		}
 		if found.Code() == fwk.Error {
 			return nil, fmt.Errorf("filter: %s", found.Message())
+		}
+		if found.IsSuccess() {
+			answer.Nodes = append(answer.Nodes, rejection{Reasons: []string{}})
+			continue
 		}
 		reasons := append([]string{}, found.Reasons()...)
 		slices.Sort(reasons)

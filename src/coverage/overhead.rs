@@ -30,7 +30,7 @@ use crate::report::overhead::{
 };
 use crate::scheduling::critical::is_critical;
 use crate::scheduling::empty_node::{Candidate, Lack, Place, Taken, settle};
-use crate::scheduling::neighborhood::missing_domain;
+use crate::scheduling::neighborhood::{HOSTNAME, missing_domain};
 use crate::scheduling::preemption::{NEVER, priority};
 use crate::scheduling::resources::{
     Amounts, NodeUsage, amount, format_amount, is_counted, pod_requests, template_requests,
@@ -39,9 +39,6 @@ use crate::scheduling::should_run::DaemonPod;
 
 /// The name of a node that does not exist yet.
 const NEW: &str = "(new)";
-
-/// The label that every node has with its own name.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The label that nodes are grouped by unless another one is given.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";

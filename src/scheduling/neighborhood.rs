@@ -78,22 +78,24 @@ pub(super) fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool
 ///
 /// Ported from `mutatePodAffinity` and `mutateTopologySpreadConstraints`, pkg/registry/core/pod/strategy.go, release 1.37.2.
 pub fn apply_label_keys(spec: &mut PodSpec, labels: &Labels) {
-    let add = |selector: &mut Option<LabelSelector>, keys: &[String], operator: &str| {
-        let Some(selector) = selector else { return };
-        let found = keys.iter().filter_map(|key| Some((key, labels.get(key)?)));
-        selector.match_expressions.extend(found.map(|(key, value)| LabelSelectorRequirement {
-            key: key.clone(),
-            operator: operator.to_owned(),
-            values: vec![value.clone()],
-        }));
-    };
     let affinity = spec.affinity.iter_mut();
     let of_pods = affinity.flat_map(|affinity| [&mut affinity.pod_affinity, &mut affinity.pod_anti_affinity]).flatten();
     for term in of_pods.flat_map(|affinity| affinity.required_during_scheduling_ignored_during_execution.iter_mut()) {
-        add(&mut term.label_selector, &term.match_label_keys, "In");
-        add(&mut term.label_selector, &term.mismatch_label_keys, "NotIn");
+        add_label_keys(&mut term.label_selector, &term.match_label_keys, "In", labels);
+        add_label_keys(&mut term.label_selector, &term.mismatch_label_keys, "NotIn", labels);
     }
     for constraint in &mut spec.topology_spread_constraints {
-        add(&mut constraint.label_selector, &constraint.match_label_keys, "In");
+        add_label_keys(&mut constraint.label_selector, &constraint.match_label_keys, "In", labels);
     }
+}
+
+/// Ported from `applyLabelKeysToLabelSelector`, pkg/registry/core/pod/strategy.go, release 1.37.2.
+pub(super) fn add_label_keys(selector: &mut Option<LabelSelector>, keys: &[String], operator: &str, labels: &Labels) {
+    let Some(selector) = selector else { return };
+    let found = keys.iter().filter_map(|key| Some((key, labels.get(key)?)));
+    selector.match_expressions.extend(found.map(|(key, value)| LabelSelectorRequirement {
+        key: key.clone(),
+        operator: operator.to_owned(),
+        values: vec![value.clone()],
+    }));
 }

@@ -249,7 +249,9 @@ impl<'a> InterPodAffinity<'a> {
             }
             is_known &= !self.excluding.perhaps.contains(&domain);
         }
-        for pod in nominated {
+        // `PreFilter` skips the filter if nothing that is there concerns the pod.
+        let is_skipped = self.affinity.is_empty() && self.anti_affinity.is_empty() && self.excluding.pods.is_empty();
+        for pod in nominated.iter().filter(|_| !is_skipped) {
             let of_namespace = || neighborhood.labels_of_namespace(&self.namespace);
             let excludes = |term: &PodAffinityTerm| {
                 labels.contains_key(&term.topology_key)

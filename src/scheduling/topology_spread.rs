@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::affinity::RequiredNodeAffinity;
 use super::daemon_pods::target_node;
-use super::neighborhood::{Neighborhood, Outcome, must_hold, selects};
+use super::neighborhood::{Labels, Neighborhood, Outcome, add_label_keys, must_hold, selects};
 use super::taints::tolerates;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, TopologySpreadConstraint};
@@ -179,14 +179,8 @@ fn honors_affinity(constraint: &TopologySpreadConstraint) -> bool {
 }
 
 /// Ported from `filterTopologySpreadConstraints`.
-fn with_label_keys(
-    constraint: &TopologySpreadConstraint,
-    labels: &BTreeMap<String, String>,
-) -> TopologySpreadConstraint {
+fn with_label_keys(constraint: &TopologySpreadConstraint, labels: &Labels) -> TopologySpreadConstraint {
     let mut constraint = constraint.clone();
-    if let Some(selector) = &mut constraint.label_selector {
-        let found = constraint.match_label_keys.iter().filter_map(|key| Some((key, labels.get(key)?)));
-        selector.match_labels.extend(found.map(|(key, value)| (key.clone(), value.clone())));
-    }
+    add_label_keys(&mut constraint.label_selector, &constraint.match_label_keys, "In", labels);
     constraint
 }

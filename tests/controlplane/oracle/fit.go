@@ -182,9 +182,12 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 	}
 	state := framework.NewCycleState()
 	answer := &fitAnswer{Nodes: []rejection{}}
-	named, status, _ := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	_, status, _ := scheduler.RunPreFilterPlugins(ctx, state, pod)
 	if status.Code() == fwk.Error {
 		return nil, fmt.Errorf("prefilter: %s", status.Message())
+	}
+	if status.Message() == "pod affinity terms conflict" {
+		return nil, fmt.Errorf("the API server refuses a node affinity without a node")
 	}
 	for _, node := range task.Nodes {
 		info, err := snapshot.NodeInfos().Get(node.Name)
@@ -192,11 +195,8 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 			return nil, err
 		}
 		found := status
-		if status.IsSuccess() && !named.AllNodes() && !named.NodeNames.Has(node.Name) {
-			// The plugins have named other nodes: as for NodeAffinity, whose filter would reject the node, too.
-			found = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't match Pod's node affinity/selector")
-			found.SetPlugin(names.NodeAffinity)
-		} else if status.IsSuccess() {
+		// The filters are asked of each node, also of those that PreFilter has left out.
+		if status.IsSuccess() {
 			found = scheduler.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 		}
 		if found.Code() == fwk.Error {

@@ -308,6 +308,7 @@ impl Dump {
             (snapshot.pods, snapshot.peers) =
                 pods.partition(|pod| pod.spec.node_name.is_empty() || pod.spec.node_name == *node);
         }
+        snapshot.nodes_limited = node.is_some() || !node_selector.is_empty();
         snapshot.nodes.retain(|node| node_selector.matches(&node.metadata.labels));
         // Objects that a dump lacks may exist.
         let lacking = [

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use crate::model::metadata::{ObjectMeta, OwnerReference};
 use crate::model::node::Node;
-use crate::model::pod::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
+use crate::model::pod::{
+    Affinity, Container, ContainerStatus, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, ResourceRequirements,
+};
 use crate::model::shared::Shared;
 use crate::model::written::WrittenNode;
 
@@ -48,7 +50,8 @@ fn is_fine(pod: &Pod) -> bool {
 /// Drops the fields of a DaemonSet's pod that no report uses if the pod is healthy.
 fn fine_pod(mut pod: Pod) -> Pod {
     // A bound pod was accepted by its node.
-    pod.spec.affinity = None;
+    pod.spec.affinity = pod.spec.affinity.and_then(anti_affinity);
+    pod.spec.topology_spread_constraints = Vec::new();
     pod.spec.node_selector = BTreeMap::new();
     pod.spec.tolerations = Vec::new();
     pod.spec.scheduler_name = String::new();
@@ -114,6 +117,7 @@ struct PodParts {
     labels: Shared<BTreeMap<String, String>>,
     owner_references: Shared<Vec<OwnerReference>>,
     containers: Shared<Vec<Container>>,
+    anti_affinity: Option<Shared<Vec<PodAffinityTerm>>>,
 }
 
 impl SharedParts {
@@ -125,11 +129,20 @@ impl SharedParts {
             labels: pod.metadata.labels.clone(),
             owner_references: pod.metadata.owner_references.clone(),
             containers: pod.spec.containers.clone(),
+            anti_affinity: anti_affinity_terms(pod).map(|terms| terms.clone()),
         });
         pod.metadata.labels.share(&earlier.labels);
         pod.metadata.owner_references.share(&earlier.owner_references);
         pod.spec.containers.share(&earlier.containers);
+        if let (Some(terms), Some(earlier)) = (anti_affinity_terms(pod), &earlier.anti_affinity) {
+            terms.share(earlier);
+        }
     }
+}
+
+fn anti_affinity_terms(pod: &mut Pod) -> Option<&mut Shared<Vec<PodAffinityTerm>>> {
+    let anti = pod.spec.affinity.as_mut()?.pod_anti_affinity.as_mut()?;
+    Some(&mut anti.required_during_scheduling_ignored_during_execution)
 }
 
 /// The labels of nodes that field managers own, by their keys: most nodes have the same.
@@ -201,9 +214,17 @@ pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
         priority: spec.priority,
         overhead: spec.overhead,
         resources: spec.resources,
+        affinity: spec.affinity.and_then(anti_affinity),
         ..PodSpec::default()
     };
     shrunk(Pod { metadata, spec, status })
+}
+
+/// Returns what of the affinity of a pod that has a place keeps others away.
+fn anti_affinity(affinity: Affinity) -> Option<Affinity> {
+    let required = |anti: &PodAffinity| !anti.required_during_scheduling_ignored_during_execution.is_empty();
+    let anti = affinity.pod_anti_affinity.filter(required)?;
+    Some(Affinity { pod_anti_affinity: Some(anti), ..Affinity::default() })
 }
 
 fn foreign_container(container: Container) -> Container {

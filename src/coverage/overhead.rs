@@ -30,6 +30,7 @@ use crate::report::overhead::{
 };
 use crate::scheduling::critical::is_critical;
 use crate::scheduling::empty_node::{Candidate, Lack, Place, Taken, settle};
+use crate::scheduling::neighborhood::{HOSTNAME, missing_domain};
 use crate::scheduling::preemption::{NEVER, priority};
 use crate::scheduling::resources::{
     Amounts, NodeUsage, amount, format_amount, is_counted, pod_requests, template_requests,
@@ -38,9 +39,6 @@ use crate::scheduling::should_run::DaemonPod;
 
 /// The name of a node that does not exist yet.
 const NEW: &str = "(new)";
-
-/// The label that every node has with its own name.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The label that nodes are grouped by unless another one is given.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
@@ -216,9 +214,13 @@ fn outcomes(
         agents.iter().enumerate().filter(|(number, _)| daemon_pods[*number].1.decide(node).should_run)
     {
         let selector = &agent.pod.spec.node_selector;
-        match injected_node_selector(index.snapshot, agent.daemon_set, node, selector) {
-            Some(_) => outcomes[number] = Outcome::Lacks(vec!["the labels of its RuntimeClass".to_owned()]),
-            None => numbers.push(number),
+        match (
+            injected_node_selector(index.snapshot, agent.daemon_set, node, selector),
+            missing_domain(&agent.pod.spec, node),
+        ) {
+            (Some(_), _) => outcomes[number] = Outcome::Lacks(vec!["the labels of its RuntimeClass".to_owned()]),
+            (None, Some(label)) => outcomes[number] = Outcome::Lacks(vec![format!("label {label}")]),
+            (None, None) => numbers.push(number),
         }
     }
     // Resources that devices may provide are not the node's, so it cannot lack them.
@@ -231,6 +233,8 @@ fn outcomes(
         .collect();
     for (number, place) in numbers.into_iter().zip(settle(node, &taken, &candidates)) {
         outcomes[number] = match place {
+            // Whether the pods that it has to be beside will run there is not known.
+            Place::Certain if !agents[number].pod.spec.required_pod_affinity().is_empty() => Outcome::Depends,
             Place::Certain => Outcome::Runs,
             Place::Depends => Outcome::Depends,
             Place::Lacks(Lack { resources, ports }) => {

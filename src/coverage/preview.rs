@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::gaps;
 use super::group::FindingGroups;
 use super::overhead::startup_taint;
-use super::proposal::{Admission, Fit, Proposal};
+use super::proposal::{Admission, Fit, Proposal, Unknown};
 use super::startup_taints::TaintRemovers;
 use super::verdict::finding::Finding;
 use super::verdict::former_pods::tolerated_for;
@@ -140,7 +140,7 @@ fn preview_of(
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
     let (mut loses, mut does_not_fit, mut does_not_start, mut preempts) =
         (FindingGroups::default(), FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
-    let (mut room_unknown, mut devices_unknown) = (0, BTreeMap::<String, usize>::new());
+    let (mut room_unknown, mut unknown_fits) = (0, BTreeMap::<Unknown, usize>::new());
     let knows_pods = index.knows(Kind::Pods, &metadata.namespace);
     let changes_nodes = !options.nodes.is_empty();
     let mut creates_pods = !changes_nodes;
@@ -170,8 +170,8 @@ fn preview_of(
                     Some(Fit::Fits) => (Some(true), None, None),
                     Some(Fit::ByPreemption(finding, preemption)) => (Some(true), None, Some((finding, preemption))),
                     Some(Fit::Lacks(obstacle)) => (Some(false), Some(obstacle), None),
-                    Some(Fit::Unknown(resource)) => {
-                        *devices_unknown.entry(resource).or_default() += 1;
+                    Some(Fit::Unknown(why)) => {
+                        *unknown_fits.entry(why).or_default() += 1;
                         (None, None, None)
                     }
                     None => {
@@ -275,11 +275,27 @@ fn preview_of(
         let message = format!("not every pod on {room_unknown} nodes was read: whether the pods fit is not known");
         incomplete.push(unknown("pods", message, true));
     }
-    incomplete.extend(devices_unknown.into_iter().map(|(resource, nodes)| {
-        let message = format!(
-            "{resource} is not a resource of {nodes} nodes, and only the scheduler knows whether a device class has devices for it there"
-        );
-        unknown("deviceclasses", message, false)
+    incomplete.extend(unknown_fits.into_iter().map(|(why, nodes)| match why {
+        Unknown::Device(resource) => {
+            let message = format!(
+                "{resource} is not a resource of {nodes} nodes, and only the scheduler knows whether a device class has devices for it \
+                 there"
+            );
+            unknown("deviceclasses", message, false)
+        }
+        Unknown::OtherPods => {
+            let message = format!(
+                "not all pods or namespaces were read: whether other pods keep the pods from {nodes} nodes is not known"
+            );
+            unknown("pods", message, true)
+        }
+        Unknown::Order(key) => {
+            let message = format!(
+                "a rule of the template about its own pods goes by {key}: on which of {nodes} nodes they fit depends on which of them are \
+                 placed first"
+            );
+            unknown("pods", message, false)
+        }
     }));
     let unasked = admission.iter().flat_map(|admission| &admission.unknown);
     incomplete.extend(unasked.map(|message| Incomplete {
@@ -336,6 +352,48 @@ pub(super) mod tests {
 
         pub(in crate::coverage) fn incomplete(&self) -> &[Incomplete] {
             &self.0.incomplete
+        }
+    }
+
+    /// What is not known of one node is not what fits, and a rule about pods of the same DaemonSet is not decided by those that it has now.
+    #[test]
+    fn rules_about_other_pods_decide_where_a_pod_fits() {
+        let rule = |rule: &str, key: &str, app: &str| {
+            let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}});
+            json!({"affinity": {rule: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+        };
+        let spread = |key: &str, policy: &str| {
+            let selector = json!({"matchLabels": {"app": "agent"}});
+            json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+                "nodeAffinityPolicy": policy, "labelSelector": selector}]})
+        };
+        let (yes, no, unknown) = (Some(true), Some(false), None);
+        for (template, everywhere, expected) in [
+            (rule("podAntiAffinity", "zone", "other"), true, [no, no, yes]),
+            (rule("podAntiAffinity", "zone", "other"), false, [no, no, unknown]),
+            (rule("podAntiAffinity", "kubernetes.io/hostname", "other"), true, [no, yes, yes]),
+            (rule("podAntiAffinity", "kubernetes.io/hostname", "agent"), true, [yes, yes, yes]),
+            (rule("podAntiAffinity", "zone", "agent"), true, [unknown, unknown, yes]),
+            (rule("podAffinity", "zone", "other"), true, [yes, yes, no]),
+            (rule("podAffinity", "zone", "nobody"), true, [no, no, no]),
+            (rule("podAffinity", "zone", "agent"), true, [unknown, unknown, unknown]),
+            (rule("podAffinity", "rack", "other"), false, [no, no, no]),
+            (spread("zone", "Honor"), true, [yes, yes, yes]),
+            (spread("zone", "Ignore"), true, [unknown, unknown, unknown]),
+            (spread("rack", "Honor"), true, [no, no, no]),
+        ] {
+            let zone = |zone: &str| json!({"metadata": {"labels": {"zone": zone}}});
+            let world = world().node("a", zone("1")).node("b", zone("1")).node("c", zone("2"));
+            let mut snapshot = world.other_pod("db-0", "a", json!({})).finish();
+            let proposed =
+                crate::coverage::test_support::world().template(template.clone()).finish().daemon_sets.remove(0);
+            if !everywhere {
+                snapshot.nodes_limited = true;
+            }
+            let preview = what_if(&snapshot, &proposed);
+            let fits: Vec<Option<bool>> = preview.nodes.iter().map(|node| node.fits).collect();
+            assert_eq!(fits, expected, "{template} {everywhere}");
+            assert_eq!(!preview.incomplete().is_empty(), expected.contains(&unknown), "{template}");
         }
     }
 

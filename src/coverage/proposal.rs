@@ -1,10 +1,13 @@
 //! A hypothetical DaemonSet: on which nodes its pods run and fit, and why they would not start at all.
 
+use std::cell::OnceCell;
+
 use super::verdict::admission::{self, service_account};
 use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{NodeRoom, port_conflicts};
+use super::verdict::other_pods;
 use super::verdict::preemption::{Simulation, fits_by_preemption, reported};
 use super::verdict::sentence::Sentence;
 use super::verdict::unscheduled_pod;
@@ -18,9 +21,12 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::preview::NodePreemption;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::neighborhood::Outcome;
+use crate::scheduling::pod_affinity::InterPodAffinity;
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
+use crate::scheduling::topology_spread::PodTopologySpread;
 
 /// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,10 +47,21 @@ pub(super) enum Fit {
     Fits,
     /// The scheduler preempts other pods for it.
     ByPreemption(Finding, NodePreemption),
-    /// It is unknown whether devices provide this resource, which the node does not advertise.
-    Unknown(String),
+    /// Whether it has is not known.
+    Unknown(Unknown),
     /// It does not fit, or something else prevents it from running there.
     Lacks(Finding),
+}
+
+/// Why it is not known whether a pod has room on a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unknown {
+    /// Devices may provide this resource, which the node does not offer.
+    Device(String),
+    /// Not all pods or namespaces were read that a rule about other pods goes by.
+    OtherPods,
+    /// A rule of the template about its own pods goes by this label, so that it depends on which of them are placed first.
+    Order(String),
 }
 
 /// A proposed DaemonSet, and what it would replace.
@@ -54,6 +71,8 @@ pub(super) struct Proposal<'a> {
     /// The pod that the controller would create.
     pub(super) pod: DaemonPod,
     new_pod: Pod,
+    /// Which pods count for its affinity: without those that it replaces, and with them.
+    pod_affinity: [OnceCell<InterPodAffinity<'a>>; 2],
     requests: Amounts,
     pub(super) live: Option<Facts<'a>>,
     /// The pods of the live one; without it, orphaned pods that the controller would adopt.
@@ -70,9 +89,10 @@ impl<'a> Proposal<'a> {
     /// Compares a DaemonSet with the live one of the same namespace and name, which may be the same object.
     pub(super) fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let live = index.snapshot.daemon_set(&proposed.metadata.namespace, &proposed.metadata.name);
-        let new_pod = admission::admitted(index.snapshot, proposed);
         let live_facts = live.map(|live| Facts::new(index, live));
-        let older = live_facts.as_ref().and_then(|live| live.revisions.of_template(&proposed.template()));
+        let existing = live_facts.as_ref().and_then(|live| live.revisions.of_template(&proposed.template()));
+        let hash = existing.map_or("", |revision| revision.object.hash());
+        let new_pod = admission::created(admission::admitted(index.snapshot, proposed), proposed, hash);
         Proposal {
             index,
             proposed,
@@ -81,7 +101,8 @@ impl<'a> Proposal<'a> {
             refused: refused(index.snapshot, proposed, live.is_some(), admission)
                 .map(|refused| for_manifest(refused, proposed)),
             new_pod,
-            returns_to: older.filter(|older| !older.is_current).map(|older| older.object.hash().to_owned()),
+            pod_affinity: Default::default(),
+            returns_to: existing.filter(|existing| !existing.is_current).map(|older| older.object.hash().to_owned()),
             live: live_facts,
             pods: Facts::new(index, live.unwrap_or(proposed)),
             template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),
@@ -140,10 +161,19 @@ impl<'a> Proposal<'a> {
         let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?.surging(beside, own);
         let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
+        let by_other_pods = self.other_pods(node, beside);
         let Some(obstacle) = ports.into_iter().chain(shortages).next() else {
-            let unknown = room.devices.of_requests(&self.requests, node).next();
-            return Some(unknown.map_or(Fit::Fits, |resource| Fit::Unknown(resource.to_owned())));
+            let device = || Some(Unknown::Device(room.devices.of_requests(&self.requests, node).next()?.to_owned()));
+            return Some(match by_other_pods {
+                Err(Some(rejection)) => Fit::Lacks(for_manifest(rejection.finding(self.proposed, node), self.proposed)),
+                Err(None) => Fit::Unknown(Unknown::OtherPods),
+                Ok(order) => order.or_else(device).map_or(Fit::Fits, Fit::Unknown),
+            });
         };
+        // What preemption does for a pod that other pods keep from the node, too, is not simulated.
+        if matches!(by_other_pods, Err(Some(_))) {
+            return Some(Fit::Lacks(obstacle));
+        }
         let is_priority_known = self.new_pod.spec.priority.is_some();
         let simulation = is_priority_known.then(|| Simulation::new(self.index, &room, &self.new_pod, &self.requests));
         Some(match simulation.flatten() {
@@ -153,6 +183,27 @@ impl<'a> Proposal<'a> {
                 None => Fit::Lacks(simulation.told(obstacle, &self.index.snapshot.priority_classes)),
             },
         })
+    }
+}
+
+impl<'a> Proposal<'a> {
+    /// Tells whether other pods let a pod run on an eligible node, and on what that depends; an error without a rejection if it is not known.
+    fn other_pods(&self, node: &Node, beside: bool) -> Result<Option<Unknown>, Option<other_pods::Rejection<'a>>> {
+        let index = self.index;
+        let leaves = |pod: &Pod| !beside && daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
+        let pod = daemon_pods::meant_for(&self.new_pod, &node.metadata.name);
+        let spread = PodTopologySpread::new(&pod, index, leaves);
+        let affinity =
+            self.pod_affinity[usize::from(beside)].get_or_init(|| InterPodAffinity::new(&self.new_pod, index, leaves));
+        match other_pods::filter(index, &spread, affinity, node, &pod) {
+            Outcome::Rejects(rejection) => return Err(Some(rejection)),
+            Outcome::Unknown => return Err(None),
+            Outcome::Passes => {}
+        }
+        let is_other = |other: &&&Node| other.metadata.name != node.metadata.name && self.pod.decide(other).should_run;
+        let binds = |other: &Node| spread.binds_its_kind().or_else(|| affinity.binds_its_kind(node, other));
+        let key = index.nodes.iter().filter(is_other).find_map(|other| binds(other));
+        Ok(key.map(|key| Unknown::Order(key.to_owned())))
     }
 }
 

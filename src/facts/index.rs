@@ -16,12 +16,13 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
-use crate::model::pod::Pod;
+use crate::model::pod::{Pod, PodAffinityTerm, PodSpec};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::startup_taint::{is_startup, removes};
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::devices::Devices;
+use crate::scheduling::neighborhood::{HOSTNAME, Labels, Neighborhood};
 use crate::scheduling::preemption::Budgets;
 use crate::scheduling::resources::template_requests;
 
@@ -50,6 +51,9 @@ pub struct Index<'a> {
     nominated: Sorted,
     events: Sorted,
     budgets: Budgets<'a>,
+    /// The positions of the pods that have a required anti-affinity.
+    with_anti_affinity: OnceCell<Vec<usize>>,
+    knows_all: OnceCell<bool>,
     /// Resources that device classes may provide.
     pub devices: Devices,
     /// The indices of the nodes that are not ready, by their addresses.
@@ -127,6 +131,8 @@ impl<'a> Index<'a> {
             events,
             budgets,
             devices,
+            with_anti_affinity: OnceCell::new(),
+            knows_all: OnceCell::new(),
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),
             dns_pods: OnceCell::new(),
@@ -275,6 +281,46 @@ impl<'a> Index<'a> {
     }
 }
 
+impl<'a> Neighborhood<'a> for Index<'a> {
+    fn nodes(&self) -> &[&'a Node] {
+        &self.nodes
+    }
+
+    fn node(&self, name: &str) -> Option<&'a Node> {
+        Index::node(self, name)
+    }
+
+    fn pods_on(&self, node: &str) -> Vec<&'a Pod> {
+        self.bound_to(node)
+    }
+
+    fn with_anti_affinity(&self) -> impl Iterator<Item = &'a Pod> {
+        let positions = self.with_anti_affinity.get_or_init(|| {
+            let has_it = |(_, pod): &(usize, &Pod)| !pod.spec.required_pod_anti_affinity().is_empty();
+            self.snapshot.pods.iter().enumerate().filter(has_it).map(|(position, _)| position).collect()
+        });
+        positions.iter().map(|position| &self.snapshot.pods[*position])
+    }
+
+    fn labels_of_namespace(&self, name: &str) -> Option<&'a Labels> {
+        let namespace = self.snapshot.namespaces.iter().find(|namespace| namespace.metadata.name == name)?;
+        Some(&namespace.metadata.labels)
+    }
+
+    fn knows_all_nodes(&self) -> bool {
+        !self.snapshot.nodes_limited && self.knows(Kind::Nodes, "")
+    }
+
+    fn knows_all_pods_on(&self, node: &str) -> bool {
+        self.snapshot.knows_all_pods_on(node)
+    }
+
+    fn knows_all(&self) -> bool {
+        let knows = |node: &&Node| self.snapshot.knows_all_pods_on(&node.metadata.name);
+        *self.knows_all.get_or_init(|| self.knows_all_nodes() && self.nodes.iter().all(knows))
+    }
+}
+
 /// The most nodes whose pods are all read because a pod fails: if it fails on more, other pods are hardly the cause.
 const FEW: usize = 20;
 
@@ -293,7 +339,8 @@ fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
 }
 
 /// Returns the namespaces of DaemonSets that have fewer pods than their status wants, or pending pods with a different
-/// node selector than the template: whether pods can be created there, and what admission adds to them, must be known.
+/// node selector than the template: whether pods can be created there, and what admission adds to them, must be known. If a
+/// rule about other pods selects namespaces by their labels, all namespaces that may match.
 pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
     let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
     for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
@@ -306,15 +353,37 @@ pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
         i64::try_from(has.len()).is_ok_and(|has| has < daemon_set.status.desired_number_scheduled)
             || has.iter().any(is_changed)
     };
-    let lacking = snapshot.daemon_sets_of_any_flavor().filter(lacks);
-    lacking.map(|daemon_set| daemon_set.metadata.namespace.clone()).collect()
+    let namespaces = |objects: &mut dyn Iterator<Item = &ObjectMeta>| -> BTreeSet<String> {
+        objects.map(|metadata| metadata.namespace.clone()).collect()
+    };
+    let selects = |term: &PodAffinityTerm| term.namespace_selector.as_ref().is_some_and(|it| !it.is_empty());
+    let template = |daemon_set: &DaemonSet| {
+        let spec = &daemon_set.spec.template.spec;
+        spec.required_pod_affinity().iter().chain(spec.required_pod_anti_affinity()).any(selects)
+    };
+    let mut found = namespaces(&mut snapshot.daemon_sets_of_any_flavor().filter(lacks).map(|one| &one.metadata));
+    if snapshot.daemon_sets_of_any_flavor().any(template) {
+        found.extend(namespaces(&mut snapshot.pods.iter().map(|pod| &pod.metadata)));
+    }
+    if snapshot.pods.iter().any(|pod| pod.spec.required_pod_anti_affinity().iter().any(selects)) {
+        found.extend(namespaces(&mut snapshot.daemon_sets_of_any_flavor().map(|one| &one.metadata)));
+    }
+    found
 }
 
 /// How many seconds a pod may be starting before it counts as failing.
 pub(crate) const STARTUP: i64 = 60;
 
-/// Returns the nodes whose pods must all be read: those that a pod waits for, whose free resources matter, and, if they
-/// are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
+/// Returns whether the pods of other nodes decide where a pod may run.
+fn goes_by_other_nodes(spec: &PodSpec) -> bool {
+    let is_wider = |term: &PodAffinityTerm| term.topology_key != HOSTNAME;
+    !spec.required_pod_affinity().is_empty()
+        || spec.required_pod_anti_affinity().iter().any(is_wider)
+        || spec.topology_spread_constraints.iter().any(|it| it.node_affinity_policy.as_deref() == Some("Ignore"))
+}
+
+/// Returns the nodes whose pods must all be read: those that a pod waits for, whose free resources matter; all nodes, if other
+/// pods decide; and, if they are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);
     let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
@@ -328,7 +397,12 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
         !pod.is_ready() && !pod.metadata.is_terminating() && !is_young(pod) && is_up()
     };
     let mut nodes = few(stuck_drains(snapshot).filter(|node| !snapshot.knows_all_pods_on(node)).collect());
+    let waits_by_others = |pod: &Pod| waits(pod) && goes_by_other_nodes(&pod.spec);
     for daemon_set in snapshot.daemon_sets_of_any_flavor() {
+        if index.pods_of(daemon_set).any(|(_, pod)| waits_by_others(pod)) {
+            let all = snapshot.nodes.iter().map(|node| &node.metadata.name);
+            nodes.extend(all.filter(|node| !snapshot.knows_all_pods_on(node)).cloned());
+        }
         let needed = |is: &dyn Fn(&Pod) -> bool| -> BTreeSet<String> {
             let found = index.pods_of(daemon_set).filter(|(_, pod)| is(pod)).map(|(node, _)| node);
             let is_needed = |node: &&str| index.node(node).is_some() && !snapshot.knows_all_pods_on(node);

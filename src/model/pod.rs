@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::quantity::Quantity;
+use super::selector::LabelSelector;
 use super::shared::Shared;
 use super::time::Time;
 
@@ -47,6 +48,8 @@ wire! {
         priority_class_name: String = 24,
         /// The priority, filled in by the API server.
         priority: Option<i32> = 25,
+        /// How evenly the pods are to be spread.
+        topology_spread_constraints: Vec<TopologySpreadConstraint> = 33,
         /// Conditions set by others that readiness depends on.
         readiness_gates: Vec<PodReadinessGate> = 28,
         /// The runtime class.
@@ -124,10 +127,56 @@ wire! {
         requests: BTreeMap<String, Quantity> = 2,
     }
 
-    /// Rules about nodes and other pods. Only required node affinity matters to the controller.
+    /// Rules about nodes and other pods. Only the required ones are kept.
     pub struct Affinity {
         /// Rules about nodes.
         node_affinity: Option<NodeAffinity> = 1,
+        /// Pods that must run in the same domain.
+        pod_affinity: Option<PodAffinity> = 2,
+        /// Pods that must not run in the same domain.
+        pod_anti_affinity: Option<PodAffinity> = 3,
+    }
+
+    /// Rules about other pods, of a pod affinity or anti-affinity.
+    pub struct PodAffinity {
+        /// The rules that must all hold.
+        required_during_scheduling_ignored_during_execution: Shared<Vec<PodAffinityTerm>> = 1,
+    }
+
+    /// Pods, and the domain in which they must or must not run: all nodes with the same value of a label.
+    pub struct PodAffinityTerm {
+        /// The labels of the pods; absent if there are none.
+        label_selector: Option<LabelSelector> = 1,
+        /// Their namespaces; that of the pod with the term if there is no selector, either.
+        namespaces: Vec<String> = 2,
+        /// The label of nodes whose values are the domains.
+        topology_key: String = 3,
+        /// Further namespaces, by their labels.
+        namespace_selector: Option<LabelSelector> = 4,
+        /// Labels of which the pods must have the same value as the pod with the term.
+        match_label_keys: Vec<String> = 5,
+        /// Labels of which they must have another value.
+        mismatch_label_keys: Vec<String> = 6,
+    }
+
+    /// By how much the numbers of pods in two domains may differ.
+    pub struct TopologySpreadConstraint {
+        /// The difference to the domain with the fewest.
+        max_skew: i32 = 1,
+        /// The label of nodes whose values are the domains.
+        topology_key: String = 2,
+        /// `DoNotSchedule` or `ScheduleAnyway`.
+        when_unsatisfiable: String = 3,
+        /// The labels of the pods that are counted; absent if there are none.
+        label_selector: Option<LabelSelector> = 4,
+        /// With fewer domains, the fewest pods count as 0; 1 if absent.
+        min_domains: Option<i32> = 5,
+        /// Whether nodes count that the pod does not select: `Honor` (also if absent) or `Ignore`.
+        node_affinity_policy: Option<String> = 6,
+        /// Whether nodes count whose taints the pod does not tolerate: `Honor` or `Ignore` (also if absent).
+        node_taints_policy: Option<String> = 7,
+        /// Labels of which the pods must have the same value as the pod with the constraint.
+        match_label_keys: Vec<String> = 8,
     }
 
     /// Rules about nodes.
@@ -337,6 +386,18 @@ impl PodSpec {
     /// Returns the terms of the required node affinity, or `None` if there is none.
     pub fn required_node_affinity(&self) -> Option<&NodeSelector> {
         self.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()
+    }
+
+    /// Returns the terms of the required pod affinity.
+    pub fn required_pod_affinity(&self) -> &[PodAffinityTerm] {
+        let affinity = self.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
+        affinity.map_or(&[], |affinity| &affinity.required_during_scheduling_ignored_during_execution)
+    }
+
+    /// Returns the terms of the required pod anti-affinity.
+    pub fn required_pod_anti_affinity(&self) -> &[PodAffinityTerm] {
+        let affinity = self.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        affinity.map_or(&[], |affinity| &affinity.required_during_scheduling_ignored_during_execution)
     }
 
     /// Returns the init containers that run for the pod's whole lifetime.

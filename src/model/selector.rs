@@ -2,34 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::names::{is_label_key, is_label_value};
-use super::wire::null_is_default;
 
-/// A `metav1.LabelSelector`: requirements that must all hold.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LabelSelector {
-    /// Labels that must have exactly this value.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub match_labels: BTreeMap<String, String>,
-    /// Requirements with an operator.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub match_expressions: Vec<LabelSelectorRequirement>,
-}
+wire! {
+    /// A `metav1.LabelSelector`: requirements that must all hold.
+    pub struct LabelSelector {
+        /// Labels that must have exactly this value.
+        match_labels: BTreeMap<String, String> = 1,
+        /// Requirements with an operator.
+        match_expressions: Vec<LabelSelectorRequirement> = 2,
+    }
 
-/// One requirement of a label selector.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LabelSelectorRequirement {
-    /// The label's key.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    pub operator: String,
-    /// The values to compare.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub values: Vec<String>,
+    /// One requirement of a label selector.
+    pub struct LabelSelectorRequirement {
+        /// The label's key.
+        key: String = 1,
+        /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+        operator: String = 2,
+        /// The values it is held against.
+        values: Vec<String> = 3,
+    }
 }
 
 impl LabelSelector {

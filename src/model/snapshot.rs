@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub controller_revisions: Vec<ControllerRevision>,
     /// The nodes.
     pub nodes: Vec<Node>,
+    /// Whether only some of the nodes were asked for.
+    pub nodes_limited: bool,
     /// Who last changed the labels and the spec of a node, by its name, if it has managed fields; read only for recent changes.
     pub node_writes: BTreeMap<String, Vec<Written>>,
     /// LimitRanges, ResourceQuotas and namespaces, and the DaemonSets of namespaces that were not requested, with their

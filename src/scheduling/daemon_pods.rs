@@ -8,7 +8,7 @@ use super::rolling_update::allows_surge;
 use super::should_run::Decision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::{OwnerReference, POD_TEMPLATE_GENERATION_LABEL};
-use crate::model::pod::Pod;
+use crate::model::pod::{NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod};
 
 /// Returns the node that a daemon pod is bound to or meant for.
 ///
@@ -26,6 +26,20 @@ pub fn target_node(pod: &Pod) -> Option<&str> {
         [node] => Some(node),
         _ => None,
     }
+}
+
+/// Returns a new pod as it is meant for a node.
+///
+/// Ported from `ReplaceDaemonSetPodNodeNameNodeAffinity`, pkg/controller/daemon/util/daemonset_util.go, release 1.37.2.
+pub fn meant_for(pod: &Pod, node: &str) -> Pod {
+    let (key, operator) = ("metadata.name".to_owned(), "In".to_owned());
+    let named = NodeSelectorRequirement { key, operator, values: vec![node.to_owned()] };
+    let term = NodeSelectorTerm { match_fields: vec![named], ..NodeSelectorTerm::default() };
+    let mut pod = pod.clone();
+    pod.spec.affinity.get_or_insert_default().node_affinity = Some(NodeAffinity {
+        required_during_scheduling_ignored_during_execution: Some(NodeSelector { node_selector_terms: vec![term] }),
+    });
+    pod
 }
 
 /// Returns whether an unbound pod is meant for a node that does not exist, so that the

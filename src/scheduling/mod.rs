@@ -3,7 +3,7 @@
 //! The controller decides where a pod should be ([`should_run`], made of [`affinity`] and
 //! [`taints`]), which pods are a DaemonSet's and which of them stay ([`daemon_pods`]), and how fast
 //! they are replaced ([`rolling_update`]). The scheduler then decides whether there is room for one
-//! ([`resources`], [`devices`], [`ports`]), and which other pods it deletes if there is none ([`preemption`]), so that it is known what runs on a
+//! ([`resources`], [`devices`], [`ports`]), whether other pods keep it away ([`pod_affinity`], [`topology_spread`]), and which other pods it deletes if there is none ([`preemption`]), so that it is known what runs on a
 //! node of which all pods are new ([`empty_node`]). Every rule names the function upstream that it was ported from; the
 //! differential test holds them against those functions themselves.
 
@@ -13,9 +13,12 @@ pub mod critical;
 pub mod daemon_pods;
 pub mod devices;
 pub mod empty_node;
+pub mod neighborhood;
+pub mod pod_affinity;
 pub mod ports;
 pub mod preemption;
 pub mod resources;
 pub mod rolling_update;
 pub mod should_run;
 pub mod taints;
+pub mod topology_spread;

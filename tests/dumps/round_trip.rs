@@ -10,10 +10,11 @@ use kubectl_ds::model::metadata::{ObjectMeta, OwnerReference};
 use kubectl_ds::model::node::{Node, NodeCondition, Taint};
 use kubectl_ds::model::pod::{
     Affinity, Container, ContainerPort, ContainerState, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition,
-    ResourceRequirements, Toleration,
+    ContainerStatus, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodAffinity,
+    PodAffinityTerm, PodCondition, ResourceRequirements, Toleration,
 };
 use kubectl_ds::model::quantity::Quantity;
+use kubectl_ds::model::selector::LabelSelector;
 use kubectl_ds::model::snapshot::{
     Gap, GapCause, Kind, Lease, LimitRange, LimitRangeItem, Overhead, PodsComplete, PriorityClass, RuntimeClass,
     RuntimeScheduling, Snapshot,
@@ -175,11 +176,23 @@ fn pod() -> BoxedStrategy<Pod> {
     });
     let term = (vec(requirement.clone(), 0..2), vec(requirement, 0..2))
         .prop_map(|(match_expressions, match_fields)| NodeSelectorTerm { match_expressions, match_fields });
-    let affinity = proptest::option::of(vec(term, 0..2).prop_map(|node_selector_terms| Affinity {
-        node_affinity: Some(NodeAffinity {
-            required_during_scheduling_ignored_during_execution: Some(NodeSelector { node_selector_terms }),
-        }),
+    let selector = proptest::option::of(text().prop_map(|key| LabelSelector {
+        match_labels: [(key, "value".to_owned())].into(),
+        ..LabelSelector::default()
     }));
+    let of_pods = (selector, text(), vec(text(), 0..2)).prop_map(|(label_selector, topology_key, namespaces)| {
+        let term = PodAffinityTerm { label_selector, topology_key, namespaces, ..PodAffinityTerm::default() };
+        PodAffinity { required_during_scheduling_ignored_during_execution: vec![term].into() }
+    });
+    let of_pods = proptest::option::of(of_pods);
+    let affinity =
+        proptest::option::of((vec(term, 0..2), of_pods).prop_map(|(node_selector_terms, of_pods)| Affinity {
+            node_affinity: Some(NodeAffinity {
+                required_during_scheduling_ignored_during_execution: Some(NodeSelector { node_selector_terms }),
+            }),
+            pod_affinity: of_pods.clone(),
+            pod_anti_affinity: of_pods,
+        }));
     let condition = (text(), time(), text()).prop_map(|(type_, time, message)| PodCondition {
         type_,
         last_transition_time: time,
@@ -307,6 +320,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             is_now_estimated: false,
             peers: Vec::new(),
             node_agents: Vec::new(),
+            nodes_limited: false,
             device_classes: Vec::new(),
             device_classes_read: false,
             clock_difference: jiff::SignedDuration::ZERO,

@@ -7,20 +7,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use kubectl_ds::facts::index::Index;
 use kubectl_ds::model::daemon_set::{DaemonSet, UpdateStrategy};
-use kubectl_ds::model::node::Node;
+use kubectl_ds::model::node::{Node, Taint};
 use kubectl_ds::model::pod::{Pod, Toleration};
 use kubectl_ds::model::pod_disruption_budget::PodDisruptionBudget;
+use kubectl_ds::model::snapshot::{PodsComplete, Snapshot};
 use kubectl_ds::model::template::Template;
+use kubectl_ds::scheduling::affinity::RequiredNodeAffinity;
 use kubectl_ds::scheduling::daemon_pods::{
     Claim, NodeContext, NodePods, claim, is_available, is_deleted_terminal, is_updated, manage as upkeep,
     pods_should_be_on_node, target_node,
 };
+use kubectl_ds::scheduling::neighborhood::{Outcome, apply_label_keys};
+use kubectl_ds::scheduling::pod_affinity::{self, InterPodAffinity};
 use kubectl_ds::scheduling::ports::{conflicts, host_ports};
 use kubectl_ds::scheduling::preemption::{self, Budgets, Contest, Victim};
 use kubectl_ds::scheduling::resources::{Amounts, NodeUsage, fits, pod_requests, template_requests};
 use kubectl_ds::scheduling::rolling_update::{Candidate, rolling_update, surge_count, unavailable_count};
 use kubectl_ds::scheduling::should_run::DaemonPod;
+use kubectl_ds::scheduling::taints::tolerates;
+use kubectl_ds::scheduling::topology_spread::{self, PodTopologySpread};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,6 +44,8 @@ pub struct Answer {
     pub rollout: Option<Rollout>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemption: Option<Preemption>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fit: Option<Fit>,
     /// A pod template as the API server keeps it; as [`answer`] gives it, in its normal form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Value>,
@@ -72,6 +81,20 @@ pub struct Insufficient {
     pub requested: i64,
     pub used: i64,
     pub allocatable: i64,
+}
+
+/// Which filter keeps a new pod from each node of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    pub nodes: Vec<Rejection>,
+}
+
+/// The first filter that rejects a node, and what the scheduler would write about it; empty if none does.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rejection {
+    pub plugin: String,
+    pub reasons: Vec<String>,
+    pub unresolvable: bool,
 }
 
 /// What becomes of a pod that is meant for one node.
@@ -282,6 +305,9 @@ pub fn answer(case: &Value, pool: &[Node]) -> Result<Answer, serde_json::Error> 
     if let Some(case) = case.get("preemption") {
         answer.preemption = Some(preemption(case)?);
     }
+    if let Some(case) = case.get("fit") {
+        answer.fit = Some(fit(case)?);
+    }
     if let Some(case) = case.get("template") {
         answer.template = Some(Template::new(case["podTemplate"].clone()).normal());
     }
@@ -389,6 +415,70 @@ fn preemption(case: &Value) -> Result<Preemption, serde_json::Error> {
         answer.above = contest.needs_priority_above();
     }
     Ok(answer)
+}
+
+fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
+    let mut pod = Pod::deserialize(&case["pod"])?;
+    let labels = pod.metadata.labels.clone();
+    apply_label_keys(&mut pod.spec, &labels);
+    let snapshot = Snapshot {
+        nodes: Vec::deserialize(&case["nodes"])?,
+        pods: Vec::deserialize(&case["pods"])?,
+        namespaces: Vec::deserialize(&case["namespaces"])?,
+        pods_complete: PodsComplete::Everywhere,
+        ..Snapshot::default()
+    };
+    let index = Index::new(&snapshot);
+    let spread = PodTopologySpread::new(&pod, &index, |_| false);
+    let affinity = InterPodAffinity::new(&pod, &index, |_| false);
+    let rejection = |plugin: &str, reason: &str, unresolvable| Rejection {
+        plugin: plugin.to_owned(),
+        reasons: vec![reason.to_owned()],
+        unresolvable,
+    };
+    let on = |node: &Node| {
+        let goes_first = |other: &&Pod| {
+            preemption::priority(other) >= preemption::priority(&pod)
+                && other.metadata.uid != pod.metadata.uid
+                && !other.is_terminal()
+        };
+        let nominated: Vec<&Pod> = index.nominated_for(&node.metadata.name).into_iter().filter(goes_first).collect();
+        let terms = RequiredNodeAffinity::new(pod.spec.required_node_affinity());
+        let has = |(key, value): (&String, &String)| node.metadata.labels.get(key) == Some(value);
+        let tolerated = |taint: &&Taint| {
+            !matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+                || pod.spec.tolerations.iter().any(|it| tolerates(it, taint))
+        };
+        if !node.spec.taints.iter().all(|taint| tolerated(&taint)) {
+            return rejection("TaintToleration", "node(s) had untolerated taint(s)", true);
+        }
+        if !pod.spec.node_selector.iter().all(has) || !terms.matches(node) {
+            return rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", true);
+        }
+        let usage = NodeUsage::of(index.bound_to(&node.metadata.name).into_iter().chain(nominated.iter().copied()));
+        if let Some(short) = fits(&pod_requests(&pod), node, &usage).first() {
+            assert_eq!(short.resource, "pods", "nothing else is requested");
+            return rejection("NodeResourcesFit", "Too many pods", false);
+        }
+        match spread.on(node, &nominated, &index) {
+            Outcome::Passes => {}
+            Outcome::Rejects(why) => {
+                let lacks_label = matches!(why, topology_spread::Rejection::NoDomain(_));
+                return rejection("PodTopologySpread", why.reason(), lacks_label);
+            }
+            Outcome::Unknown => return rejection("PodTopologySpread", "unknown", false),
+        }
+        match affinity.on(node, &nominated, &index) {
+            Outcome::Passes => Rejection::default(),
+            Outcome::Rejects(why) => {
+                let is_affinity =
+                    matches!(why, pod_affinity::Rejection::NoDomain(_) | pod_affinity::Rejection::NoneInDomain(_));
+                rejection("InterPodAffinity", why.reason(), is_affinity)
+            }
+            Outcome::Unknown => rejection("InterPodAffinity", "unknown", false),
+        }
+    };
+    Ok(Fit { nodes: snapshot.nodes.iter().map(on).collect() })
 }
 
 fn manage(case: &Value) -> Result<Manage, serde_json::Error> {
@@ -526,6 +616,18 @@ impl Mix {
                 self.count(if preemption.above.is_some() { "above: a priority" } else { "above: none" });
             }
         }
+        for node in answer.fit.iter().flat_map(|fit| &fit.nodes) {
+            let (what, why) = (node.plugin.as_str(), node.reasons.first().map_or("", String::as_str));
+            self.count(match what {
+                "" => "fit: all filters pass",
+                "PodTopologySpread" if node.unresolvable => "fit: no domain to spread over",
+                "PodTopologySpread" => "fit: spread",
+                "InterPodAffinity" if node.unresolvable => "fit: affinity",
+                "InterPodAffinity" if why.contains("existing") => "fit: anti-affinity of another pod",
+                "InterPodAffinity" => "fit: anti-affinity",
+                _ => "fit: another filter",
+            });
+        }
         if let Some(template) = &answer.template {
             self.add_template(template);
         }
@@ -639,6 +741,13 @@ impl Mix {
             ("claim: adopted", 0.03),
             ("claim: released", 0.03),
             ("claim: foreign", 0.05),
+            ("fit: all filters pass", 0.1),
+            ("fit: no domain to spread over", 0.01),
+            ("fit: spread", 0.05),
+            ("fit: affinity", 0.05),
+            ("fit: anti-affinity", 0.03),
+            ("fit: anti-affinity of another pod", 0.03),
+            ("fit: another filter", 0.03),
             ("template: is pulled always", 0.03),
             ("template: is pulled if not present", 0.05),
             ("template: has an empty directory", 0.02),

@@ -99,8 +99,8 @@ impl Reader<'_> {
             self.check_node(&snapshot).await?;
         }
         let CoverageScope { node, node_selector, .. } = &self.needs.scope;
-        let has_all_nodes = self.needs.cluster == Cluster::Nodes && node.is_none() && node_selector.is_empty();
-        if has_all_nodes && snapshot.gap(Kind::Nodes, "").is_none() {
+        snapshot.nodes_limited = node.is_some() || !node_selector.is_empty();
+        if self.needs.cluster == Cluster::Nodes && !snapshot.nodes_limited && snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);
             let found = self.live.nodes_named(&missing, |node| Some(keep_node(node, self.needs.whole)));
             snapshot.nodes.extend(self.if_possible(Kind::Nodes, found).await?);

@@ -331,12 +331,14 @@ fn a_node_without_the_label_of_a_topology_is_told_so() {
         (near(zone), "didn't match pod affinity rules", zone, "cloud provider"),
         // It has the label.
         (near("kubernetes.io/hostname"), "didn't match pod affinity rules", "", ""),
-        (spread(&[("row", "DoNotSchedule")]), "didn't match pod topology spread constraints", "", ""),
+        // It has lost the label since.
+        (spread(&[("row", "DoNotSchedule")]), "didn't match pod topology spread constraints", "row", ""),
         (spread(&[("row", "ScheduleAnyway")]), missing, "", ""),
     ] {
         let says = format!("0/1 nodes are available: 1 node(s) {says}.");
         let labels = json!({"metadata": {"labels": {"kubernetes.io/hostname": "n"}}});
-        let reason = first(world().node("n", labels).template(template).pending_pod("agent-x", "n", &says, json!({})));
+        let pod = json!({"spec": template});
+        let reason = first(world().node("n", labels).pending_pod("agent-x", "n", &says, pod));
         assert_eq!(reason.code, R::PodAffinityBlocked);
         let set = format!("set label {label} on the node");
         assert_eq!(reason.fix.advice.starts_with(&set), !label.is_empty(), "{reason:?}");

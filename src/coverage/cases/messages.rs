@@ -1072,15 +1072,17 @@ fn a_surge_pod_that_cannot_be_beside_the_old_pod_needs_another_strategy() {
         ),
         ("Insufficient cpu", json!({}), requests("cpu", "1"), requests("cpu", "3500m"), R::InsufficientResource, true),
         ("Insufficient cpu", json!({}), requests("cpu", "1"), requests("cpu", "6"), R::NeverFits, false),
-        (anti, itself("kubernetes.io/hostname"), json!({}), json!({}), R::PodAffinityBlocked, true),
+        (anti, json!({}), json!({}), itself("kubernetes.io/hostname"), R::PodAffinityBlocked, true),
         (
             "node(s) didn't satisfy existing pods anti-affinity rules",
-            itself("topology.kubernetes.io/zone"),
             json!({}),
+            itself("kubernetes.io/hostname"),
             json!({}),
             R::PodAffinityBlocked,
             true,
         ),
+        // The rule as it is in the template of a dump whose pods do not have it.
+        (anti, itself("kubernetes.io/hostname"), json!({}), json!({}), R::PodAffinityBlocked, true),
         (anti, by_revision, json!({}), json!({}), R::PodAffinityBlocked, false),
         (anti, others, json!({}), json!({}), R::PodAffinityBlocked, false),
         (

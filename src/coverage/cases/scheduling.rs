@@ -37,6 +37,15 @@ fn pending(reason: &str, patch: Value) -> World {
     plain().pending_pod("agent-x", "n", &says(reason), patch)
 }
 
+fn anti_affinity_to(app: &str) -> Value {
+    json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}}})
+}
+
+fn anti_affinity() -> Value {
+    json!({"spec": anti_affinity_to("other")})
+}
+
 fn without_other_pods(mut world: World) -> World {
     world.snapshot.pods_complete = PodsComplete::On(std::collections::BTreeSet::new());
     world
@@ -153,9 +162,58 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "rule_about_other_pods_keeps_the_pod_away",
-            pending("node(s) didn't match pod anti-affinity rules", json!({})),
+            pending("node(s) didn't match pod anti-affinity rules", anti_affinity()).other_pod("db-0", "n", json!({})),
             (Pending, R::PodAffinityBlocked),
-            &["anti-affinity rules"],
+            &["didn't match pod anti-affinity rules", "default/db-0", "on the node"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
+            "another_pod_keeps_the_pod_away",
+            pending("node(s) didn't satisfy existing pods anti-affinity rules", json!({})).other_pod(
+                "db-0",
+                "n",
+                json!({"spec": anti_affinity_to("agent")}),
+            ),
+            (Pending, R::PodAffinityBlocked),
+            &["existing pods anti-affinity rules", "default/db-0"],
+            "kubectl describe pod -n default db-0",
+        ),
+        case(
+            "pod_that_kept_the_pod_away_is_gone",
+            pending("node(s) didn't match pod anti-affinity rules", anti_affinity()),
+            (Pending, R::PodAffinityBlocked),
+            &["no longer true"],
+            "",
+        ),
+        case(
+            "pods_of_other_nodes_that_keep_the_pod_away_are_not_read",
+            without_other_pods(pending("node(s) didn't match pod anti-affinity rules", anti_affinity())),
+            (Pending, R::PodAffinityBlocked),
+            &["the node didn't match pod anti-affinity rules"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
+            "no_pod_is_there_that_the_pod_has_to_be_beside",
+            pending(
+                "node(s) didn't match pod affinity rules",
+                json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}}}),
+            ),
+            (Pending, R::PodAffinityBlocked),
+            &["no pod with app=db runs on the node"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
+            "domain_has_too_many_pods",
+            pending(
+                "node(s) didn't match pod topology spread constraints",
+                json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2, "labelSelector": {"matchLabels": {"app": "other"}}}]}}),
+            )
+            .other_pod("db-0", "n", json!({}))
+            .other_pod("db-1", "n", json!({})),
+            (Pending, R::PodAffinityBlocked),
+            &["kubernetes.io/hostname=n has 2 matching pods", "fewest counts 0", "maxSkew: 1"],
             "kubectl edit ds -n default agent",
         ),
         case(

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
+use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::{LimitRange, PriorityClass, RuntimeClass, Snapshot};
 use crate::scheduling::critical::system_priority;
+use crate::scheduling::neighborhood::apply_label_keys;
+use crate::scheduling::taints::daemon_tolerations;
 
 /// Returns the pod that a DaemonSet would get, as far as is known, without a name and a node.
 pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
@@ -32,6 +35,18 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
         None => spec.priority_class_name.is_empty().then_some(0),
     };
     Pod { spec: spec.with_pod_level_defaults().unwrap_or(spec), ..Pod::default() }
+}
+
+/// Returns such a pod as the controller creates it for a revision, with the labels and tolerations that the rules about other pods go by.
+/// No pod has the hash of a revision that is yet to be created.
+pub fn created(mut pod: Pod, daemon_set: &DaemonSet, hash: &str) -> Pod {
+    pod.metadata.namespace.clone_from(&daemon_set.metadata.namespace);
+    let mut labels = (*daemon_set.spec.template.metadata.labels).clone();
+    labels.insert(CONTROLLER_REVISION_HASH_LABEL.to_owned(), hash.to_owned());
+    apply_label_keys(&mut pod.spec, &labels);
+    pod.spec.tolerations = daemon_tolerations(&pod.spec);
+    pod.metadata.labels = labels.into();
+    pod
 }
 
 /// Returns the name of the account that the pods use.

@@ -5,6 +5,7 @@ use super::daemon_set_context::Subject;
 use super::finding::Finding;
 use super::fit::{NodeRoom, port_conflicts, port_text};
 use super::node_health;
+use super::other_pods;
 use super::scheduler_message::{PluginInput, SchedulerPlugin};
 use super::scheduler_report::LastReport;
 use super::unscheduled_pod;
@@ -13,6 +14,7 @@ use crate::model::pod::{Pod, PodSpec};
 use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
@@ -46,7 +48,9 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     let (pod, mut checks) = match waiting {
         Some(pod) => (pod, waiting_pod(subject, node, pod, last)),
         None => {
-            new = admission::admitted(subject.index.snapshot, subject.daemon_set);
+            let admitted = admission::admitted(subject.index.snapshot, subject.daemon_set);
+            let hash = subject.current_hash().unwrap_or_default();
+            new = daemon_pods::meant_for(&admission::created(admitted, subject.daemon_set, hash), &node.metadata.name);
             (&new, Vec::new())
         }
     };
@@ -55,13 +59,35 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
     checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
+    checks.extend(other_pods(subject, node, pod));
     checks
+}
+
+/// Lists the rules about other pods, if the pod has any or is kept away by those of others.
+fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
+    const RULE: &str = "other pods";
+    let has_rules = other_pods::has_rules(&other_pods::with_rules(subject, pod).spec);
+    match other_pods::of_pending(subject, node, pod) {
+        Outcome::Rejects(_) => {
+            let finding = other_pods::finding(subject, node, pod)?;
+            Some(failed(RULE, finding.message.to_string(), Some(finding.code)))
+        }
+        Outcome::Passes if has_rules => {
+            Some(passed(RULE, "affinity, anti-affinity and topology spread let it run here"))
+        }
+        Outcome::Unknown if has_rules => Some(unknown(RULE, "not all pods or namespaces were read that they go by")),
+        Outcome::Passes | Outcome::Unknown => None,
+    }
 }
 
 /// Lists the rules that only a pod that exists can fail on.
 fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastReport>) -> Vec<Check> {
-    // What is recomputed from the pods of the node has checks of its own.
-    let is_arithmetic = |code| SchedulerPlugin::of(code).is_some_and(|plugin| plugin.input == Some(PluginInput::Pods));
+    // What is recomputed from pods has checks of its own.
+    let is_arithmetic = |code| match SchedulerPlugin::of(code).and_then(|plugin| plugin.input) {
+        Some(PluginInput::Pods) => true,
+        Some(PluginInput::OtherPods) => other_pods::of_pending(subject, node, pod) != Outcome::Unknown,
+        Some(PluginInput::Node) | None => false,
+    };
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)
         .iter()
         .filter(|finding| !is_arithmetic(finding.code))

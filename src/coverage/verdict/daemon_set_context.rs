@@ -1,7 +1,8 @@
 //! One DaemonSet, and what is found about it as a whole before its nodes are judged.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ops::Deref;
+use std::rc::Rc;
 
 use super::create_events::Creations;
 use super::daemon_set_findings;
@@ -9,7 +10,9 @@ use super::finding::Finding;
 use super::former_pods::{self, Rejections};
 use crate::facts::Facts;
 use crate::model::daemon_set::UpdateStrategy;
+use crate::model::pod::Pod;
 use crate::report::strategy::{RollingStrategy, Strategy};
+use crate::scheduling::pod_affinity::InterPodAffinity;
 
 /// The facts of a DaemonSet, with what is found about it as a whole.
 pub struct Subject<'f, 'a> {
@@ -18,18 +21,35 @@ pub struct Subject<'f, 'a> {
     pub concerns: Vec<Finding>,
     creations: OnceCell<Creations>,
     rejections: OnceCell<Rejections>,
+    /// Of the last pod: those of a revision have the same.
+    pod_affinity: RefCell<Option<Rc<InterPodAffinity<'a>>>>,
 }
 
 impl<'f, 'a> Subject<'f, 'a> {
     /// Finds what concerns a DaemonSet as a whole.
     pub fn new(facts: &'f Facts<'a>) -> Self {
         let concerns = daemon_set_findings::concerns(facts);
-        Subject { facts, concerns, creations: OnceCell::new(), rejections: OnceCell::new() }
+        Subject {
+            facts,
+            concerns,
+            creations: OnceCell::new(),
+            rejections: OnceCell::new(),
+            pod_affinity: RefCell::default(),
+        }
     }
 
     /// Returns what events tell about former pods that kubelets have rejected.
     pub fn rejections(&self) -> &Rejections {
         self.rejections.get_or_init(|| former_pods::rejections(self.facts))
+    }
+
+    /// Returns in which domains there are pods that count for the affinity of a pod.
+    pub fn pod_affinity(&self, pod: &Pod) -> Rc<InterPodAffinity<'a>> {
+        let mut last = self.pod_affinity.borrow_mut();
+        match &*last {
+            Some(last) if last.is_of(pod) => last.clone(),
+            _ => last.insert(Rc::new(InterPodAffinity::new(pod, self.facts.index, |_| false))).clone(),
+        }
     }
 
     /// Returns what events tell about creating its pods.

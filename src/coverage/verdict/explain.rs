@@ -4,14 +4,17 @@ use super::NodeVerdict;
 use super::checks;
 use super::daemon_set_context::Subject;
 use super::eligibility;
+use super::finding::Finding;
+use super::other_pods;
 use super::pod_story::{newest, story};
-use super::scheduler_message::{SchedulerPlugin, code_of, is_same_plugin};
+use super::scheduler_message::{PluginInput, SchedulerPlugin, code_of, is_before, is_same_plugin};
 use super::scheduler_report::{LastReport, last_report};
 use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::node_coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
 use crate::report::reason::ReasonCode;
+use crate::scheduling::neighborhood::Outcome;
 
 /// Explains the state of a node, and why it is so.
 pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) -> Explanation {
@@ -92,11 +95,16 @@ fn agrees(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Optio
     }
     let recomputed = unscheduled_pod::recomputed(subject, node, pod);
     let codes = last.message.reasons.iter().map(|reason| code_of(reason));
-    let is_recomputed = |code: &ReasonCode| SchedulerPlugin::of(*code).is_some_and(|plugin| plugin.input.is_some());
+    let knows_other_pods = || !matches!(other_pods::of_pending(subject, node, pod), Outcome::Unknown);
+    let is_recomputed = |code: &ReasonCode| {
+        let input = SchedulerPlugin::of(*code).and_then(|plugin| plugin.input);
+        input.is_some_and(|input| input != PluginInput::OtherPods || knows_other_pods())
+    };
     let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(is_recomputed);
     if !others.is_empty() && checked.is_empty() {
-        // It names a rule that follows all those that are recomputed.
-        return if recomputed.is_empty() { None } else { Some(false) };
+        // It names a rule that is not recomputed, so that those before it passed.
+        let fails_before = |finding: &Finding| others.iter().all(|other| is_before(finding.code, *other));
+        return recomputed.iter().any(fails_before).then_some(false);
     }
     let found = |code: &ReasonCode| recomputed.iter().any(|finding| is_same_plugin(finding.code, *code));
     Some(checked.iter().all(found))

@@ -43,8 +43,6 @@ impl<'a> NodeRoom<'a> {
     }
 
     /// Returns the same without the pods that leave.
-    ///
-    /// Nominated pods count as in `addGENominatedPods`, pkg/scheduler/framework/runtime/framework.go, release 1.37.2.
     pub fn without(index: &'a Index<'_>, node: &'a Node, pod: &Pod, leaves: impl Fn(&Pod) -> bool) -> Option<Self> {
         index.snapshot.knows_all_pods_on(&node.metadata.name).then(|| NodeRoom::beside(index, node, pod, leaves))
     }
@@ -59,9 +57,7 @@ impl<'a> NodeRoom<'a> {
 
     fn beside(index: &'a Index<'_>, node: &'a Node, pod: &Pod, leaves: impl Fn(&Pod) -> bool) -> Self {
         let name = &node.metadata.name;
-        let goes_first = |other: &&Pod| priority(other) >= priority(pod) && other.metadata.uid != pod.metadata.uid;
-        let nominated = index.nominated_for(name).into_iter().filter(goes_first);
-        let all = index.bound_to(name).into_iter().chain(nominated);
+        let all = index.bound_to(name).into_iter().chain(nominated(index, name, pod));
         let pods: Vec<&Pod> = all.filter(|pod| !pod.is_terminal() && !leaves(pod)).collect();
         let usage = NodeUsage::of(pods.iter().copied());
         let overhead = pod.spec.overhead.iter().map(|(name, quantity)| (name.clone(), amount(name, quantity)));
@@ -203,6 +199,16 @@ impl<'a> NodeRoom<'a> {
         let consumers = self.pods.iter().map(|pod| (*pod, request(pod))).filter(|(_, amount)| *amount > 0);
         consumers.min_by_key(|(pod, amount)| (Reverse(*amount), pod.metadata.full_name()))
     }
+}
+
+/// Returns the pods for which the scheduler keeps room on a node before it places a pod.
+///
+/// Ported from `addGENominatedPods`, pkg/scheduler/framework/runtime/framework.go, release 1.37.2.
+pub fn nominated<'a>(index: &Index<'a>, node: &str, pod: &Pod) -> impl Iterator<Item = &'a Pod> {
+    let goes_first = |other: &&Pod| {
+        priority(other) >= priority(pod) && other.metadata.uid != pod.metadata.uid && !other.is_terminal()
+    };
+    index.nominated_for(node).into_iter().filter(goes_first)
 }
 
 /// Returns whether a pod that is not bound fits on a node as soon as the terminating pods have left it; `None` if not all
@@ -391,6 +397,16 @@ pub fn instead_of_surge(finding: Finding, old: &Pod) -> Finding {
     let name = if is_advanced { format!("ads/{}", owner.name) } else { owner.name.clone() };
     let set = Command::kubectl(&["ds", "set", "--max-unavailable", "1"]).namespace(&old.metadata.namespace);
     finding.with_command(set.switch("--delete-surge-pods").name(name))
+}
+
+/// Finds that a surge pod cannot be placed beside the pod that it is to replace, although it could take its place.
+pub fn beside_old_pod(code: ReasonCode, message: Sentence, old: &Pod, why: &str) -> Finding {
+    let message = message
+        .words("; old pod ")
+        .name(&old.metadata.name, workload(old))
+        .words(" is deleted only once the surge pod is available: the rollout cannot continue");
+    let advice = format!("use maxUnavailable instead of maxSurge: the old and the new pod {why}");
+    instead_of_surge(Finding::new(code, message, advice), old)
 }
 
 /// Writes a port such as `port 9100/TCP`, with its address if it has one.

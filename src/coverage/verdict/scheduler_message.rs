@@ -110,27 +110,12 @@ pub enum PluginInput {
     Node,
     /// All pods of the node.
     Pods,
+    /// The pods of the node and of other nodes, as far as they decide.
+    OtherPods,
 }
 
+/// In the scheduler's order.
 const PLUGINS: [SchedulerPlugin; 9] = [
-    SchedulerPlugin::recomputed(
-        &[R::TooManyPods],
-        PluginInput::Pods,
-        &["Too many pods"],
-        "move pods to other nodes, or raise maxPods in the kubelet configuration",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::InsufficientResource, R::NeverFits],
-        PluginInput::Pods,
-        &["Insufficient "],
-        "lower the request, or free some on the node",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::HostPortConflict, R::SurgeHostPortDeadlock],
-        PluginInput::Pods,
-        &["free ports"],
-        "change the port of one of the pods",
-    ),
     SchedulerPlugin::recomputed(
         &[R::UntoleratedNoSchedule, R::UntoleratedNoExecute],
         PluginInput::Node,
@@ -142,6 +127,24 @@ const PLUGINS: [SchedulerPlugin; 9] = [
         PluginInput::Node,
         &["node affinity/selector"],
         "check the node's labels and the pod's nodeSelector",
+    ),
+    SchedulerPlugin::recomputed(
+        &[R::HostPortConflict, R::SurgeHostPortDeadlock],
+        PluginInput::Pods,
+        &["free ports"],
+        "change the port of one of the pods",
+    ),
+    SchedulerPlugin::recomputed(
+        &[R::TooManyPods],
+        PluginInput::Pods,
+        &["Too many pods"],
+        "move pods to other nodes, or raise maxPods in the kubelet configuration",
+    ),
+    SchedulerPlugin::recomputed(
+        &[R::InsufficientResource, R::NeverFits],
+        PluginInput::Pods,
+        &["Insufficient "],
+        "lower the request, or free some on the node",
     ),
     SchedulerPlugin::reported(
         &[R::VolumeUnsatisfiable],
@@ -161,9 +164,11 @@ const PLUGINS: [SchedulerPlugin; 9] = [
             "volume node affinity conflict",
         ],
     ),
-    SchedulerPlugin::reported(
+    SchedulerPlugin::recomputed(
         &[R::PodAffinityBlocked],
+        PluginInput::OtherPods,
         &["topology spread constraints", "pod affinity rules", "anti-affinity"],
+        "check which pods the rule selects; relax it only if the pod may run without it",
     ),
     SchedulerPlugin::reported(
         &[R::DeviceClaimUnsatisfied],
@@ -190,6 +195,12 @@ impl SchedulerPlugin {
     pub fn of(code: ReasonCode) -> Option<&'static Self> {
         PLUGINS.iter().find(|plugin| plugin.codes.contains(&code))
     }
+}
+
+/// Returns whether the scheduler comes to the plugins of one code before it comes to those of another: it reports the first that fails.
+pub fn is_before(code: ReasonCode, other: ReasonCode) -> bool {
+    let place = |code: ReasonCode| PLUGINS.iter().position(|plugin| plugin.codes.contains(&code));
+    place(code) < place(other)
 }
 
 /// Returns the code of one reason.

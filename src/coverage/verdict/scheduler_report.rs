@@ -1,28 +1,24 @@
 //! What the scheduler last reported of a pod, and what follows from its reasons for a node that are not recomputed.
 
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::claims::{device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, describe_node, edit};
-use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
-use super::images::template_of;
-use super::label_setter::label_setter;
+use super::finding::{Finding, Origin};
+use super::fit::{NEVER_BESIDE_OLD, beside_old_pod, instead_of_surge, single_pod_node};
+use super::other_pods;
 use super::pod_claims::{get_claims, shared_claims, volumes_not_bound};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
-use super::workload::workload;
 use crate::facts::controller::DEFAULT_SCHEDULER;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::selector::LabelSelector;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
 
@@ -83,8 +79,10 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
     }
     let is_read = |input: PluginInput| {
         subject.nodes_known
-            && (input == PluginInput::Node || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
+            && (input != PluginInput::Pods || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
     };
+    let knows_other_pods =
+        || subject.nodes_known && !matches!(other_pods::of_pending(subject, node, pod), Outcome::Unknown);
     let mut findings: Vec<Finding> = Vec::new();
     for reason in &last.message.reasons {
         let code = code_of(reason);
@@ -101,6 +99,7 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
             {
                 scheduler_rejected(reason)
             }
+            (Some((PluginInput::OtherPods, _)), _) if !knows_other_pods() => other_pods::reported(subject, reason),
             (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
             (Some((_, advice)), _) => {
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
@@ -112,7 +111,6 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
                 }
             }
             (_, ReasonCode::VolumeUnsatisfiable) => volume_unsatisfiable(subject, node, pod, reason),
-            (_, ReasonCode::PodAffinityBlocked) => pod_affinity_blocked(subject, node, pod, reason),
             (_, ReasonCode::DeviceClaimUnsatisfied) => device_claim_unsatisfied(pod, reason),
             (_, ReasonCode::NodeFeatureMissing) => node_feature_missing(node, reason),
             _ => missing_device_class(reason).unwrap_or_else(|| scheduler_rejected(reason)),
@@ -223,48 +221,6 @@ fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str)
     Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(get_claims(subject))
 }
 
-/// Finds rules about other pods that exclude the node, by the scheduler's reason.
-fn pod_affinity_blocked(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
-    let message = format!("the node {}", without_nodes(reason));
-    let excludes = |old: &&Pod| reason.contains("anti-affinity") && excludes_itself(subject, old);
-    if let Some(old) = old_pod(subject, node, pod).filter(excludes) {
-        let why = "exclude each other by their anti-affinity";
-        return beside_old_pod(ReasonCode::PodAffinityBlocked, message.into(), old, why);
-    }
-    if reason.contains("existing pods") {
-        let advice = "change the anti-affinity of the pods that are on the node";
-        return Finding::new(ReasonCode::PodAffinityBlocked, message, advice);
-    }
-    if let Some(missing) = missing_topology(subject, node, pod, reason) {
-        let message = format!("{message}; it has no label {missing}");
-        let by = label_setter(&missing).map(|by| format!(", which {by} sets")).unwrap_or_default();
-        let advice = format!(
-            "set label {missing} on the node{by}, or remove from the template the constraint with this topologyKey, if the pods may run \
-             without it"
-        );
-        return Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(describe_node(node));
-    }
-    let advice = "check which pods the rule selects; relax it only if the pod may run without it";
-    Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(edit(subject.daemon_set))
-}
-
-/// Returns the label that a node lacks and that a required rule of the pod goes by, if that is why the scheduler rejects it: `Filter` of
-/// pkg/scheduler/framework/plugins/podtopologyspread, and `satisfyPodAffinity` of …/interpodaffinity, release 1.37.2.
-fn missing_topology(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Option<String> {
-    let spec = &template_of(subject, pod).value()["spec"];
-    let is_of_spread = reason.contains("(missing required label)");
-    let rules = match is_of_spread {
-        true => &spec["topologySpreadConstraints"],
-        false if reason.contains("didn't match pod affinity rules") => {
-            &spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        }
-        false => return None,
-    };
-    let required = rules.as_array().into_iter().flatten().filter(|rule| rule["whenUnsatisfiable"] != "ScheduleAnyway");
-    let mut keys = required.filter_map(|rule| rule["topologyKey"].as_str());
-    keys.find(|key| !node.metadata.labels.contains_key(*key)).map(str::to_owned)
-}
-
 /// Returns the pod that a surge pod is to replace: it stays until the surge pod is available.
 fn old_pod<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<&'a Pod> {
     let stays = |other: &&Pod| {
@@ -275,33 +231,6 @@ fn old_pod<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<&'a 
     };
     let on_node = || subject.index.bound_to(&node.metadata.name).into_iter().find(stays);
     allows_surge(subject.daemon_set).then(on_node).flatten()
-}
-
-/// Finds that a surge pod cannot be placed beside the pod that it is to replace, although it could take its place.
-fn beside_old_pod(code: ReasonCode, message: Sentence, old: &Pod, why: &str) -> Finding {
-    let message = message
-        .words("; old pod ")
-        .name(&old.metadata.name, workload(old))
-        .words(" is deleted only once the surge pod is available: the rollout cannot continue");
-    let advice = format!("use maxUnavailable instead of maxSurge: the old and the new pod {why}");
-    instead_of_surge(Finding::new(code, message, advice), old)
-}
-
-/// Returns whether the pods of a DaemonSet exclude each other from a node, whatever their revision, by a required anti-affinity to
-/// labels that they all have.
-fn excludes_itself(subject: &Subject, old: &Pod) -> bool {
-    let terms = "/spec/template/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let terms = subject.daemon_set.object.pointer(terms).and_then(Value::as_array);
-    let new_labels = &subject.daemon_set.spec.template.metadata.labels;
-    terms.into_iter().flatten().any(|term| {
-        let selector =
-            LabelSelector::deserialize(&term["labelSelector"]).ok().filter(|_| !term["labelSelector"].is_null());
-        let by_revision = term["matchLabelKeys"].as_array().is_some_and(|keys| {
-            keys.iter().filter_map(Value::as_str).any(|key| old.metadata.labels.get(key) != new_labels.get(key))
-        });
-        !by_revision
-            && selector.is_some_and(|selector| selector.matches(&old.metadata.labels) && selector.matches(new_labels))
-    })
 }
 
 /// Finds that the node is missing a feature that the pod needs, by the scheduler's reason.

@@ -7,6 +7,7 @@ use super::claims::waits_for_claim;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, fits_now, port_conflicts};
+use super::other_pods;
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{Preemption, code_of, is_same_plugin};
 use super::scheduler_report::{self, LastReport, last_report};
@@ -73,11 +74,16 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);
         findings.extend(NodeRoom::never_fits_on(subject.index, node, pod).into_iter().map(|(_, finding)| finding));
+        findings.extend(other_pods::finding(subject, node, pod));
         return findings;
     };
     let requests = pod_requests(pod);
-    // Preemption does not help a pod that does not tolerate the node, or does not match it.
-    let simulation = findings.is_empty().then(|| Simulation::new(subject.index, &room, pod, &requests)).flatten();
+    let by_other_pods = other_pods::finding(subject, node, pod);
+    // Preemption does not help a pod that does not tolerate the node, or does not match it. Whether it helps one that other pods keep from
+    // the node is not simulated.
+    let simulation = (findings.is_empty() && by_other_pods.is_none())
+        .then(|| Simulation::new(subject.index, &room, pod, &requests))
+        .flatten();
     let is_expected = simulation.is_some() && expects_preemption(subject, pod);
     let told = |finding: Finding| match &simulation {
         Some(simulation) => simulation.told_of_pending(finding, is_expected),
@@ -91,7 +97,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     });
     let shortages =
         shortages.zip(&short).map(|(finding, resource)| raised_by_admission(subject, &room, pod, resource, finding));
-    findings.extend(conflicts.into_iter().map(told).chain(shortages));
+    findings.extend(conflicts.into_iter().map(told).chain(shortages).chain(by_other_pods));
     findings
 }
 

@@ -10,6 +10,7 @@
 //	{"manage":      {"daemonSet": …, "node": …, "pods": […], "hash": …, "inBackoff": …, "now": …}}
 //	{"rollout":     {"daemonSet": …, "nodes": […], "pods": […], "hash": …, "inBackoff": […], "now": …}}
 //	{"preemption":  {"pod": …, "node": …, "pods": […], "budgets": […]}}
+//	{"fit":         {"pod": …, "nodes": […], "pods": […], "namespaces": […], "claims": […], …}}
 //	{"template":    {"podTemplate": …}}
 //	{"schema":      {}}                              the types that a DaemonSet is made of
 //	{"validation":  {"daemonSet": …}}                of any type
@@ -34,6 +35,7 @@ type line struct {
 	Manage      *manageCase      `json:"manage,omitempty"`
 	Rollout     *rolloutCase     `json:"rollout,omitempty"`
 	Preemption  *preemptionCase  `json:"preemption,omitempty"`
+	Fit         *fitCase         `json:"fit,omitempty"`
 	Template    *templateCase    `json:"template,omitempty"`
 	Schema      *struct{}        `json:"schema,omitempty"`
 	Validation  *validationCase  `json:"validation,omitempty"`
@@ -45,6 +47,7 @@ type answer struct {
 	Manage      *manageAnswer      `json:"manage,omitempty"`
 	Rollout     *rolloutAnswer     `json:"rollout,omitempty"`
 	Preemption  *preemptionAnswer  `json:"preemption,omitempty"`
+	Fit         *fitAnswer         `json:"fit,omitempty"`
 	Template    json.RawMessage    `json:"template,omitempty"`
 	Schema      schema             `json:"schema,omitempty"`
 	Validation  *validationAnswer  `json:"validation,omitempty"`
@@ -132,6 +135,8 @@ func solve(text []byte, pool []*v1.Node, manager *manager) (result answer) {
 		result.Rollout, err = task.Rollout.solve(manager)
 	case task.Preemption != nil:
 		result.Preemption, err = task.Preemption.solve()
+	case task.Fit != nil:
+		result.Fit, err = task.Fit.solve()
 	case task.Template != nil:
 		result.Template, err = task.Template.solve()
 	case task.Schema != nil:

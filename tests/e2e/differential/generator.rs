@@ -372,6 +372,169 @@ pub fn room(random: &mut Random) -> Value {
     json!({"room": {"pod": pod, "node": {"metadata": {"name": "n1"}, "status": {"allocatable": allocatable}}, "pods": pods}})
 }
 
+const APPS: &[&str] = &["a", "a", "b", "c"];
+const NAMESPACES: &[&str] = &["x", "x", "y", "z"];
+
+fn pod_labels(random: &mut Random) -> Value {
+    let mut labels = json!({"app": random.word(APPS)});
+    if random.percent(50) {
+        labels["version"] = random.word(&["1", "2"]).into();
+    }
+    if random.percent(8) {
+        labels = json!({});
+    }
+    labels
+}
+
+fn label_selector(random: &mut Random) -> Value {
+    match random.below(16) {
+        0 => Value::Null,
+        1 => json!({}),
+        2 => json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [random.word(APPS)]}]}),
+        3 => json!({"matchExpressions": [{"key": "version", "operator": random.word(&["Exists", "DoesNotExist"])}]}),
+        4 => json!({"matchLabels": {"app": random.word(APPS)}, "matchExpressions": [
+            {"key": "version", "operator": "In", "values": [random.word(&["1", "2"])]}]}),
+        _ => json!({"matchLabels": {"app": random.word(APPS)}}),
+    }
+}
+
+fn label_keys(random: &mut Random) -> Value {
+    random.some(2, |random| random.word(&["app", "version", "absent"]).into()).into()
+}
+
+fn topology_key(random: &mut Random) -> &'static str {
+    random.word(&["zone", "zone", "zone", "rack", "kubernetes.io/hostname", "kubernetes.io/hostname"])
+}
+
+fn pod_affinity_term(random: &mut Random) -> Value {
+    let mut term = json!({"labelSelector": label_selector(random), "topologyKey": topology_key(random)});
+    if random.percent(25) {
+        term["namespaces"] = random.some(3, |random| random.word(NAMESPACES).into()).into();
+    }
+    if random.percent(30) {
+        term["namespaceSelector"] = match random.below(4) {
+            0 => json!({}),
+            1 => {
+                json!({"matchExpressions": [{"key": "team", "operator": random.word(&["NotIn", "In"]), "values": ["t"]}]})
+            }
+            2 => json!({"matchExpressions": [{"key": "team", "operator": random.word(&["Exists", "DoesNotExist"])}]}),
+            _ => json!({"matchLabels": {"team": random.word(&["t", "u"])}}),
+        };
+    }
+    if random.percent(15) {
+        term["matchLabelKeys"] = label_keys(random);
+    }
+    if random.percent(15) {
+        term["mismatchLabelKeys"] = label_keys(random);
+    }
+    term
+}
+
+fn spread_constraint(random: &mut Random) -> Value {
+    let mut constraint = json!({
+        "maxSkew": 1 + random.below(2),
+        "topologyKey": topology_key(random),
+        "whenUnsatisfiable": random.mostly(85, &["DoNotSchedule"], &["ScheduleAnyway"]),
+        "labelSelector": label_selector(random),
+    });
+    if random.percent(30) {
+        constraint["minDomains"] = (1 + random.below(4)).into();
+    }
+    for (policy, percent) in [("nodeAffinityPolicy", 60), ("nodeTaintsPolicy", 50)] {
+        if random.percent(percent) {
+            constraint[policy] = random.word(&["Honor", "Ignore"]).into();
+        }
+    }
+    if random.percent(20) {
+        constraint["matchLabelKeys"] = label_keys(random);
+    }
+    constraint
+}
+
+/// Makes a new pod and a small cluster, in which rules about other pods keep it from some of the nodes.
+pub fn fit(random: &mut Random) -> Value {
+    let names: Vec<String> = (0..1 + random.below(6)).map(|number| format!("n{number}")).collect();
+    let nodes: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            let mut labels = json!({});
+            for (key, percent, values) in
+                [("zone", 90, &["a", "b", "c"][..]), ("rack", 75, &["1", "2"]), ("disk", 60, &["ssd", "hdd"])]
+            {
+                if random.percent(percent) {
+                    labels[key] = random.word(values).into();
+                }
+            }
+            if random.percent(95) {
+                labels["kubernetes.io/hostname"] = name.as_str().into();
+            }
+            let taints = if random.percent(20) { random.some(2, taint) } else { Vec::new() };
+            json!({"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints},
+            "status": {"allocatable": {"pods": "110"}}})
+        })
+        .collect();
+    let pod = |random: &mut Random, name: &str| {
+        let mut pod = json!({
+            "metadata": {"name": name, "uid": name, "namespace": random.word(NAMESPACES), "labels": pod_labels(random)},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "priority": random.pick(&[0, 0, 5, 100])},
+            "status": {"phase": random.mostly(92, &["Running"], &["Succeeded", "Failed"])},
+        });
+        if random.percent(10) {
+            pod["metadata"]["deletionTimestamp"] = time(random).into();
+        }
+        if random.percent(30) {
+            let required = random.some(2, pod_affinity_term);
+            pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+                required.into();
+        }
+        if random.percent(10) {
+            let required = random.some(2, pod_affinity_term);
+            pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = required.into();
+        }
+        pod
+    };
+    let mut pods = Vec::new();
+    for number in 0..random.below(13) {
+        let mut pod = pod(random, &format!("p{number}"));
+        if random.percent(90) {
+            pod["spec"]["nodeName"] = random.pick(&names).as_str().into();
+        } else if random.percent(70) {
+            pod["status"]["nominatedNodeName"] = random.pick(&names).as_str().into();
+        }
+        pods.push(pod);
+    }
+    let mut new = pod(random, "agent");
+    new["status"] = json!({});
+    new["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+    for (rule, percent) in [("podAffinity", 35), ("podAntiAffinity", 45)] {
+        if random.percent(percent) {
+            let required = random.some(3, pod_affinity_term);
+            new["spec"]["affinity"][rule]["requiredDuringSchedulingIgnoredDuringExecution"] = required.into();
+        }
+    }
+    if random.percent(50) {
+        new["spec"]["topologySpreadConstraints"] = random.some(3, spread_constraint).into();
+    }
+    if random.percent(40) {
+        new["spec"]["tolerations"] = random.some(3, toleration).into();
+    }
+    if random.percent(15) {
+        new["spec"]["nodeSelector"] = json!({"disk": "ssd"});
+    }
+    // The pods of DaemonSets are meant for one node each.
+    if random.percent(50) {
+        let name = random.pick(&names).as_str();
+        new["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
+            json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]);
+    }
+    let namespaces = [
+        json!({"metadata": {"name": "x", "labels": {"team": "t"}}}),
+        json!({"metadata": {"name": "y", "labels": {"team": random.word(&["t", "u"])}}}),
+        json!({"metadata": {"name": "z"}}),
+    ];
+    json!({"fit": {"pod": new, "nodes": nodes, "pods": pods, "namespaces": namespaces}})
+}
+
 /// Makes a pod that is meant for a node, and a node that is nearly full of pods of various priorities, with budgets.
 pub fn preemption(random: &mut Random) -> Value {
     const PRIORITIES: &[i64] = &[-10, 0, 0, 0, 5, 100, 1000];

@@ -37,6 +37,7 @@ struct Size {
     nodes_per_daemon_set: usize,
     rooms: usize,
     preemptions: usize,
+    fits: usize,
     upkeeps: usize,
     rollouts: usize,
     templates: usize,
@@ -50,6 +51,7 @@ fn fresh() -> Size {
         nodes_per_daemon_set: 45,
         rooms: times(20_000),
         preemptions: times(8_000),
+        fits: times(30_000),
         upkeeps: times(10_000),
         rollouts: times(15_000),
         templates: times(6_000),
@@ -62,6 +64,7 @@ const RECORDED: Size = Size {
     nodes_per_daemon_set: 20,
     rooms: 1_000,
     preemptions: 1_000,
+    fits: 600,
     upkeeps: 1_000,
     rollouts: 1_000,
     templates: 400,
@@ -79,6 +82,7 @@ fn rules_decide_as_kubernetes_does() {
     say(&format!("KUBECTL_DS_SEED={seed} agrees with Kubernetes 1.37.2 on\n{mix}"));
     assert!(mix.total("eligibility") >= times(200_000) && mix.total("room") + mix.total("upkeep") >= times(20_000));
     assert!(mix.total("templates") >= times(5_000) && mix.total("preemption") >= times(5_000));
+    assert!(mix.total("fit") >= times(100_000));
     // A tenth of it is too little for what is rare.
     if all_is_tried() {
         mix.assert_healthy();
@@ -189,6 +193,7 @@ fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {
     cases.extend((0..size.daemon_sets).map(|_| generator::eligibility(random, size.nodes, size.nodes_per_daemon_set)));
     cases.extend((0..size.rooms).map(|_| generator::room(random)));
     cases.extend((0..size.preemptions).map(|_| generator::preemption(random)));
+    cases.extend((0..size.fits).map(|_| generator::fit(random)));
     cases.extend((0..size.upkeeps).map(|_| generator::manage(random)));
     cases.extend((0..size.rollouts).map(|_| generator::rollout(random)));
     cases.extend((0..size.templates).map(|_| json!({"template": {"podTemplate": template(random, Taste::Readable)}})));

@@ -1,0 +1,193 @@
+//! Whether other pods keep a pod from a node: the scheduler's filters PodTopologySpread and InterPodAffinity.
+
+use std::borrow::Cow;
+
+use super::daemon_set_context::Subject;
+use super::finding::{Finding, describe_node, describe_pod, edit};
+use super::fit::{beside_old_pod, nominated};
+use super::images::template_of;
+use super::label_setter::label_setter;
+use super::scheduler_report::without_nodes;
+use super::sentence::Sentence;
+use super::workload::workload;
+use crate::facts::index::Index;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::node::Node;
+use crate::model::pod::{Pod, PodSpec};
+use crate::model::selector::LabelSelector;
+use crate::report::reason::ReasonCode;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::neighborhood::{HOSTNAME, Outcome, apply_label_keys};
+use crate::scheduling::pod_affinity::{self, InterPodAffinity};
+use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::topology_spread::{self, PodTopologySpread};
+
+/// Why one of the filters rejects a node.
+#[derive(Debug, PartialEq)]
+pub enum Rejection<'a> {
+    /// The pods would be spread too unevenly.
+    Spread(topology_spread::Rejection),
+    /// A pod is missing, or in the way.
+    Affinity(pod_affinity::Rejection<'a>),
+}
+
+/// Applies both filters, in the scheduler's order.
+pub fn filter<'a>(
+    index: &Index<'a>,
+    spread: &PodTopologySpread<'a>,
+    affinity: &InterPodAffinity<'a>,
+    node: &Node,
+    pod: &Pod,
+) -> Outcome<Rejection<'a>> {
+    let nominated: Vec<&Pod> = nominated(index, &node.metadata.name, pod).collect();
+    match (spread.on(node, &nominated, index), affinity.on(node, &nominated, index)) {
+        (Outcome::Rejects(rejection), _) => Outcome::Rejects(Rejection::Spread(rejection)),
+        (_, Outcome::Rejects(rejection)) => Outcome::Rejects(Rejection::Affinity(rejection)),
+        (Outcome::Passes, Outcome::Passes) => Outcome::Passes,
+        (Outcome::Unknown, _) | (_, Outcome::Unknown) => Outcome::Unknown,
+    }
+}
+
+/// Applies both filters to a pod that is meant for a node.
+pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Outcome<Rejection<'a>> {
+    let pod = with_rules(subject, pod);
+    let spread = PodTopologySpread::new(&pod, subject.index, |_| false);
+    filter(subject.index, &spread, &subject.pod_affinity(&pod), node, &pod)
+}
+
+/// Returns whether a pod has rules about other pods.
+pub fn has_rules(spec: &PodSpec) -> bool {
+    !spec.required_pod_affinity().is_empty()
+        || !spec.required_pod_anti_affinity().is_empty()
+        || !spec.topology_spread_constraints.is_empty()
+}
+
+/// Returns a pod with the rules about other pods of its template if it has none: dumps of release 0.1 leave them out of pods.
+pub fn with_rules<'p>(subject: &Subject, pod: &'p Pod) -> Cow<'p, Pod> {
+    let template = || subject.daemon_set.with_template(template_of(subject, pod)).spec.template.spec;
+    let Some(mut of_template) = (!has_rules(&pod.spec)).then(template).filter(has_rules) else {
+        return Cow::Borrowed(pod);
+    };
+    apply_label_keys(&mut of_template, &pod.metadata.labels);
+    let mut pod = pod.clone();
+    let affinity = pod.spec.affinity.get_or_insert_default();
+    if let Some(of_template) = of_template.affinity {
+        (affinity.pod_affinity, affinity.pod_anti_affinity) = (of_template.pod_affinity, of_template.pod_anti_affinity);
+    }
+    pod.spec.topology_spread_constraints = of_template.topology_spread_constraints;
+    Cow::Owned(pod)
+}
+
+/// Finds what keeps a pod that is meant for a node from it, as far as it is known.
+pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
+    let Outcome::Rejects(rejection) = of_pending(subject, node, pod) else { return None };
+    if let Rejection::Affinity(
+        pod_affinity::Rejection::Excludes(_, other) | pod_affinity::Rejection::IsExcluded(_, other),
+    ) = rejection
+        && allows_surge(subject.daemon_set)
+        && other.spec.node_name == node.metadata.name
+        && !other.metadata.is_terminating()
+        && daemon_pods::claim(subject.daemon_set, other).is_claimed()
+    {
+        let message = Sentence::from(format!("the node {}", without_nodes(rejection.reason())));
+        let why = "exclude each other by their anti-affinity";
+        return Some(beside_old_pod(ReasonCode::PodAffinityBlocked, message, other, why));
+    }
+    Some(rejection.finding(subject.daemon_set, node))
+}
+
+impl Rejection<'_> {
+    /// Returns the words of the scheduler.
+    fn reason(&self) -> &'static str {
+        match self {
+            Rejection::Spread(rejection) => rejection.reason(),
+            Rejection::Affinity(rejection) => rejection.reason(),
+        }
+    }
+
+    /// Finds that a node is rejected, and by what.
+    pub fn finding(&self, daemon_set: &DaemonSet, node: &Node) -> Finding {
+        let message = Sentence::from(format!("the node {}", without_nodes(self.reason())));
+        let code = ReasonCode::PodAffinityBlocked;
+        let with_edit =
+            |message: Sentence, advice: &str| Finding::new(code, message, advice).with_command(edit(daemon_set));
+        match self {
+            Rejection::Spread(topology_spread::Rejection::NoDomain(constraint)) => {
+                no_domain(message, &constraint.topology_key, node)
+            }
+            Rejection::Affinity(pod_affinity::Rejection::NoDomain(term)) => {
+                no_domain(message, &term.topology_key, node)
+            }
+            Rejection::Spread(topology_spread::Rejection::Skew { constraint, value, pods, fewest }) => {
+                let count = |pods: &usize| i64::try_from(*pods).unwrap_or(i64::MAX);
+                let message = message
+                    .words(format!("; {}=", constraint.topology_key))
+                    .value(value)
+                    .words(" has ")
+                    .number(count(pods))
+                    .words(" matching pods, and the domain with the fewest counts ")
+                    .number(count(fewest))
+                    .words(format!("; maxSkew: {}", constraint.max_skew));
+                with_edit(
+                    message,
+                    "check which pods the constraint counts; relax it only if the pod may run without it",
+                )
+            }
+            Rejection::Affinity(pod_affinity::Rejection::NoneInDomain(term)) => {
+                let selector = term.label_selector.as_ref().map(LabelSelector::to_string).unwrap_or_default();
+                let message =
+                    message.words(format!("; no pod with {selector} runs ")).then(place(&term.topology_key, node));
+                with_edit(message, "run such a pod there, or relax the rule, if the pod may run without it")
+            }
+            Rejection::Affinity(pod_affinity::Rejection::Excludes(term, other)) => {
+                let message = message
+                    .words("; it excludes ")
+                    .name(other.metadata.full_name(), workload(other))
+                    .words(", which runs ")
+                    .then(place(&term.topology_key, node));
+                with_edit(message, "check which pods the rule selects; relax it only if the pod may run without it")
+            }
+            Rejection::Affinity(pod_affinity::Rejection::IsExcluded(term, other)) => {
+                let message = message
+                    .words("; excluded by ")
+                    .name(other.metadata.full_name(), workload(other))
+                    .words(", which runs ")
+                    .then(place(&term.topology_key, node));
+                let advice =
+                    Sentence::from("change the anti-affinity of ").name(other.metadata.full_name(), workload(other));
+                Finding::new(code, message, advice).with_command(describe_pod(other))
+            }
+        }
+    }
+}
+
+/// Returns where the pods of a domain of a node run.
+fn place(topology_key: &str, node: &Node) -> Sentence {
+    let value = node.metadata.labels.get(topology_key).cloned().unwrap_or_default();
+    match topology_key {
+        HOSTNAME => "on the node".into(),
+        _ => Sentence::from(format!("in the same {topology_key} (")).value(value).words(")"),
+    }
+}
+
+/// Finds that a node does not have the label by which a rule goes.
+fn no_domain(message: Sentence, missing: &str, node: &Node) -> Finding {
+    let message = message.words(format!("; it has no label {missing}"));
+    let by = label_setter(missing).map(|by| format!(", which {by} sets")).unwrap_or_default();
+    let advice = format!(
+        "set label {missing} on the node{by}, or remove from the template the constraint with this topologyKey, if the pods may run \
+         without it"
+    );
+    Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(describe_node(node))
+}
+
+/// Finds that other pods exclude a node, by the scheduler's reason: which ones is not known.
+pub fn reported(subject: &Subject, reason: &str) -> Finding {
+    let message = format!("the node {}", without_nodes(reason));
+    if reason.contains("existing pods") {
+        let advice = "change the anti-affinity of the pods that are on the node";
+        return Finding::new(ReasonCode::PodAffinityBlocked, message, advice);
+    }
+    let advice = "check which pods the rule selects; relax it only if the pod may run without it";
+    Finding::new(ReasonCode::PodAffinityBlocked, message, advice).with_command(edit(subject.daemon_set))
+}

@@ -25,6 +25,7 @@ pub mod history;
 mod known_rollouts;
 pub(crate) mod new_pods;
 #[cfg(feature = "live")]
+pub(crate) mod new_trouble;
 pub(crate) mod observed;
 mod pace_warnings;
 pub(crate) mod partition;

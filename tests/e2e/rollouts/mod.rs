@@ -18,6 +18,7 @@ mod sequence;
 mod sequences;
 mod settings;
 mod staged_faults;
+mod stages;
 mod stale_config;
 mod steps;
 mod upgrade;

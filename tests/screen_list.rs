@@ -100,6 +100,7 @@ screens! {
         manifest
         plan
         skipped_nodes
+        stages
         usage;
     pause:
         advanced_daemon_set

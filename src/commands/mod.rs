@@ -13,6 +13,7 @@ mod completion;
 mod confirm;
 mod coverage;
 mod explain;
+mod fleet_gate;
 mod gate;
 mod gate_args;
 mod help;

@@ -9,6 +9,7 @@ use super::change::{self, only_one};
 use super::change_args::{ChangeArgs, DryRun};
 use super::confirm::{check_writable, confirm};
 use super::coverage::check_label;
+use super::fleet_gate::Fleet;
 use super::hold_trial::held_at;
 use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
@@ -23,6 +24,7 @@ use super::watch::{self, Display};
 use super::{Failure, RunCommand, interrupted, refusal};
 use crate::cluster::manifest::{self, Manifest};
 use crate::coverage::gaps::incomplete_for_history;
+use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
 use crate::facts::revisions::{Doubt, Revision, Revisions, name_of};
@@ -31,20 +33,22 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::model::template::Template;
 use crate::render;
-use crate::report::fix::Fix;
+use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
-use crate::report::partition::GateFailure;
+use crate::report::partition::{GateFailure, PartitionReport, PartitionStage, StageState};
 use crate::report::plan::Warning;
 use crate::rollout::change_warnings::nobody_acted;
 use crate::rollout::harm::harm_of_stage;
 use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
+use crate::rollout::partition::job::job;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
+use crate::rollout::partition::staging::{Staging, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
-use crate::rollout::partition::way_out::way_out;
+use crate::rollout::partition::way_out::{Continued, way_out};
 use crate::rollout::situation::Situation;
 
 /// The longest time between two looks at a cluster whose answers are out of date.
@@ -65,19 +69,58 @@ struct Order<'a> {
     doubts: Vec<Warning>,
     /// How long the controller may take at the beginning; `None` as long as progress may.
     patience: Option<Duration>,
+    /// The stage before, if there are several.
+    earlier: Option<&'a Passed>,
+    /// The other DaemonSets before the first of several stages, if they can be read.
+    fleet: Option<&'a Fleet>,
     session: &'a Session,
+}
+
+/// A stage that has passed its gates and that another one follows.
+struct Passed {
+    stage: Stage,
+    written: Option<DaemonSet>,
+    staging: Staging,
+    /// The command that continues the rollout.
+    again: Option<Command>,
+}
+
+impl Passed {
+    /// Adds to the error of the next stage, unless it says so, that the rollout has begun, and how to continue.
+    fn not_followed(&self, failure: Failure) -> Failure {
+        match (failure, &self.again) {
+            (Failure::Error(error), Some(again)) if error.hints.iter().all(|hint| hint.command.is_none()) => {
+                let is_error = matches!(error.exit, Exit::Error | Exit::TimedOut);
+                let exit = if is_error { Exit::NotObserved } else { error.exit };
+                CommandError { exit, ..error }.hint(Fix::new("to continue", again.clone())).into()
+            }
+            (failure, _) => failure,
+        }
+    }
 }
 
 impl RunCommand for PartitionArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let (named, request) = self.resolve(io)?;
-        let PartitionArgs { filename, yes, progress, output, .. } = self;
-        let dry_run = self.dry_run == PartitionDryRun::Client;
+        let PartitionArgs { filename, yes, progress, output, as_job, .. } = self;
+        // What is printed changes nothing.
+        let dry_run = self.dry_run == PartitionDryRun::Client || as_job.is_some();
         if !dry_run {
             check_writable(io)?;
         }
         target.check_input(&filename)?;
         let session = change::open(&target, &named, dry_run, io).await?;
+        if let Some(image) = as_job {
+            let snapshot = session.read_for_change(&named, false, io).await?;
+            let name = name_of(only_one(&snapshot, &named.name)?);
+            if let (true, Some(flag)) = (name.is_advanced(), not_for_advanced(&request)) {
+                return Err(refusal::advanced(flag).into());
+            }
+            let command = Continued::of_request(&name, &request).whole_again(&request, None).unwrap_or_default();
+            let words = command.words().unwrap_or_default();
+            yaml::write(&job(&name, words.get(1..).unwrap_or_default(), &image, request.evict), out)?;
+            return Ok(Exit::Success);
+        }
         let manifest = match &filename {
             Some(path) => {
                 io.await_input(path, "a manifest")?;
@@ -87,8 +130,33 @@ impl RunCommand for PartitionArgs {
             None => None,
         };
         let (named, is_text, session) = (&named, output.is_none(), &session);
-        let order = Order { named, dry_run, yes, progress, is_text, doubts: Vec::new(), patience: None, session };
-        Box::pin(order.stage(request, None, manifest.as_ref(), io, out)).await
+        let mut order = Order {
+            named,
+            dry_run,
+            yes,
+            progress,
+            is_text,
+            doubts: Vec::new(),
+            patience: None,
+            earlier: None,
+            fleet: None,
+            session,
+        };
+        let fleet;
+        if request.staging.is_some() && !dry_run {
+            fleet = Fleet::read(session, io).await?;
+            order.fleet = fleet.as_ref();
+        }
+        let (mut exit, mut passed) = Box::pin(order.stage(request.clone(), None, manifest.as_ref(), io, out)).await?;
+        while let Some(before) = passed {
+            let next =
+                StageRequest { staging: Some(before.staging.clone()), template: NewTemplate::Live, ..request.clone() };
+            // The user has confirmed the first stage.
+            let order = Order { earlier: Some(&before), yes: true, doubts: Vec::new(), ..order };
+            let ended = Box::pin(order.stage(next, None, None, io, out)).await;
+            (exit, passed) = ended.map_err(|failure| before.not_followed(failure))?;
+        }
+        Ok(exit)
     }
 }
 
@@ -110,14 +178,16 @@ pub(super) async fn replace_pods(
         is_text: settings.output.is_none(),
         doubts,
         patience: settings.given_patience(),
+        earlier: None,
+        fleet: None,
         session,
     };
-    order.stage(request, Some(snapshot), None, io, out).await
+    Ok(order.stage(request, Some(snapshot), None, io, out).await?.0)
 }
 
 impl Order<'_> {
     /// Plans a stage, shows it, and carries it out. A rollback is planned for what it was decided by, as it was `read`: an edit
-    /// that somebody makes meanwhile must not be taken back.
+    /// that somebody makes meanwhile must not be taken back. Also returns the stage if another one follows.
     async fn stage(
         &self,
         mut request: StageRequest,
@@ -125,15 +195,22 @@ impl Order<'_> {
         manifest: Option<&(&str, Manifest)>,
         io: &mut Io<'_>,
         out: &mut dyn Write,
-    ) -> Result<Exit, Failure> {
-        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, session } = *self;
+    ) -> Result<(Exit, Option<Passed>), Failure> {
+        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, earlier, fleet, session } = *self;
         let view = &session.view;
         // A dry run sends nothing.
         let asks = !dry_run;
-        let mut snapshot = match read {
-            Some(snapshot) => snapshot,
-            None => session.read_for_change(named, asks, io).await?,
+        let mut snapshot = match (read, earlier) {
+            (Some(snapshot), _) => snapshot,
+            (None, None) => session.read_for_change(named, asks, io).await?,
+            (None, Some(earlier)) => self.read_patiently(&request, asks, earlier.written.as_ref(), io).await?,
         };
+        if let Some(earlier) = earlier {
+            let daemon_set = only_one(&snapshot, &named.name)?;
+            if let Some(loss) = loss(daemon_set, &earlier.stage) {
+                return Err(refusal::lost(&name_of(daemon_set), loss, earlier.again.clone(), None).into());
+            }
+        }
         let is_advanced = only_one(&snapshot, &named.name)?.flavor() == Flavor::Advanced;
         if let (true, Some(flag)) = (is_advanced, not_for_advanced(&request)) {
             return Err(refusal::advanced(flag).into());
@@ -145,6 +222,17 @@ impl Order<'_> {
         }
         if let Some(label) = &request.spread_by {
             check_label(&snapshot, label, io)?;
+        }
+        // Its client may have died on the way back: what has failed must not be rolled out again.
+        if let (true, None, false) = (request.staging.is_some() && request.rolls_back, earlier, dry_run)
+            && let daemon_set = only_one(&snapshot, &named.name)?
+            && let Some(number) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
+        {
+            writeln!(io.err, "a gate had failed before; going on to roll back to revision {number}")?;
+            let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
+            let order = Order { doubts: Vec::new(), fleet: None, ..*self };
+            Box::pin(order.stage(undo, Some(snapshot), None, io, out)).await?;
+            return Ok((Exit::No, None));
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan = |snapshot: &Snapshot,
@@ -204,7 +292,8 @@ impl Order<'_> {
         report.warnings.splice(0..0, doubts.iter().cloned());
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
-                write!(out, "{}", view.text(|page| render::partition::plan(&report, page)))?;
+                let plan = if earlier.is_some() { render::partition::next_stage } else { render::partition::plan };
+                write!(out, "{}", view.text(|page| plan(&report, page)))?;
                 out.flush()?;
             }
             Ok(write!(
@@ -220,13 +309,13 @@ impl Order<'_> {
                 true => write!(out, "{}", view.text(|page| render::partition::dry_run(&report, page)))?,
                 false => output::print_json(&mut report, view, out)?,
             }
-            return Ok(Exit::Success);
+            return Ok((Exit::Success, None));
         }
         if plan.steps.is_empty() && !is_advanced {
-            return match is_text {
-                true => Ok(Exit::Success),
-                false => Ok(output::print_json(&mut report, view, out).map(|()| Exit::Success)?),
-            };
+            if !is_text {
+                output::print_json(&mut report, view, out)?;
+            }
+            return Ok((Exit::Success, None));
         }
         if !yes {
             confirm(harm_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
@@ -248,8 +337,13 @@ impl Order<'_> {
         let progress = StageProgress::new(display);
         let plan_for = |stored: &Template| make_plan(&snapshot, Some(stored)).map(|(planned, _)| planned);
         let live = session.source.live()?;
+        let mut stage = stage;
+        if let Some(earlier) = earlier {
+            stage.follow(earlier.stage.clone());
+        }
         let mut run = Run {
             request,
+            fleet,
             session,
             live,
             view,
@@ -276,7 +370,8 @@ impl Order<'_> {
         };
         run.progress.clear(io)?;
         let undoes = matches!(ended, Ok(Exit::No)) && request.rolls_back;
-        if !run.is_lost && !undoes {
+        let followed = following(request, &run.report).filter(|_| matches!(ended, Ok(Exit::Success)));
+        if !run.is_lost && !undoes && followed.is_none() {
             run.report.outcome.way_out = way_out(&run.report, request, back_to);
         }
         if is_text {
@@ -311,33 +406,35 @@ impl Order<'_> {
                 }
             })?;
         }
-        out.end(Ok(exit), "the stage has ended")
+        let again = Continued::of_run(&run.report, request).again();
+        let passed = followed.map(|staging| Passed { stage: run.stage, written: run.written, staging, again });
+        Ok((out.end(Ok(exit), "the stage has ended")?, passed))
     }
 
-    /// Takes a stage back: the template of the revision that has worked on most nodes before it, and then the updated nodes. That may
-    /// be left on no node, or on fewer than another one that is skipped.
-    async fn undo(
+    /// Reads the DaemonSet, also if requests fail for a while: one of them must not end a rollout, or leave what has failed its gates. The
+    /// answer is not older than what was `written`.
+    async fn read_patiently(
         &self,
-        (request, stage, written, worked): (&StageRequest, &Stage, Option<&DaemonSet>, Option<i64>),
-        failures: &[GateFailure],
+        request: &StageRequest,
+        asks: bool,
+        written: Option<&DaemonSet>,
         io: &mut Io<'_>,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
+    ) -> Result<Snapshot, Failure> {
         let patience = Duration::try_from(request.gates.progress_deadline).unwrap_or(Duration::MAX).min(MOST_STALE);
         let (began, mut pause) = (Instant::now(), PAUSE);
-        let snapshot = loop {
+        loop {
             let interrupt = io.interrupt.clone();
             let read = tokio::select! {
                 biased;
                 () = interrupt.requested() => return Err(interrupted().into()),
-                read = timeout(MOST_STALE, self.session.read_for_change(self.named, false, io)) => read,
+                read = timeout(MOST_STALE, self.session.read_for_change(self.named, asks, io)) => read,
             };
             let left = patience.saturating_sub(began.elapsed());
             let why = match read.unwrap_or_else(|_| Err(unanswered().into())) {
                 // A cache on the way may answer with what was there before the stage.
                 Ok(snapshot) if is_older(only_one(&snapshot, &self.named.name)?, written) => older(),
                 Ok(snapshot) => match failed(&snapshot).filter(|_| !left.is_zero()) {
-                    None => break snapshot,
+                    None => return Ok(snapshot),
                     Some(problem) => CommandError::new(problem),
                 },
                 // One request that fails must not leave what has failed its gates.
@@ -357,7 +454,19 @@ impl Order<'_> {
             }
             // The whole cluster is read each time.
             pause = (2 * pause).min(LONGEST_PAUSE);
-        };
+        }
+    }
+
+    /// Takes a stage back: the template of the revision that has worked on most nodes before it, and then the updated nodes. That may
+    /// be left on no node, or on fewer than another one that is skipped.
+    async fn undo(
+        &self,
+        (request, stage, written, worked): (&StageRequest, &Stage, Option<&DaemonSet>, Option<i64>),
+        failures: &[GateFailure],
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let snapshot = self.read_patiently(request, false, written, io).await?;
         let daemon_set = only_one(&snapshot, &self.named.name)?;
         let name = &name_of(daemon_set);
         // Somebody else may have changed it since, for example while the command of --verify ran.
@@ -395,9 +504,17 @@ impl Order<'_> {
         let StageRequest { delete_surge_pods, max_unavailable, .. } = *request;
         let undo = StageRequest { delete_surge_pods, max_unavailable, ..undo };
         // The user has asked for it already.
-        let order = Order { yes: true, doubts: Vec::new(), ..*self };
+        let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, ..*self };
         order.stage(undo, Some(snapshot), None, io, out).await.map(drop)
     }
+}
+
+/// Returns the stages that follow one that is complete.
+fn following(request: &StageRequest, report: &PartitionReport) -> Option<Staging> {
+    let staging = request.staging.as_ref().filter(|_| report.outcome.stage == PartitionStage::Complete)?;
+    let stages = &report.staged.as_ref()?.stages;
+    let passed = stages.iter().position(|stage| stage.state == StageState::Now)? + 1;
+    (passed < stages.len()).then(|| Staging { passed, ..staging.clone() })
 }
 
 /// Returns why something that decides about a rollback could not be read, if that may pass.
@@ -417,6 +534,7 @@ fn choose(name: &DaemonSetName) -> Fix {
 /// Returns a flag that was given and that Advanced DaemonSets do not support.
 fn not_for_advanced(request: &StageRequest) -> Option<&'static str> {
     let flags = [
+        ("--stages", request.staging.is_some()),
         ("--nodes", !request.nodes.is_empty()),
         ("--node-selector", !request.node_selector.is_empty()),
         ("--spread-by", request.spread_by.is_some()),

@@ -9,7 +9,9 @@ use super::watch;
 use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::stages::{Stages, Stratum};
 use crate::rollout::partition::plan::{Amount, StageRequest};
+use crate::rollout::partition::staging::Staging;
 use crate::rollout::partition::template::NewTemplate;
 
 /// Update some nodes of a DaemonSet, and keep the others as they are
@@ -64,16 +66,34 @@ pub struct PartitionArgs {
     #[arg(short, long, value_name = "MANIFEST", conflicts_with_all = ["image", "to_revision"])]
     pub(super) filename: Option<String>,
     /// Update only these nodes, in this order
-    #[arg(long, help_heading = "Nodes", value_name = "NODE,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     nodes: Vec<String>,
     /// Update only nodes with these labels
-    #[arg(long, help_heading = "Nodes", value_name = "SELECTOR", conflicts_with = "nodes")]
+    #[arg(long, value_name = "SELECTOR", conflicts_with = "nodes")]
     node_selector: Option<String>,
     /// The label by whose values nodes take turns.
     ///
     /// By default the zone.
-    #[arg(long, help_heading = "Nodes", value_name = "LABEL", conflicts_with = "nodes")]
+    #[arg(long, value_name = "LABEL", conflicts_with = "nodes")]
     spread_by: Option<String>,
+    /// Update all nodes in stages: canary,10%,100%.
+    ///
+    /// With 0 as N. Each stage says how many nodes are updated at its end, and begins once the one before has passed its gates. They
+    /// must grow and end with 100%. `canary` is a few nodes that together have each value of --strata. Trouble of other DaemonSets on
+    /// updated nodes stops a stage, too. The same command continues a rollout that was interrupted.
+    #[arg(long, value_name = "STAGE,...", conflicts_with_all = ["nodes", "node_selector"])]
+    stages: Option<Stages>,
+    /// Properties of nodes that a canary covers.
+    ///
+    /// Any of zone, arch, os-image, kernel, runtime and instance-type, which are the default, and keys of labels.
+    #[arg(long, value_name = "STRATUM,...", value_delimiter = ',', requires = "stages")]
+    strata: Vec<Stratum>,
+    /// Print a Job that does it in the cluster.
+    ///
+    /// With --stages. The Job is not applied. It comes with a service account and the permissions that it needs; the image has this program as its
+    /// entry point.
+    #[arg(long, value_name = "IMAGE", requires = "stages", conflicts_with_all = ["filename", "to_revision", "verify"])]
+    pub(super) as_job: Option<String>,
     #[command(flatten)]
     gates: GateArgs,
     /// Begin although more pods become unavailable.
@@ -123,6 +143,9 @@ impl PartitionArgs {
         if number.value() < 0 || matches!(number, IntOrPercent::Percent(percent) if percent > 100) {
             return Err(CommandError::usage(format!("invalid number of pods \"{number}\"")));
         }
+        if self.stages.is_some() && self.partition.is_none_or(|keep| keep.value() != 0) {
+            return Err(CommandError::usage("--stages updates all nodes: give 0 as the number of pods that stay old"));
+        }
         self.gates.check()?;
         let mut images = Vec::new();
         for text in &self.image {
@@ -138,7 +161,9 @@ impl PartitionArgs {
             None if images.is_empty() => NewTemplate::Live,
             None => NewTemplate::Images(images),
         };
+        let strata = if self.strata.is_empty() { Stratum::DEFAULT.into() } else { self.strata.clone() };
         let request = StageRequest {
+            staging: self.stages.clone().map(|stages| Staging { stages, strata, passed: 0 }),
             nodes: self.nodes.clone(),
             node_selector: parse_selector("--node-selector", self.node_selector.as_deref())?,
             spread_by: self.spread_by.clone(),

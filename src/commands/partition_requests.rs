@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns how long anything may take.
-    fn limit(&self) -> Duration {
+    pub(super) fn limit(&self) -> Duration {
         Duration::try_from(self.stage.gates.progress_deadline).unwrap_or(Duration::MAX)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::fleet_gate::Fleet;
 use super::not_applied::not_observed;
 use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::{Replaced, older, unanswered};
@@ -59,6 +60,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// A stage that is carried out.
 pub(super) struct Run<'a> {
     pub(super) request: &'a StageRequest,
+    /// The other DaemonSets before the first of several stages.
+    pub(super) fleet: Option<&'a Fleet>,
     pub(super) session: &'a Session,
     pub(super) live: &'a Live,
     pub(super) view: &'a View,
@@ -106,9 +109,15 @@ impl<'a> Run<'a> {
             );
             self.tell(io, "PartitionBegun", "Normal", &message).await;
         }
-        let ended = self.update(&mut watch, io, out).await?;
+        let mut ended = self.update(&mut watch, io, out).await?;
+        if let (Ended::Done { updated, .. }, Some(fleet)) = (&ended, self.fleet) {
+            let trouble = self.new_trouble(fleet, updated, io, out).await?;
+            if !trouble.is_empty() {
+                ended = Ended::Stopped(trouble);
+            }
+        }
         match ended {
-            Ended::Done { held, failures } => {
+            Ended::Done { held, failures, .. } => {
                 let finishes = kept(self.stage.keep, usize::try_from(self.report.desired).unwrap_or(0)) == 0;
                 // The controller would not replace what an undo has left as it was.
                 let is_left = self.request.is_undo() && self.report.original_strategy == Strategy::OnDelete;
@@ -431,7 +440,7 @@ impl<'a> Run<'a> {
             }
             match step {
                 Instruction::Done(failures) if is_read_again => {
-                    return Ok(Ended::Done { held: counts.held, failures });
+                    return Ok(Ended::Done { held: counts.held, updated: counts.updated, failures });
                 }
                 Instruction::Lost(loss) if is_read_again || loss != Loss::Deleted => return Ok(Ended::Lost(loss)),
                 Instruction::Stop(failures) if is_read_again => {
@@ -785,10 +794,11 @@ pub(super) struct Staleness {
 
 /// How a stage has ended.
 enum Ended {
-    /// All is updated; on how many nodes a pod of an older revision is held, so that the strategy must stay suspended, and which
-    /// gates do not hold after a rollback that had no pod left to replace.
+    /// All is updated; on how many nodes a pod of an older revision is held, so that the strategy must stay suspended, which nodes
+    /// have a pod of the revision, and which gates do not hold after a rollback that had no pod left to replace.
     Done {
         held: usize,
+        updated: Vec<String>,
         failures: Vec<GateFailure>,
     },
     Stopped(Vec<GateFailure>),

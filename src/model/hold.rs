@@ -8,6 +8,7 @@ use super::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
 use super::names::is_label_key;
 use super::selector::LabelSelector;
+use super::stages::{Stages, Stratum};
 
 /// The annotation that stores the update strategy from before the hold, in JSON.
 pub const ORIGINAL_STRATEGY_ANNOTATION: &str = "kubectl-ds/original-update-strategy";
@@ -158,6 +159,21 @@ pub struct StageFlags {
     /// Whether pods are evicted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub evict: bool,
+    /// The stages of the rollout, if it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged: Option<StagedFlags>,
+}
+
+/// The stages of a rollout. Which of them runs follows from how many nodes are updated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StagedFlags {
+    /// The stages.
+    pub stages: Stages,
+    /// What the canary covers.
+    pub strata: Vec<Stratum>,
+    /// When the last run has begun its stage.
+    pub stage_began: Timestamp,
 }
 
 /// The annotation: the flags, and the version of their format.
@@ -232,6 +248,7 @@ mod tests {
 
     use super::{
         HELD_SINCE_ANNOTATION, Hold, MAX_GATES_LENGTH, ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION, StageFlags,
+        StagedFlags, Stratum,
     };
     use crate::model::daemon_set::DaemonSet;
 
@@ -249,6 +266,11 @@ mod tests {
             verifies: true,
             undoes_on_failure: true,
             evict: true,
+            staged: Some(StagedFlags {
+                stages: "canary,10%,100%".parse().unwrap(),
+                strata: vec![Stratum::Kernel, Stratum::Label("example.com/rack".to_owned())],
+                stage_began: "2026-11-21T06:00:00Z".parse().unwrap(),
+            }),
             ..StageFlags::default()
         }
     }
@@ -294,6 +316,11 @@ mod tests {
             ("progressDeadlineSeconds", Value::Null),
             ("waitForLabel", json!("a")),
             ("waitForLabel", json!("a=\u{1b}[2J")),
+            ("staged", json!("canary,100%")),
+            ("staged", json!({"stages": "canary", "strata": [], "stageBegan": "2026-11-21T06:00:00Z"})),
+            ("staged", json!({"stages": "100%", "strata": ["a b"], "stageBegan": "2026-11-21T06:00:00Z"})),
+            ("staged", json!({"stages": "100%", "strata": [], "stageBegan": "\u{1b}[2J"})),
+            ("staged", json!({"stages": "100%", "strata": [], "stageBegan": "2026-11-21T06:00:00Z", "number": 3})),
         ] {
             assert_eq!(with(&|annotation| annotation["flags"][field] = value.clone()), None, "{field} {value}");
         }

@@ -31,6 +31,7 @@ pub mod selector;
 pub mod server_side_apply;
 pub mod shared;
 pub mod snapshot;
+pub mod stages;
 pub mod startup_taint;
 pub mod strategic_merge;
 pub mod template;

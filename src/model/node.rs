@@ -81,6 +81,8 @@ wire! {
         kernel_version: String = 4,
         /// The operating system's name and version.
         os_image: String = 5,
+        /// The container runtime and its version, such as `containerd://2.1.4`.
+        container_runtime_version: String = 6,
         /// The kubelet's version, such as `v1.37.2`.
         kubelet_version: String = 7,
         /// The CPU architecture, such as `amd64`.

@@ -8,7 +8,9 @@ use super::style;
 use super::text::{count, some_of};
 use crate::report::age::format_age;
 use crate::report::fix::{Command, Fix};
-use crate::report::partition::{Gate, PartitionReport, PartitionStage, SKIP_LABEL};
+use crate::report::partition::{
+    CanaryNode, Gate, PartitionReport, PartitionStage, RolloutStage, SKIP_LABEL, StageState, StagedRollout,
+};
 use crate::report::reason::ReasonCode;
 use crate::report::strategy::Strategy;
 
@@ -58,6 +60,9 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
         changes::write(&report.not_applied, page);
         writeln!(page);
     }
+    if let Some(staged) = &report.staged {
+        stages_and_canary(staged, page);
+    }
     if !report.nodes.is_empty() {
         let allowed = report.max_unavailable;
         let now = match (report.unavailable, report.not_counted) {
@@ -99,6 +104,53 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
         let text = format!("at the end, the update strategy becomes {} again", report.original_strategy);
         page.paragraph(&text, style::plain);
     }
+}
+
+/// Writes the plan of a stage that follows another one.
+pub(crate) fn next_stage(report: &PartitionReport, page: &mut Page<'_>) {
+    let stages = report.staged.iter().flat_map(|staged| &staged.stages);
+    let now = stages.clone().find(|stage| stage.state == StageState::Now).map_or("", |stage| &stage.stage);
+    let done = stages.clone().filter(|stage| stage.state == StageState::Done).count();
+    let nodes = match report.update {
+        0 => "no other node is updated".to_owned(),
+        update => format!("update {}: {}", count_of(update), some_of(&report.nodes, page.view.width)),
+    };
+    page.paragraph(&format!("stage {now} ({} of {}): {nodes}", done + 1, stages.count()), style::answer);
+}
+
+/// Writes the stages of a rollout, and what its canary stands for.
+fn stages_and_canary(staged: &StagedRollout, page: &mut Page<'_>) {
+    const SHOWN: usize = 20;
+    let text = format!("stages: {}; each begins once the one before has passed its gates", stages(&staged.stages));
+    page.paragraph(&text, style::plain);
+    for CanaryNode { node, stands_for } in staged.canary.iter().take(SHOWN) {
+        let text = match stands_for.is_empty() {
+            true => format!("{node}: stands for all nodes"),
+            false => format!("{node}: stands for {}", stands_for.join(", ")),
+        };
+        page.hanging(["  ", "    "], &text, style::plain);
+    }
+    page.more(staged.canary.len().saturating_sub(SHOWN), "node", "-o json");
+    if !staged.uncovered.is_empty() {
+        let text = format!(
+            "not covered by the canary, because no node with it can be updated: {}",
+            some_of(&staged.uncovered, page.view.width)
+        );
+        page.paragraph(&text, style::moving);
+    }
+}
+
+/// Returns the stages of a rollout in a line.
+pub(super) fn stages(stages: &[RolloutStage]) -> String {
+    let stage = |stage: &RolloutStage| {
+        let nodes = stage.nodes.map(|nodes| format!("({})", count_of(nodes))).unwrap_or_default();
+        match stage.state {
+            StageState::Done => format!("{} done", stage.stage),
+            StageState::Now => format!("{} now {nodes}", stage.stage),
+            StageState::Next => format!("{} {nodes}", stage.stage),
+        }
+    };
+    stages.iter().map(stage).collect::<Vec<_>>().join(", ")
 }
 
 fn gates(report: &PartitionReport) -> String {
@@ -234,7 +286,9 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
         true => format!("{} of {} updated", outcome.updated, count_of(report.desired - report.keep)),
         false => format!("{} of {} replaced", outcome.replaced.len(), count(report.nodes.len(), "pod")),
     };
-    format!("stage: {done}{kept}")
+    let stages = report.staged.iter().flat_map(|staged| &staged.stages);
+    let name = stages.filter(|stage| stage.state == StageState::Now).map(|stage| format!(" {}", stage.stage));
+    format!("stage{}: {done}{kept}", name.collect::<String>())
 }
 
 /// Returns whether a container of a pod with this reason has run, so that there is a log.

@@ -7,6 +7,7 @@ use super::common_cause::blame;
 use super::coverage::{incomplete, some_codes, stale_status};
 use super::list;
 use super::page::Page;
+use super::partition;
 use super::recent_changes;
 use super::removed_nodes;
 use super::stale_config;
@@ -22,8 +23,8 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::list::{Severity, Status};
 use crate::report::rollout_status::{
-    Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, NextActions, RolloutHold, RolloutStatus, RolloutStatusReport,
-    Verdict,
+    Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, HeldStages, NextActions, RolloutHold, RolloutStatus,
+    RolloutStatusReport, Verdict,
 };
 use crate::report::strategy::Strategy;
 
@@ -196,6 +197,12 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     }
     if let Some(hold) = &rollout.hold {
         page.paragraph(&held(hold, now), style::plain);
+        if let Some(HeldStages { stages, stage_began, seconds_left }) = &hold.staged {
+            let began = format!("; the last run began its stage {} ago", time_since(*stage_began, now));
+            let left = seconds_left.map(|seconds| format!("; about {} left at this pace", format_age(seconds)));
+            let text = format!("stages: {}{began}{}", partition::stages(stages), left.unwrap_or_default());
+            page.paragraph(&text, style::plain);
+        }
     }
     let is_settled =
         matches!(rollout.verdict, Verdict::Complete | Verdict::Degraded | Verdict::Deleting | Verdict::Unknown);

@@ -201,6 +201,17 @@ impl Command {
         words.join(" ")
     }
 
+    /// Returns its words after the program, if the user has to set none of them.
+    pub(crate) fn words(&self) -> Option<Vec<&str>> {
+        let mut words = Vec::new();
+        for argument in &self.arguments {
+            let Word::Text(word) = argument else { return None };
+            words.push(word.as_str());
+        }
+        words.extend(self.names.iter().map(String::as_str));
+        Some(words)
+    }
+
     /// Returns the words before the names that are the same for every user and cluster.
     fn verbs(&self) -> (&str, &str) {
         let word = |index| match self.arguments.get(index) {

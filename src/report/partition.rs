@@ -68,6 +68,8 @@ pub struct PartitionReport {
     pub unavailable: i64,
     /// What has to hold before the next pod is replaced.
     pub gates: Gates,
+    /// The stages of the rollout; absent if only one stage was requested.
+    pub staged: Option<StagedRollout>,
     /// The update strategy that is restored after the last stage, such as `RollingUpdate 10%`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub original_strategy: Strategy,
@@ -88,6 +90,48 @@ impl super::Report for PartitionReport {
         self.warnings.iter_mut().filter_map(|warning| warning.fix.as_mut()).for_each(&mut *visit);
         self.outcome.way_out.iter_mut().for_each(visit);
     }
+}
+
+/// A rollout in several stages.
+#[apply(answer!)]
+pub struct StagedRollout {
+    /// The stages, in their order.
+    pub stages: Vec<RolloutStage>,
+    /// The nodes that the canary has to update yet, in this order.
+    pub canary: Vec<CanaryNode>,
+    /// What no node of the canary has, because none of those nodes can be updated now, such as `kernel 6.8.0`.
+    pub uncovered: Vec<String>,
+}
+
+/// One stage of a rollout.
+#[apply(answer!)]
+pub struct RolloutStage {
+    /// The stage as it was requested, such as `canary` or `10%`.
+    pub stage: String,
+    /// How far it is.
+    pub state: StageState,
+    /// How many nodes are updated at its end; absent if it is done.
+    pub nodes: Option<i64>,
+}
+
+/// How far a stage of a rollout is.
+#[apply(value!)]
+pub enum StageState {
+    /// It has passed its gates.
+    Done,
+    /// Its nodes are updated, or its gates are checked.
+    Now,
+    /// It comes later.
+    Next,
+}
+
+/// A node of the canary.
+#[apply(answer!)]
+pub struct CanaryNode {
+    /// The node.
+    pub node: String,
+    /// What no node before it has, such as `kernel 6.8.0`; empty if all nodes are alike.
+    pub stands_for: Vec<String>,
 }
 
 /// What has to hold before the next pod is replaced.
@@ -175,4 +219,6 @@ pub enum Gate {
     OldPodsReady,
     /// The command of `--verify` succeeds.
     Verify,
+    /// Pods of other DaemonSets stay available on the updated nodes.
+    OtherDaemonSets,
 }

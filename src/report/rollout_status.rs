@@ -10,6 +10,7 @@ use super::fix::Fix;
 use super::incident::Incident;
 use super::list::{Severity, Status};
 use super::node_map::NodeMap;
+use super::partition::RolloutStage;
 use super::reason::{Reason, named_values};
 use super::recent_changes::ClusterChange;
 use super::stale_config::StaleConfig;
@@ -329,6 +330,19 @@ pub struct RolloutHold {
     /// Whether all nodes are updated and the strategy is still suspended by a stage with `--verify`: whether its command has passed is
     /// not known.
     pub unverified: bool,
+    /// The stages of the rollout; absent if it was begun without `--stages`.
+    pub staged: Option<HeldStages>,
+}
+
+/// The stages of a rollout that `partition --stages` has begun.
+#[apply(answer!)]
+pub struct HeldStages {
+    /// The stages, in their order.
+    pub stages: Vec<RolloutStage>,
+    /// When the last run has begun its stage.
+    pub stage_began: Timestamp,
+    /// How many seconds the rollout still takes at its pace so far, with the soak of each stage; absent if there is no pace yet.
+    pub seconds_left: Option<i64>,
 }
 
 /// The revision that is rolled out.

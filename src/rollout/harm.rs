@@ -31,7 +31,8 @@ pub(crate) fn harm(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
 pub(crate) fn harm_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec<String> {
     let allowed = report.max_unavailable;
     let lost = nodes_lost(&report.nodes_lost, allowed);
-    let is_all = report.update >= report.desired;
+    // What is confirmed is the first stage, and the others follow.
+    let is_all = report.staged.is_some() || report.update >= report.desired;
     let critical = critical(after, report.desired, allowed).filter(|_| is_all);
     let at_once = || report.warnings.iter().find(|warning| warning.code == WarningCode::AllAtOnce);
     lost.into_iter().chain(critical.or_else(|| Some(at_once()?.message.clone()))).collect()

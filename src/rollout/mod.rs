@@ -19,6 +19,7 @@ pub(crate) mod harm;
 pub mod history;
 mod known_rollouts;
 pub(crate) mod new_pods;
+pub(crate) mod new_trouble;
 pub(crate) mod observed;
 mod pace_warnings;
 pub(crate) mod partition;

@@ -22,6 +22,8 @@ mod staged_faults;
 #[cfg(unix)]
 mod staged_interrupts;
 #[cfg(unix)]
+mod staged_rollouts;
+#[cfg(unix)]
 mod staged_verify;
 mod stalled;
 pub(crate) mod status;

@@ -33,6 +33,19 @@ const EVICTING: &[&str] = &[
     "--evict",
 ];
 
+const STAGED: &[&str] = &[
+    "partition",
+    "agent",
+    "0",
+    "-n",
+    "team",
+    "-o",
+    "json",
+    "--image=agent=agent:2",
+    "--progress-deadline=3s",
+    "--stages=canary,100%",
+];
+
 /// The faults that are tried; the other ones of the table are variants of these.
 const FAULTS: &[&str] = &[
     "401",
@@ -351,14 +364,16 @@ fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Opti
         return says("it fails silently");
     }
     let is_unknown = ended.code == Some(7);
-    let report: Option<Value> = serde_json::from_str(&ended.out).ok();
+    // Of each stage.
+    let reports: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&ended.out).into_iter().collect();
+    let reports = reports.unwrap_or_default();
     if cell.extent == Extent::All && ended.code != Some(0) {
         return Some(format!("a wrong clock alone ends it with {:?}", ended.code));
     }
     if cell.extent == Extent::Onward && cell.method == "PATCH" && !cell.path.ends_with("dryRun=All") && !is_unknown {
         return Some(format!("what became of the DaemonSet cannot be known, and it ends with {:?}", ended.code));
     }
-    let Some(report) = report else {
+    let Some(report) = reports.last() else {
         return match (ended.out.is_empty(), changed) {
             (true, false) => None,
             (true, true) => says("a change that was made is hidden"),
@@ -366,12 +381,12 @@ fn wrong(cell: &Cell, ended: &Ended, before_repeat: (bool, usize, bool)) -> Opti
         };
     };
     let outcome = &report["outcome"];
-    let replaced = outcome["replaced"].as_array().unwrap().len();
+    let replaced: usize = reports.iter().map(|report| report["outcome"]["replaced"].as_array().unwrap().len()).sum();
     match outcome["stage"].as_str().unwrap() {
-        "Planned" if changed => return says("a change that was made is hidden"),
+        "Planned" if changed && reports.len() == 1 => return says("a change that was made is hidden"),
         "Begun" | "Stopped" if !changed => return says("reported as begun, and nothing was changed"),
         "Finished" if suspended || updated < NODES.len() => return says("reported as finished, and it is not"),
-        "Complete" => return says("complete before all nodes are updated"),
+        "Complete" if cell.command != STAGED => return says("complete before all nodes are updated"),
         stage if ended.code == Some(0) && stage != "Finished" => return says("success before the end"),
         _ => {}
     }
@@ -400,7 +415,10 @@ fn cells(command: &'static [&'static str]) -> Vec<Cell> {
     assert!(requests.iter().any(|(method, path, _)| is_replacement(method, path)), "{requests:?}");
     let mut cells = Vec::new();
     // The rest is the same.
-    let is_tried = |method: &str, path: &str| command == DELETING || is_replacement(method, path);
+    let is_tried = |method: &str, path: &str| {
+        let is_of_stages = command == STAGED && (method == "PATCH" || path == "/apis/apps/v1/daemonsets");
+        command == DELETING || is_of_stages || is_replacement(method, path)
+    };
     for (method, path, is_watch) in requests.into_iter().filter(|(method, path, _)| is_tried(method, path)) {
         for (name, fault) in
             faults(&Reply::of(200, JSON, "{}")).into_iter().filter(|(name, _)| FAULTS.contains(&name.as_str()))
@@ -439,7 +457,7 @@ fn cells(command: &'static [&'static str]) -> Vec<Cell> {
 
 #[test]
 fn no_fault_leads_a_staged_rollout_astray() {
-    let cells = share([cells(DELETING), cells(EVICTING)].concat());
+    let cells = share([cells(DELETING), cells(EVICTING), cells(STAGED)].concat());
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // They wait for timeouts and retries most of the time.
     thread::scope(|scope| {

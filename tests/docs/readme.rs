@@ -150,7 +150,13 @@ fn the_output_about_alerts_is_real() {
 
 #[test]
 fn the_output_about_revisions_changes_and_upgrades_is_real() {
-    for page in ["docs/rollout.md", "docs/history.md", "docs/changes.md", "docs/pipelines-upgrades.md"] {
+    for page in [
+        "docs/rollout.md",
+        "docs/history.md",
+        "docs/changes.md",
+        "docs/pipelines-upgrades.md",
+        "docs/staged-rollouts.md",
+    ] {
         check(page, 1);
     }
 }

@@ -226,6 +226,7 @@ fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &Stag
         verified: Default::default(),
         spared: Default::default(),
         last_progress: situation.now(),
+        soaks_from: None,
     };
     situation.is_known.then(|| StageView { situation, stage: &stage }.next())
 }
@@ -429,7 +430,11 @@ impl<'v, 'a> StageView<'v, 'a> {
             };
         }
         let soaked = self.situation.eligible().filter_map(|node| self.available_since(node)).max();
-        match soaked.and_then(|since| since.checked_add(stage.gates.soak).ok()).filter(|end| *end > now) {
+        match soaked
+            .map(|since| stage.soaks_from.map_or(since, |from| from.max(since)))
+            .and_then(|since| since.checked_add(stage.gates.soak).ok())
+            .filter(|end| *end > now)
+        {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
             None => Instruction::Done(Vec::new()),
         }

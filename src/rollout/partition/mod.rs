@@ -5,13 +5,16 @@
 //! next pod is replaced, whether to wait, or whether to stop. All that decides is in the cluster: the revisions of the
 //! pods, and the annotations of the hold. A client that is killed leaves nothing behind that another one would need.
 
+mod canary;
 pub(crate) mod course;
 pub(crate) mod instruction;
+pub(crate) mod job;
 #[cfg(test)]
 mod model_test;
 mod order;
 pub(crate) mod plan;
 pub(crate) mod ready_times;
+pub(crate) mod staging;
 pub(crate) mod template;
 pub(crate) mod unseen;
 pub(crate) mod way_out;
@@ -75,6 +78,8 @@ pub(crate) struct Stage {
     pub(crate) spared: BTreeSet<String>,
     /// When a pod was last deleted or became available.
     pub(crate) last_progress: Timestamp,
+    /// From when on the pods that were available before count as such for the soak; `None` from when they were.
+    pub(crate) soaks_from: Option<Timestamp>,
 }
 
 impl Stage {
@@ -84,6 +89,13 @@ impl Stage {
         if let (Some(before), Some(daemon_set)) = (&mut self.old_unready, snapshot.daemon_sets.first()) {
             *before = old_unready(&Situation::new(&Index::new(snapshot), daemon_set));
         }
+        self.soaks_from = self.soaks_from.map(|_| snapshot.now);
+    }
+
+    /// Takes over what the same run remembers of the stage before, whose pods are judged on.
+    pub(crate) fn follow(&mut self, earlier: Stage) {
+        let Stage { broken, down, verified, spared, .. } = earlier;
+        (self.broken, self.down, self.verified, self.spared) = (broken, down, verified, spared);
     }
 
     /// Forgets the lost nodes that are ready again: if one is lost once more, that counts.

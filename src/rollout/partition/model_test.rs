@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::instruction::{Instruction, Look, Loss, loss, next_instruction};
 use super::plan::{Amount, PlannedStage, StageRequest, plan};
+use super::staging::Staging;
 use super::template::NewTemplate;
 use super::{Stage, allowed, kept};
 use crate::facts::index::Index;
@@ -19,8 +20,9 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{PodsComplete, Snapshot};
+use crate::model::stages::Stratum;
 use crate::plan::Plan;
-use crate::report::partition::{Gate, GateFailure};
+use crate::report::partition::{Gate, GateFailure, PartitionReport, StageState};
 use crate::rollout::situation::Situation;
 
 /// The seconds of one tick.
@@ -300,15 +302,34 @@ impl Client {
         request.force = true;
         request.gates.soak = SignedDuration::from_secs(15);
         request.gates.progress_deadline = SignedDuration::from_secs(120);
+        Self::request(model, &request).map(|(client, _)| client)
+    }
+
+    fn request(model: &mut Model, request: &StageRequest) -> Option<(Self, PartitionReport)> {
         let snapshot = model.snapshot();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-        let PlannedStage { plan, stage, .. } = plan(&situation, &request, None).ok()?;
+        let PlannedStage { plan, stage, report } = plan(&situation, request, None).ok()?;
         if plan.steps.is_empty() {
             return None;
         }
         model.apply(&plan);
-        Some(Client { stage, seen: VecDeque::new() })
+        Some((Client { stage, seen: VecDeque::new() }, report))
+    }
+
+    /// Starts the stage of several that comes next, and returns which it is.
+    fn start_staged(model: &mut Model, passed: usize) -> Option<(Self, usize)> {
+        model.clients += 1;
+        let all = Amount::Keep(IntOrPercent::Int(0));
+        let mut request = StageRequest::new(all, NewTemplate::Live, format!("run {}", model.clients));
+        let (stages, strata) = (STAGES.parse().unwrap(), Stratum::DEFAULT.into());
+        request.staging = Some(Staging { stages, strata, passed });
+        request.force = true;
+        request.gates.soak = SignedDuration::from_secs(15);
+        request.gates.progress_deadline = SignedDuration::from_secs(120);
+        let (client, report) = Self::request(model, &request)?;
+        let stages = report.staged.unwrap().stages;
+        Some((client, stages.iter().position(|stage| stage.state == StageState::Now).unwrap()))
     }
 
     /// Starts a stage that takes the new revision back.
@@ -410,6 +431,48 @@ fn run(model: &mut Model, keep: IntOrPercent, lag: usize) -> Result<(End, Option
     Err(TestCaseError::fail("it does not end"))
 }
 
+const STAGES: &str = "canary,3,50%,100%";
+
+/// Runs one stage after another to the end, killing clients and starting new ones on the way. After each, `check` gets its stage.
+fn run_stages(
+    model: &mut Model,
+    lag: usize,
+    check: impl Fn(&Model, &Stage, usize) -> Result<(), TestCaseError>,
+) -> Result<(End, Option<Stage>), TestCaseError> {
+    let Some((mut client, mut number)) = Client::start_staged(model, 0) else { return Ok((End::Refused, None)) };
+    for _ in 0..8_000 {
+        let (end, acted) = client.act(model, lag)?;
+        match end {
+            Some(End::Done) if kept(client.stage.keep, model.nodes.len()) > 0 => {
+                check(model, &client.stage, number)?;
+                let passed = number + 1;
+                let Some((mut next, following)) = Client::start_staged(model, passed) else {
+                    return Ok((End::Refused, None));
+                };
+                prop_assert_eq!(following, passed);
+                next.stage.follow(client.stage);
+                (client, number) = (next, following);
+                continue;
+            }
+            Some(end) => return Ok((end, Some(client.stage))),
+            None => {}
+        }
+        let killed = model.faults.killed;
+        if model.chance(killed) {
+            match Client::start_staged(model, 0) {
+                Some(next) => (client, number) = next,
+                None => return Ok((End::Refused, None)),
+            }
+            continue;
+        }
+        if !acted {
+            model.tick();
+            client.stage.last_progress = client.stage.last_progress.max(timestamp(model.now - 60));
+        }
+    }
+    Err(TestCaseError::fail("it does not end"))
+}
+
 fn amounts() -> impl Strategy<Value = IntOrPercent> {
     prop_oneof![(0..14i64).prop_map(IntOrPercent::Int), (0..=100i64).prop_map(IntOrPercent::Percent)]
 }
@@ -501,6 +564,45 @@ proptest! {
             let is_late = !node.ready && timestamp(node.since).duration_since(at).as_secs() > 135;
             prop_assert!(is_late || node.pods.iter().any(is_new), "{:?} was replaced at {}", node, at);
         }
+    }
+}
+
+proptest! {
+    // Each is a rollout of several stages.
+    #![proptest_config(ProptestConfig { cases: 30, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However often its client is killed, each stage updates as many nodes as it is to, and the canary has each zone.
+    #[test]
+    fn a_rollout_in_stages_without_faults_is_completed(
+        seed: u64, nodes in 1..14usize, limit in limits(), lag in 0..3usize, killed in prop_oneof![Just(0u64), 2..10u64],
+    ) {
+        let mut model = Model::new(seed, nodes, &limit, Faults { killed, ..Faults::default() });
+        let before = model.old();
+        prop_assume!(before > 0);
+        let is_new = |node: &&ModelNode| node.pods.iter().all(|pod| pod.hash == NEW);
+        let zones = |nodes: &mut dyn Iterator<Item = &ModelNode>| nodes.map(|node| node.zone).collect::<BTreeSet<u64>>();
+        let (end, _) = run_stages(&mut model, lag, |model, stage, number| {
+            prop_assert!(model.old() <= kept(stage.keep, nodes), "{number}: {}", model.old());
+            prop_assert_eq!(zones(&mut model.nodes.iter().filter(is_new)), zones(&mut model.nodes.iter()));
+            Ok(())
+        })?;
+        prop_assert_eq!((end, model.old(), model.deleted.len()), (End::Done, 0, before));
+    }
+
+    /// A bad revision does not get beyond the canary, and not to more nodes than may be unavailable at a time.
+    #[test]
+    fn a_bad_revision_is_stopped_at_the_canary(
+        seed: u64, nodes in 2..14usize, limit in limits(), lag in 0..3usize, killed in prop_oneof![Just(0u64), 2..10u64],
+    ) {
+        let mut model = Model::new(seed, nodes, &limit, Faults { bad_revision: true, killed, ..Faults::default() });
+        for node in &mut model.nodes {
+            node.pods.iter_mut().for_each(|pod| (pod.hash, pod.ready_since) = (OLD, Some(0)));
+        }
+        let canary = Client::start_staged(&mut model, 0).unwrap().0.stage.nodes.len();
+        let (end, stage) = run_stages(&mut model, lag, |_, _, number| Err(TestCaseError::fail(format!("{number} has passed"))))?;
+        prop_assert!(matches!(end, End::Stopped(_)), "{:?}", end);
+        let allowed = allowed(stage.unwrap().max_unavailable, nodes).min(canary);
+        prop_assert!(model.deleted.len() <= allowed, "{} of {allowed}", model.deleted.len());
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::instruction::gates_stop;
 use super::order::order;
+use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
@@ -15,7 +16,7 @@ use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
 use crate::facts::revisions::{Doubt, Revision, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
-use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, live_strategy};
+use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::selector::LabelSelector;
 use crate::model::template::Template;
@@ -35,8 +36,10 @@ use crate::rollout::situation::{RolloutNode, Situation};
 /// What is requested.
 #[derive(Debug, Clone)]
 pub(crate) struct StageRequest {
-    /// How many pods stay on older revisions.
+    /// How many pods stay on older revisions, unless there are several stages.
     pub(crate) amount: Amount,
+    /// The stages, if there are several.
+    pub(crate) staging: Option<Staging>,
     /// The template to roll out; that of the DaemonSet if there is none.
     pub(crate) template: NewTemplate,
     /// The only nodes that may be updated, in this order; all if empty.
@@ -75,6 +78,7 @@ impl StageRequest {
         };
         StageRequest {
             amount,
+            staging: None,
             template,
             nodes: Vec::new(),
             node_selector: LabelSelector::default(),
@@ -90,8 +94,8 @@ impl StageRequest {
         }
     }
 
-    /// Returns the flags that a run needs that continues this one.
-    pub(crate) fn flags(&self) -> StageFlags {
+    /// Returns the flags that a run needs that continues this one, whose stage has begun `now`.
+    pub(crate) fn flags(&self, now: Timestamp) -> StageFlags {
         // Rounded up: no time is none.
         let seconds = |time: SignedDuration| time.as_secs() + i64::from(time.subsec_nanos() > 0);
         StageFlags {
@@ -109,6 +113,11 @@ impl StageRequest {
             verifies: self.verify.is_some(),
             undoes_on_failure: self.rolls_back,
             evict: self.evict,
+            staged: self.staging.as_ref().map(|staging| StagedFlags {
+                stages: staging.stages.clone(),
+                strata: staging.strata.clone(),
+                stage_began: now,
+            }),
         }
     }
 
@@ -248,7 +257,11 @@ pub(crate) fn plan(
     let situation = changed.as_ref().unwrap_or(before);
     let desired = situation.eligible().count();
     let old = situation.eligible().filter(|node| node.old.is_some()).count();
-    let keep = keep(request.amount, desired);
+    let order = order(situation, request)?;
+    let staging = request.staging.as_ref();
+    let begun = hold.as_ref().filter(|_| template.is_none());
+    let running = staging.map(|staging| running(situation, &order, staging, begun));
+    let keep = keep(running.as_ref().map_or(request.amount, |running| running.amount), desired);
     let needed = old.saturating_sub(kept(keep, desired));
     // What admission makes of a revision is on no node yet. Pods of the revision itself need no rollback.
     let asked_for = stored.and(template.as_ref()).filter(|_| request.is_undo());
@@ -264,7 +277,8 @@ pub(crate) fn plan(
     let is_taken_back = |node: &&RolloutNode<'_>| {
         !is_on_delete || !request.is_undo() || node.old.is_some_and(|pod| left.contains(&pod.revision_hash()))
     };
-    let order = order(situation, request)?.into_iter().filter(|node| !has_it(node) && is_taken_back(node));
+    let (nodes, staged) = running.map_or((None, None), |running| (running.nodes, Some(running.report)));
+    let order = nodes.unwrap_or(order).into_iter().filter(|node| !has_it(node) && is_taken_back(node));
     let name = |node: &RolloutNode<'_>| node.name.to_owned();
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
     let (skipped, order): (Vec<_>, Vec<_>) = order.partition(|node| is_skipped(node));
@@ -273,7 +287,8 @@ pub(crate) fn plan(
     let not_ready: Vec<String> = not_ready.into_iter().map(name).collect();
     let skipped: Vec<String> = skipped.into_iter().map(name).collect();
     let is_chosen = !request.nodes.is_empty() || !request.node_selector.is_empty();
-    if nodes.len() < needed && !is_advanced && (is_chosen || kept(keep, desired) > 0) {
+    // A stage of several takes what there is.
+    if nodes.len() < needed && !is_advanced && staging.is_none() && (is_chosen || kept(keep, desired) > 0) {
         return Err(StageRefusal::TooFewNodes { needed, found: nodes.len(), not_ready, skipped });
     }
     let is_needed = is_advanced || hold.is_some() || old > 0 || template.is_some();
@@ -283,7 +298,7 @@ pub(crate) fn plan(
         NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
-    let flags = StageFlags { replaced_revision, restarted_at, ..request.flags() };
+    let flags = StageFlags { replaced_revision, restarted_at, ..request.flags(snapshot.now) };
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
@@ -349,7 +364,9 @@ pub(crate) fn plan(
             worse.retain(|warning| matches!(warning.code, WarningCode::CreationRefused | WarningCode::MissingObjects));
         }
         // A stage that is continued has failed already, and its gates stop it again.
-        let is_continued = template.is_none() && hold.as_ref().is_some_and(|hold| hold.partition == Some(keep));
+        let is_staged = |hold: &Hold| hold.flags.as_ref().is_some_and(|flags| flags.staged.is_some());
+        let is_resumed = |hold| is_staged(hold) && staging.is_some_and(|staging| staging.passed == 0);
+        let is_continued = begun.is_some_and(|hold| hold.partition == Some(keep) || is_resumed(hold));
         if deletes_healthy && !worse.is_empty() && !is_continued && !request.force {
             return Err(StageRefusal::Worse(worse));
         }
@@ -388,11 +405,14 @@ pub(crate) fn plan(
         verified: Default::default(),
         spared,
         last_progress: snapshot.now,
+        // Nobody has watched before.
+        soaks_from: staging.filter(|staging| staging.passed == 0).map(|_| snapshot.now),
     };
     // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
     let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
     let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, situation);
-    if nodes.len() >= desired && !is_advanced {
+    let begins_all = nodes.len() >= desired || staging.is_some_and(|staging| staging.passed == 0);
+    if begins_all && !is_advanced {
         warnings.extend(all_unavailable(int(allowed_now), int(desired)));
     }
     let report = PartitionReport {
@@ -433,6 +453,7 @@ pub(crate) fn plan(
             progress_deadline_seconds: gates.progress_deadline.as_secs(),
             verify: request.verify.clone(),
         },
+        staged,
         original_strategy: strategy(&original),
         restores_strategy,
         warnings,
@@ -465,7 +486,7 @@ fn left_revisions<'s>(
 }
 
 /// Returns the number of pods that stay on older revisions, as the annotation has it.
-fn keep(amount: Amount, desired: usize) -> IntOrPercent {
+pub(super) fn keep(amount: Amount, desired: usize) -> IntOrPercent {
     match amount {
         Amount::Keep(keep) => keep,
         Amount::Update(IntOrPercent::Percent(percent)) => IntOrPercent::Percent((100 - percent).clamp(0, 100)),

@@ -1,5 +1,7 @@
 //! How to continue after a stage has ended, and how to go back.
 
+use jiff::Timestamp;
+
 use super::instruction::gates_hold;
 use super::plan::{Amount, StageRequest};
 use super::template::NewTemplate;
@@ -7,6 +9,7 @@ use crate::coverage::PROGRESS_DEADLINE;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::stages::Stratum;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
@@ -45,7 +48,8 @@ impl<'a> Continued<'a> {
 
     /// Returns a stage that was not begun.
     pub(crate) fn of_request(name: &'a DaemonSetName, request: &'a StageRequest) -> Self {
-        let (flags, verify) = (request.flags(), request.verify.as_deref());
+        // When it has begun is not part of a command.
+        let (flags, verify) = (request.flags(Timestamp::UNIX_EPOCH), request.verify.as_deref());
         let revision = request.undone_revision();
         Continued { name, flags, verify, amount: request.amount, revision, is_on_delete: false }
     }
@@ -123,8 +127,14 @@ impl<'a> Continued<'a> {
             ("--node-selector", some(flags.node_selector.clone())),
             ("--spread-by", flags.spread_by.clone()),
         ];
-        let command = self.gated(nodes.into_iter().fold(command, with), flags).name(self.name.short());
+        let staged = flags.staged.as_ref();
+        let strata = staged.filter(|staged| staged.strata != Stratum::DEFAULT).map(|staged| &staged.strata);
+        let strata = strata.map(|strata| strata.iter().map(Stratum::to_string).collect::<Vec<_>>().join(","));
+        let staging = [("--stages", staged.map(|staged| staged.stages.to_string())), ("--strata", strata)];
+        let command = nodes.into_iter().chain(staging).fold(command, with);
+        let command = self.gated(command, flags).name(self.name.short());
         match amount {
+            _ if staged.is_some() => command.name("0"),
             Amount::Keep(keep) => command.name(keep.to_string()),
             Amount::Update(update) => command.flag("--update", update.to_string()),
         }
@@ -240,6 +250,8 @@ pub(in crate::rollout) fn continuation(
             }
         };
     }
+    // The same command knows which of several stages comes next.
+    let updates = updates || flags.staged.is_some();
     let finish = |advice: &str| Fix::new(format!("{advice}{set}"), continued.finish());
     let is_last = flags.is_undo || partition.value() == 0;
     if !updates && !is_last && gates_hold(situation, partition, flags) {
@@ -308,7 +320,7 @@ mod tests {
             let fixes = continuation(&name, &hold, updates, Some(1), &situation).into_iter();
             fixes.map(|fix| (fix.advice, fix.command.unwrap().to_string())).collect::<Vec<_>>()
         };
-        let annotation = request.flags().to_annotation();
+        let annotation = request.flags(Timestamp::UNIX_EPOCH).to_annotation();
         assert!(!annotation.contains("curl"));
         let same = again(&request).replace("'curl $NODE'", "\"${VERIFY:?}\"");
         let left = commands(&annotation, true);

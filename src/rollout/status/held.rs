@@ -4,6 +4,7 @@ use crate::coverage::strategy;
 use crate::model::hold::Hold;
 use crate::report::rollout_status::RolloutHold;
 use crate::rollout::partition::kept;
+use crate::rollout::partition::staging::held_stages;
 use crate::rollout::situation::{RolloutNode, Situation};
 
 /// Returns the hold of a DaemonSet.
@@ -16,6 +17,7 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
         in_force: hold.is_in_force,
         leaked: leaked(situation, &hold),
         unverified: is_unverified(situation, &hold),
+        staged: held_stages(situation, &hold),
     })
 }
 

@@ -17,6 +17,7 @@ mod sequence;
 mod sequences;
 mod settings;
 mod staged_faults;
+mod stages;
 mod stale_config;
 mod steps;
 mod upgrade;

@@ -1,0 +1,295 @@
+//! A rollout in several stages: which of them a run carries out, and how many nodes each updates.
+
+use super::canary::{Value, canary};
+use super::kept;
+use super::order::order;
+use super::plan::{Amount, StageRequest, keep};
+use super::template::{NewTemplate, template};
+use crate::facts::revisions::{Revision, Revisions};
+use crate::model::hold::Hold;
+use crate::model::int_or_percent::{IntOrPercent, int};
+use crate::model::stages::{StageSize, Stages, Stratum};
+use crate::report::age::seconds_between;
+use crate::report::partition::{CanaryNode, RolloutStage, StageState, StagedRollout};
+use crate::report::rollout_status::HeldStages;
+use crate::rollout::situation::{RolloutNode, Situation};
+
+/// After how many updated pods there is a pace.
+const MIN_PODS: i64 = 3;
+
+/// The stages that are requested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Staging {
+    /// The stages.
+    pub(crate) stages: Stages,
+    /// What the canary covers.
+    pub(crate) strata: Vec<Stratum>,
+    /// How many stages have passed their gates in this run.
+    pub(crate) passed: usize,
+}
+
+/// The stage that comes next.
+pub(super) struct Running<'v, 'a> {
+    /// How many pods stay on older revisions.
+    pub(super) amount: Amount,
+    /// The only nodes that are updated; `None` if it is not the canary.
+    pub(super) nodes: Option<Vec<&'v RolloutNode<'a>>>,
+    /// All stages.
+    pub(super) report: StagedRollout,
+}
+
+/// Returns the stage that comes next; `hold` is that of the rollout, if it was begun.
+///
+/// It follows from the nodes that are updated. A run that continues another one begins with the gates of the last stage whose nodes are
+/// all updated, because they may not have passed, unless the next stage was begun after them.
+pub(super) fn running<'v, 'a>(
+    situation: &'v Situation<'a>,
+    order: &[&'v RolloutNode<'a>],
+    staging: &'v Staging,
+    hold: Option<&Hold>,
+) -> Running<'v, 'a> {
+    let sizes = staging.stages.sizes();
+    let desired = situation.eligible().count();
+    let old = situation.eligible().filter(|node| node.old.is_some()).count();
+    let canary = canary(situation, order, &staging.strata);
+    let keeps: Vec<IntOrPercent> = sizes
+        .iter()
+        .map(|size| match size {
+            StageSize::Canary => IntOrPercent::Int(int(old.saturating_sub(canary.nodes.len()))),
+            StageSize::Update(amount) => keep(Amount::Update(*amount), desired),
+        })
+        .collect();
+    let is_reached = |keep: &&IntOrPercent| old <= kept(**keep, desired);
+    let reached = keeps.iter().take_while(is_reached).count();
+    let is_same = |hold: &&Hold| {
+        let staged = hold.flags.as_ref().and_then(|flags| flags.staged.as_ref());
+        staged.is_some_and(|staged| staged.stages == staging.stages)
+    };
+    let is_begun = hold.filter(is_same).and_then(|hold| hold.partition).is_some_and(|keep| old > kept(keep, desired));
+    let number = match (staging.passed, reached) {
+        (0, 0) => 0,
+        (0, reached) if is_begun && reached < sizes.len() => reached,
+        (0, reached) => reached - 1,
+        (passed, _) => passed.min(sizes.len() - 1),
+    };
+    let stage = |(at, (size, keep)): (usize, (&StageSize, &IntOrPercent))| RolloutStage {
+        stage: size.to_string(),
+        state: match at.cmp(&number) {
+            std::cmp::Ordering::Less => StageState::Done,
+            std::cmp::Ordering::Equal => StageState::Now,
+            std::cmp::Ordering::Greater => StageState::Next,
+        },
+        nodes: (at >= number).then(|| int(desired - kept(*keep, desired).min(old))),
+    };
+    let text = |(stratum, value): Value<'_>| match value {
+        "" => format!("no {stratum}"),
+        value => format!("{stratum} {value}"),
+    };
+    let is_canary = sizes[number] == StageSize::Canary;
+    let of_canary = canary.nodes.iter().filter(|_| is_canary);
+    let report = StagedRollout {
+        stages: sizes.iter().zip(&keeps).enumerate().map(stage).collect(),
+        canary: of_canary
+            .map(|(node, stands_for)| CanaryNode {
+                node: node.name.to_owned(),
+                stands_for: stands_for.iter().copied().map(text).collect(),
+            })
+            .collect(),
+        uncovered: canary.uncovered.into_iter().filter(|_| is_canary).map(text).collect(),
+    };
+    let nodes = is_canary.then(|| canary.nodes.into_iter().map(|(node, _)| node).collect());
+    Running { amount: Amount::Keep(keeps[number]), nodes, report }
+}
+
+/// Returns the number of the revision that a rollback goes back to which was begun because the wanted template had failed, and has not
+/// ended.
+pub(crate) fn unfinished_rollback(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Option<i64> {
+    let hold = Hold::in_force(revisions.daemon_set)?;
+    let left = hold.flags.filter(|flags| flags.is_undo)?.replaced_revision?;
+    let wanted = template(revisions, wanted).ok().flatten()?;
+    let left = revisions.all.iter().find(|revision| revision.object.hash() == left)?.template.as_ref().ok()?;
+    left.same_meaning(&wanted).then(|| revisions.current().map(Revision::number))?
+}
+
+/// Returns the stages of the rollout that a hold is about; `None` if it has only one.
+pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) -> Option<HeldStages> {
+    let flags = hold.flags.as_ref().filter(|_| hold.is_in_force)?;
+    let staged = flags.staged.as_ref()?;
+    let staging = Staging { stages: staged.stages.clone(), strata: staged.strata.clone(), passed: 0 };
+    let all = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Live, String::new());
+    let order = order(situation, &StageRequest { spread_by: flags.spread_by.clone(), ..all }).ok()?;
+    let stages = running(situation, &order, &staging, Some(hold)).report.stages;
+    let count = |is: fn(&RolloutNode<'_>) -> bool| int(situation.eligible().filter(|node| is(node)).count());
+    let (updated, old) = (count(|node| node.updated.is_some()), count(|node| node.old.is_some()));
+    let of_state = |state| int(stages.iter().filter(|stage| stage.state == state).count());
+    // What the stages have waited beside that is waited again.
+    let soaked = flags.soak_seconds.saturating_mul(of_state(StageState::Done));
+    let took = hold.since.map(|since| (seconds_between(since, situation.now()) - soaked).max(0));
+    let left = |took: i64| {
+        let soaks = flags.soak_seconds.saturating_mul(int(stages.len()) - of_state(StageState::Done));
+        (took.saturating_mul(old) / updated).saturating_add(soaks)
+    };
+    let seconds_left = took.filter(|_| updated >= MIN_PODS).map(left);
+    Some(HeldStages { stages, stage_began: staged.stage_began, seconds_left })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{StageState, Staging};
+    use crate::coverage::test_support::{at, world};
+    use crate::facts::index::Index;
+    use crate::facts::revisions::Revisions;
+    use crate::model::hold::{StageFlags, StagedFlags};
+    use crate::model::int_or_percent::IntOrPercent;
+    use crate::model::snapshot::Snapshot;
+    use crate::model::stages::Stratum;
+    use crate::rollout::partition::plan::{Amount, StageRequest, plan};
+    use crate::rollout::partition::template::NewTemplate;
+    use crate::rollout::situation::Situation;
+    use crate::rollout::status::held;
+
+    /// What a client has left in the annotations: how many pods stay old, and the stages of its rollout.
+    type Left<'l> = Option<(&'l str, Option<&'l str>)>;
+
+    fn staged(stages: &str) -> StagedFlags {
+        let strata = Stratum::DEFAULT.into();
+        StagedFlags { stages: stages.parse().unwrap(), strata, stage_began: at("11:55:00").parse().unwrap() }
+    }
+
+    /// Ten nodes, of which the last two have another kernel; the first ones, or the last one, are updated.
+    fn rollout(updated: &[usize], left: Left<'_>) -> Snapshot {
+        let old = json!({"metadata": {"creationTimestamp": at("11:10:00"),
+            "labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+        let mut world = world().revision_of_image("hash1", 1, "agent:1");
+        if let Some((partition, stages)) = left {
+            let flags = StageFlags {
+                progress_deadline_seconds: 600,
+                soak_seconds: 60,
+                staged: stages.map(staged),
+                ..StageFlags::default()
+            };
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/held-since": at("11:50:00"), "kubectl-ds/partition": partition,
+                "kubectl-ds/gates": flags.to_annotation()});
+            world = world.daemon_set(json!({"metadata": {"annotations": annotations},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}}));
+        }
+        for number in 0..10 {
+            let name = format!("n{number}");
+            let info = json!({"kernelVersion": if number < 8 { "6.1" } else { "6.8" }});
+            let pod = if updated.contains(&number) { json!({}) } else { old.clone() };
+            world = world.node(&name, json!({"status": {"nodeInfo": info}})).pod(&format!("a{number}"), &name, pod);
+        }
+        world.finish()
+    }
+
+    fn request(stages: &str, passed: usize) -> StageRequest {
+        let staging = Staging { stages: stages.parse().unwrap(), strata: Stratum::DEFAULT.into(), passed };
+        let all = Amount::Keep(IntOrPercent::Int(0));
+        StageRequest { staging: Some(staging), ..StageRequest::new(all, NewTemplate::Live, "run 1".to_owned()) }
+    }
+
+    #[test]
+    fn the_stage_follows_from_the_nodes_that_are_updated() {
+        const ALL: &str = "canary,30%,100%";
+        let first: Vec<usize> = (0..10).collect();
+        let one = |updated: &[usize], left, stages: &str, passed| {
+            let snapshot = rollout(updated, left);
+            let index = Index::new(&snapshot);
+            let planned = plan(&Situation::new(&index, &snapshot.daemon_sets[0]), &request(stages, passed), None);
+            let report = planned.unwrap().report;
+            let stages = report.staged.unwrap().stages;
+            let now = stages.iter().find(|stage| stage.state == StageState::Now).unwrap();
+            (now.stage.clone(), report.partition, report.nodes.join(" "))
+        };
+        for (situation, updated, left, passed, stage, partition, nodes) in [
+            ("nothing is updated", &[][..], None, 0, "canary", "8", "n0 n8"),
+            ("its client has died in the canary", &[0], Some(("8", Some(ALL))), 0, "canary", "8", "n8"),
+            ("its client has died before the gates had passed", &[0, 8], Some(("8", Some(ALL))), 0, "canary", "8", ""),
+            ("its client has died in a stage", &[0, 8], Some(("70%", Some(ALL))), 0, "30%", "70%", "n1"),
+            ("its client has died after it", &[0, 1, 8], Some(("70%", Some(ALL))), 0, "30%", "70%", ""),
+            ("the gates have passed", &[0, 8], Some(("8", Some(ALL))), 1, "30%", "70%", "n1"),
+            (
+                "the last but one has passed",
+                &[0, 1, 8],
+                Some(("70%", Some(ALL))),
+                2,
+                "100%",
+                "0%",
+                "n2 n3 n4 n5 n6 n7 n9",
+            ),
+            ("all but the strategy", &first, Some(("0%", Some(ALL))), 0, "100%", "0%", ""),
+            // What other gates were for is checked again.
+            ("other stages were begun", &[0, 8], Some(("50%", Some("50%,100%"))), 0, "canary", "8", ""),
+            ("no stages were begun", &[0, 8], Some(("50%", None)), 0, "canary", "8", ""),
+            ("nodes were updated without stages", &[0, 1, 2, 8], Some(("6", None)), 0, "30%", "70%", ""),
+        ] {
+            let found = one(updated, left, ALL, passed);
+            assert_eq!(found, (stage.to_owned(), partition.to_owned(), nodes.to_owned()), "{situation}");
+        }
+    }
+
+    /// New nodes may have updated more than a stage was to.
+    #[test]
+    fn a_stage_whose_nodes_are_all_updated_has_only_its_gates() {
+        let snapshot = rollout(&[0, 1, 2, 3, 8], Some(("70%", Some("canary,30%,40%,100%"))));
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let planned = plan(&situation, &request("canary,30%,40%,100%", 2), None).unwrap();
+        assert_eq!((planned.report.partition.as_str(), planned.report.nodes.len()), ("60%", 0));
+        // In the run that has begun it, the pods have soaked; for another one they soak again.
+        assert_eq!(planned.stage.soaks_from, None);
+        let resumed = plan(&situation, &request("canary,30%,40%,100%", 0), None).unwrap();
+        assert_eq!(resumed.stage.soaks_from, Some(snapshot.now));
+    }
+
+    #[test]
+    fn what_is_held_shows_its_stages_and_the_time_that_is_left() {
+        let of = |updated: &[usize], left| {
+            let snapshot = rollout(updated, left);
+            let index = Index::new(&snapshot);
+            let hold = held::hold(&Situation::new(&index, &snapshot.daemon_sets[0])).unwrap();
+            let staged = hold.staged?;
+            let text = staged.stages.iter().map(|one| format!("{} {:?} {:?}", one.stage, one.state, one.nodes));
+            Some((text.collect::<Vec<_>>(), staged.seconds_left))
+        };
+        assert_eq!(of(&[0, 8], Some(("8", None))), None);
+        let (stages, left) = of(&[0, 8], Some(("70%", Some("canary,30%,100%")))).unwrap();
+        assert_eq!(stages, ["canary Done None", "30% Now Some(3)", "100% Next Some(10)"]);
+        assert_eq!(left, None, "two pods are no pace");
+        // Eight minutes for four nodes, besides two soaks; six nodes are left, and one soak.
+        let (_, left) = of(&[0, 1, 2, 8], Some(("0%", Some("canary,30%,100%")))).unwrap();
+        assert_eq!(left, Some(480 * 6 / 4 + 60));
+    }
+
+    /// A client that is started again with the same command must not roll out again what has failed.
+    #[test]
+    fn a_rollback_that_has_not_ended_is_gone_on_with() {
+        let images = |image: &str| NewTemplate::Images(vec![("agent".to_owned(), image.to_owned())]);
+        let of = |is_undo: bool, replaced: &str, wanted: &NewTemplate| {
+            let flags = StageFlags {
+                is_undo,
+                replaced_revision: Some(replaced.to_owned()),
+                progress_deadline_seconds: 600,
+                ..StageFlags::default()
+            };
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/held-since": at("11:50:00"), "kubectl-ds/partition": "0",
+                "kubectl-ds/gates": flags.to_annotation()});
+            let world = world().daemon_set(json!({"metadata": {"annotations": annotations},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}}));
+            let mut world = world.template(json!({"containers": [{"name": "agent", "image": "agent:1"}]}));
+            world.snapshot.controller_revisions.clear();
+            let world = world.revision_of_image("hash1", 4, "agent:1").revision_of_image("hash2", 3, "agent:2");
+            let snapshot = world.finish();
+            super::unfinished_rollback(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), wanted)
+        };
+        assert_eq!(of(true, "hash2", &images("agent:2")), Some(4));
+        assert_eq!(of(true, "hash2", &images("agent:3")), None, "another template is wanted");
+        assert_eq!(of(true, "hash2", &NewTemplate::Live), None, "what is there is what is rolled back to");
+        assert_eq!(of(false, "hash2", &images("agent:2")), None, "it was begun to replace it");
+        assert_eq!(of(true, "gone", &images("agent:2")), None);
+    }
+}

@@ -54,7 +54,7 @@ pub struct Index<'a> {
     budgets: Budgets<'a>,
     /// The positions of the pods that have a required anti-affinity.
     with_anti_affinity: OnceCell<Vec<usize>>,
-    knows_all: OnceCell<bool>,
+    knows_all_pods: OnceCell<bool>,
     /// What device classes may provide.
     pub devices: Devices,
     /// The numbers of the nodes that are not ready, by their addresses.
@@ -133,7 +133,7 @@ impl<'a> Index<'a> {
             budgets,
             devices,
             with_anti_affinity: OnceCell::new(),
-            knows_all: OnceCell::new(),
+            knows_all_pods: OnceCell::new(),
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),
             dns_pods: OnceCell::new(),
@@ -317,9 +317,9 @@ impl<'a> Neighborhood<'a> for Index<'a> {
         self.snapshot.knows_all_pods_on(node)
     }
 
-    fn knows_all(&self) -> bool {
+    fn knows_all_pods(&self) -> bool {
         let knows = |node: &&Node| self.snapshot.knows_all_pods_on(&node.metadata.name);
-        *self.knows_all.get_or_init(|| self.knows_all_nodes() && self.nodes.iter().all(knows))
+        *self.knows_all_pods.get_or_init(|| self.nodes.iter().all(knows))
     }
 }
 

@@ -161,17 +161,19 @@ impl<'a> Proposal<'a> {
         let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?.surging(beside, own);
         let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
-        let by_other_pods = self.other_pods(node, beside);
+        let (by_other_pods, order) = self.other_pods(node, beside);
         let Some(obstacle) = ports.into_iter().chain(shortages).next() else {
             let device = || Some(Unknown::Device(room.devices.of_requests(&self.requests, node).next()?.to_owned()));
             return Some(match by_other_pods {
-                Err(Some(rejection)) => Fit::Lacks(for_manifest(rejection.finding(self.proposed, node), self.proposed)),
-                Err(None) => Fit::Unknown(Unknown::OtherPods),
-                Ok(order) => order.or_else(device).map_or(Fit::Fits, Fit::Unknown),
+                Outcome::Rejects(rejection) => {
+                    Fit::Lacks(for_manifest(rejection.finding(self.proposed, node), self.proposed))
+                }
+                Outcome::Unknown => Fit::Unknown(Unknown::OtherPods),
+                Outcome::Passes => order.or_else(device).map_or(Fit::Fits, Fit::Unknown),
             });
         };
         // What preemption does for a pod that other pods keep from the node, too, is not simulated.
-        if matches!(by_other_pods, Err(Some(_))) {
+        if matches!(by_other_pods, Outcome::Rejects(_)) {
             return Some(Fit::Lacks(obstacle));
         }
         let is_priority_known = self.new_pod.spec.priority.is_some();
@@ -187,23 +189,22 @@ impl<'a> Proposal<'a> {
 }
 
 impl<'a> Proposal<'a> {
-    /// Tells whether other pods let a pod run on an eligible node, and on what that depends; an error without a rejection if it is not known.
-    fn other_pods(&self, node: &Node, beside: bool) -> Result<Option<Unknown>, Option<other_pods::Rejection<'a>>> {
+    /// Tells whether other pods let a pod run on an eligible node, and if they do, on what that depends.
+    fn other_pods(&self, node: &Node, beside: bool) -> (Outcome<other_pods::Rejection<'a>>, Option<Unknown>) {
         let index = self.index;
         let leaves = |pod: &Pod| !beside && daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
         let pod = daemon_pods::meant_for(&self.new_pod, &node.metadata.name);
         let spread = PodTopologySpread::new(&pod, index, leaves);
         let affinity =
             self.pod_affinity[usize::from(beside)].get_or_init(|| InterPodAffinity::new(&self.new_pod, index, leaves));
-        match other_pods::filter(index, &spread, affinity, node, &pod) {
-            Outcome::Rejects(rejection) => return Err(Some(rejection)),
-            Outcome::Unknown => return Err(None),
-            Outcome::Passes => {}
+        let outcome = other_pods::filter(index, &spread, affinity, node, &pod);
+        if outcome != Outcome::Passes {
+            return (outcome, None);
         }
         let is_other = |other: &&&Node| other.metadata.name != node.metadata.name && self.pod.decide(other).should_run;
         let binds = |other: &Node| spread.binds_its_kind().or_else(|| affinity.binds_its_kind(node, other));
         let key = index.nodes.iter().filter(is_other).find_map(|other| binds(other));
-        Ok(key.map(|key| Unknown::Order(key.to_owned())))
+        (outcome, key.map(|key| Unknown::Order(key.to_owned())))
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Index<'a> {
     budgets: Budgets<'a>,
     /// The positions of the pods that have a required anti-affinity.
     with_anti_affinity: OnceCell<Vec<usize>>,
-    knows_all: OnceCell<bool>,
+    knows_all_pods: OnceCell<bool>,
     /// Resources that device classes may provide.
     pub devices: Devices,
     /// The indices of the nodes that are not ready, by their addresses.
@@ -132,7 +132,7 @@ impl<'a> Index<'a> {
             budgets,
             devices,
             with_anti_affinity: OnceCell::new(),
-            knows_all: OnceCell::new(),
+            knows_all_pods: OnceCell::new(),
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),
             dns_pods: OnceCell::new(),
@@ -315,9 +315,9 @@ impl<'a> Neighborhood<'a> for Index<'a> {
         self.snapshot.knows_all_pods_on(node)
     }
 
-    fn knows_all(&self) -> bool {
+    fn knows_all_pods(&self) -> bool {
         let knows = |node: &&Node| self.snapshot.knows_all_pods_on(&node.metadata.name);
-        *self.knows_all.get_or_init(|| self.knows_all_nodes() && self.nodes.iter().all(knows))
+        *self.knows_all_pods.get_or_init(|| self.nodes.iter().all(knows))
     }
 }
 

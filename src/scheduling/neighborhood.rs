@@ -29,8 +29,13 @@ pub trait Neighborhood<'a> {
     /// Returns whether all pods of a node were read.
     fn knows_all_pods_on(&self, node: &str) -> bool;
 
+    /// Returns whether all pods of these nodes were read.
+    fn knows_all_pods(&self) -> bool;
+
     /// Returns whether all nodes and all pods of the cluster were read.
-    fn knows_all(&self) -> bool;
+    fn knows_all(&self) -> bool {
+        self.knows_all_nodes() && self.knows_all_pods()
+    }
 
     /// Returns whether all pods were read that run in the domain of a node: on the nodes with the same value of a label.
     fn knows_domain(&self, node: &Node, topology_key: &str) -> bool {

@@ -261,7 +261,8 @@ impl<'a> InterPodAffinity<'a> {
                 return of_pod(pod, number);
             }
         }
-        if is_known && neighborhood.knows_all() { Outcome::Passes } else { Outcome::Unknown }
+        // The anti-affinity of pods on nodes that were not asked for does not count: else no answer about a part of the nodes would be known.
+        if is_known && neighborhood.knows_all_pods() { Outcome::Passes } else { Outcome::Unknown }
     }
 }
 

@@ -17,8 +17,9 @@ use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 pub struct Header {
     /// The program that made the dump, and its version.
     pub tool: String,
-    /// When the dump was made.
-    pub taken_at: Timestamp,
+    /// When the cluster was read, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_at: Option<Timestamp>,
     /// The namespace whose DaemonSets were read; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -60,7 +61,7 @@ impl Header {
         };
         Header {
             tool: format!("kubectl-ds {}", env!("CARGO_PKG_VERSION")),
-            taken_at: snapshot.now,
+            taken_at: (!snapshot.is_now_estimated).then_some(snapshot.now),
             namespace: namespace.map(str::to_owned),
             redacted,
             kinds: Kind::ALL

@@ -402,7 +402,7 @@ impl Dump {
         let gaps = gaps(&objects, &pods_complete);
         let only_namespace = only_namespace(&objects).or_else(|| only_namespace_found(&objects)).cloned();
         let has_pods = !objects.pod_namespaces.is_empty();
-        let taken_at = objects.headers.iter().map(|header| header.taken_at).max();
+        let taken_at = objects.headers.iter().filter_map(|header| header.taken_at).max();
         let newest_time = objects.newest_times.newest();
         let newest = taken_at.max(newest_time);
         if let (Some(given), Some(newest)) = (self.now, newest)

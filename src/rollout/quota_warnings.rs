@@ -380,7 +380,10 @@ mod tests {
             let snapshot = held.daemon_set(json!({"spec": {"updateStrategy": pace}})).finish();
             let index = Index::new(&snapshot);
             let before = Situation::new(&index, &snapshot.daemon_sets[0]);
-            let replacement = Replacement::of_template(&snapshot.daemon_sets[0], "", true);
+            let after = json!({"containers": [{"name": "agent", "image": "agent:3", "resources": {}}]});
+            let after = world().template(after).finish().daemon_sets[0].template();
+            let after = before.daemon_set.with_template(&after);
+            let replacement = Replacement::of_template(&after, "", false);
             let warnings = replacement_warnings(&before, &replacement);
             warnings.iter().any(|warning| warning.code == WarningCode::QuotaExceeded)
         };

@@ -706,7 +706,7 @@ impl Mix {
     pub fn assert_healthy(&self) {
         for (outcome, least) in [
             ("eligibility: should run", 0.1),
-            ("eligibility: may stay", 0.03),
+            ("eligibility: may stay", 0.02),
             ("eligibility: neither", 0.1),
             ("room: fits", 0.1),
             ("room: lacks one resource", 0.1),

@@ -374,7 +374,8 @@ fn a_surge_that_cannot_be_is_no_fault_of_the_revision() {
         crate::coverage::test_support::merge(&mut older, of_old);
         let mut newer = json!({"metadata": {"creationTimestamp": at("11:46:00")}});
         crate::coverage::test_support::merge(&mut newer, of_new);
-        let world = world.node("a", json!({})).pod("agent-a", "a", older).pending_pod("agent-b", "a", says, newer);
+        let zone = json!({"metadata": {"labels": {"zone": "a"}}});
+        let world = world.node("a", zone).pod("agent-a", "a", older).pending_pod("agent-b", "a", says, newer);
         let status = status(world, &[]);
         let advises = |status: &RolloutStatus| {
             status.problems.iter().any(|cause| cause.fix.advice == "use maxUnavailable instead of maxSurge")

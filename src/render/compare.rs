@@ -9,7 +9,7 @@ use super::list::MOST_ROWS;
 use super::page::Page;
 use super::style;
 use super::table::{self, Column, Heading, TIED, wrap_tied};
-use super::text::{count, or_unknown};
+use super::text::{count, or_unknown, some_of};
 use super::view::View;
 use crate::report::age::format_age;
 use crate::report::compare::{CompareReport, Comparison, DaemonSetComparison, Headroom, PoolComparison, Setback};
@@ -367,14 +367,15 @@ fn setbacks(report: &CompareReport, [all, all_names]: [bool; 2], page: &mut Page
     }
 }
 
-/// Names as many nodes as there is room for, or all of them.
+/// Names as many nodes as fit into two lines, or all of them.
 fn names(nodes: &[String], lead: &str, all: bool, view: &View) -> String {
     const FLAG: &str = " (--all)";
     if all {
         return view.unlimited().names(nodes, 0);
     }
-    let text = view.names(nodes, lead.len() + 1);
-    if text.ends_with(" more") { view.names(nodes, lead.len() + 1 + FLAG.len()) + FLAG } else { text }
+    let fitting = |taken: usize| some_of(nodes, view.names_room(taken).saturating_add(view.width));
+    let text = fitting(lead.len() + 1);
+    if text.ends_with(" more") { fitting(lead.len() + 1 + FLAG.len()) + FLAG } else { text }
 }
 
 /// Writes what only one side has, and how to compare what both have.

@@ -388,7 +388,12 @@ impl Compared<'_> {
         let concerns = after.coverage.concerns.iter().filter(|concern| !had(concern.code)).cloned().collect();
         let are_new = before.is_none() || self.is_news_known;
         *(if are_new { &mut one.new_concerns } else { &mut one.unconfirmed_concerns }) = concerns;
-        one.stopped = self.is_stopped(before, after);
+        let moves = is_known.then(|| self.moves(before, after));
+        if let Some(moves) = &moves {
+            one.setbacks = self.setbacks(after, &moves.worse);
+            one.gained = moves.gained.iter().map(|name| (*name).to_owned()).collect();
+        }
+        one.stopped = self.is_stopped(before, after, &one.setbacks);
         let is_worse = one.stopped == Some(true) || !one.new_concerns.is_empty() || !one.restarting.is_empty();
         let is_open = one.stopped.is_none() || !one.unconfirmed_concerns.is_empty();
         let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&key.0).name(&key.1);
@@ -396,18 +401,11 @@ impl Compared<'_> {
             Comparison::Worse | Comparison::Unknown => Some(Fix::new("for details", coverage())),
             Comparison::Same | Comparison::Better => None,
         };
-        if !is_known {
-            one.verdict = if is_worse { Comparison::Worse } else { Comparison::Unknown };
-            one.details = details(one.verdict);
-            return one;
-        }
-        let moves = self.moves(before, after);
-        one.setbacks = self.setbacks(after, &moves.worse);
-        one.gained = moves.gained.iter().map(|name| (*name).to_owned()).collect();
-        one.verdict = match before {
+        one.verdict = match (moves, before) {
             _ if is_worse || one.counted().next().is_some() => Comparison::Worse,
+            (None, _) => Comparison::Unknown,
             _ if is_open || one.setbacks.iter().any(|setback| setback.unconfirmed) => Comparison::Unknown,
-            Some(before) if self.is_better(before, after, &moves) => Comparison::Better,
+            (Some(moves), Some(before)) if self.is_better(before, after, &moves) => Comparison::Better,
             _ => Comparison::Same,
         };
         one.details = details(one.verdict);
@@ -532,7 +530,7 @@ impl Compared<'_> {
     }
 
     /// Returns whether a rollout has come to a standstill since, which is not accepted; `None` if it may have been so before.
-    fn is_stopped(&self, before: Option<&Agent<'_>>, after: &Agent<'_>) -> Option<bool> {
+    fn is_stopped(&self, before: Option<&Agent<'_>>, after: &Agent<'_>, setbacks: &[Setback]) -> Option<bool> {
         let was = before.and_then(Agent::status);
         let is_accepted = after.rollout.as_ref().is_some_and(RolloutStatus::counts_as_complete);
         let had_pods = before.is_some_and(|before| before.coverage.counts.available.unwrap_or_default() > 0);
@@ -543,7 +541,9 @@ impl Compared<'_> {
         let is_surplus = || concerns.is_empty() && problems.iter().all(|group| group.code.is_about_surplus_pods());
         let is_stopped = match (was, after.status()) {
             (was, Some(Status::NoNodes)) => {
-                return Some(was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes);
+                // No node is left because of what is accepted.
+                let is_accepted = !setbacks.is_empty() && setbacks.iter().all(|setback| setback.accepted);
+                return Some(was != Some(Status::NoNodes) && had_pods && !self.fewer_nodes && !is_accepted);
             }
             (Some(Status::Blocked), Some(Status::Blocked | Status::Degraded)) => false,
             (_, Some(Status::Blocked)) => !is_accepted,

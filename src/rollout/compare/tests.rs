@@ -210,6 +210,20 @@ fn what_is_worse_follows_the_table() {
             "Same, UntoleratedNoSchedule c (lost accepted)",
         ),
         (
+            "a taint excludes all nodes",
+            three().finish(),
+            excluded(excluded(excluded(world(), "a"), "b"), "c").finish(),
+            vec![],
+            "Worse, UntoleratedNoSchedule a+b+c (lost), stopped",
+        ),
+        (
+            "a taint excludes all nodes, which is accepted by its code",
+            three().finish(),
+            excluded(excluded(excluded(world(), "a"), "b"), "c").finish(),
+            vec!["UntoleratedNoSchedule"],
+            "Same, UntoleratedNoSchedule a+b+c (lost accepted)",
+        ),
+        (
             "a taint excludes more nodes than are accepted",
             three().finish(),
             excluded(excluded(healthy(world(), &["a"]), "b"), "c").finish(),

@@ -1,5 +1,6 @@
 //! The gate between the stages of a rollout: no new trouble of other DaemonSets on the nodes that were updated.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use super::session::{Session, show_progress};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
+use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::partition::GateFailure;
-use crate::rollout::new_trouble::{NewTrouble, new_trouble};
+use crate::rollout::new_trouble::{Trouble, new_trouble};
 
-/// For how long trouble must last: other DaemonSets may be rolled out meanwhile, too.
+/// How long trouble must last that does not pass by itself. What may pass has as long as the stage without progress.
 const LASTING: Duration = Duration::from_secs(30);
 
 /// The time between two looks at the whole fleet.
@@ -34,19 +36,22 @@ impl Fleet {
         let why = match show_progress(read(live), &session.progress, io).await {
             Err(error) if error.is_transient() => return Err(error.into()),
             Err(error) => Some(error.to_string()),
-            Ok(before) => {
-                let kinds = [Kind::DaemonSets, Kind::Pods, Kind::Nodes];
-                let unread = before.gaps.iter().find(|gap| kinds.contains(&gap.kind));
-                match unread {
-                    Some(gap) => Some(format!("cannot read all {}", gap.kind.resource())),
-                    None => return Ok(Some(Fleet { before })),
-                }
-            }
+            Ok(before) => match unread(&before) {
+                Some(why) => Some(why),
+                None => return Ok(Some(Fleet { before })),
+            },
         };
         let message = format!("trouble of other DaemonSets will not stop the rollout: {}", why.unwrap_or_default());
         writeln!(io.err, "warning: {}", session.view.show(&message))?;
         Ok(None)
     }
+}
+
+/// Returns what of the fleet was not read; `None` if nothing is missing.
+fn unread(snapshot: &Snapshot) -> Option<String> {
+    let kinds = [Kind::DaemonSets, Kind::Pods, Kind::Nodes];
+    let gap = snapshot.gaps.iter().find(|gap| kinds.contains(&gap.kind))?;
+    Some(format!("cannot read all {}", gap.kind.resource()))
 }
 
 async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
@@ -63,26 +68,40 @@ impl Run<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Vec<GateFailure>, Failure> {
-        let (began, mut lasting): (_, Option<NewTrouble>) = (Instant::now(), None);
+        let limit = self.limit();
+        let mut first_seen: BTreeMap<(String, String), Instant> = BTreeMap::new();
+        let (mut read_at, mut pause) = (Instant::now(), PAUSE);
         loop {
             let why = match self.unless_interrupted(io, Box::pin(read(self.live))).await? {
-                Ok(after) => {
-                    let now = new_trouble(&fleet.before, &after, &self.report.daemon_set, updated);
-                    let trouble = lasting.get_or_insert_with(|| now.clone());
-                    trouble.retain(|key, _| now.contains_key(key));
-                    match trouble.first_key_value() {
-                        None => return Ok(Vec::new()),
-                        Some(_) if began.elapsed() >= LASTING.min(self.limit()) => {
-                            return Ok(std::mem::take(trouble).into_values().collect());
-                        }
-                        Some(((daemon_set, node), _)) => format!("{daemon_set} is not available on {node}"),
+                Ok(after) if let Some(why) = unread(&after) => {
+                    if read_at.elapsed() >= limit {
+                        return Err(self.unread(CommandError::new(why)).into());
                     }
+                    why
                 }
-                Err(error) if error.is_transient() && began.elapsed() < self.limit() => error.to_string(),
+                Ok(after) => {
+                    read_at = Instant::now();
+                    let now = new_trouble(&fleet.before, &after, &self.report.daemon_set, updated);
+                    first_seen.retain(|key, _| now.contains_key(key));
+                    let Some(((daemon_set, node), _)) = now.first_key_value() else { return Ok(Vec::new()) };
+                    let why = format!("{daemon_set} is not available on {node}");
+                    let mut has_lasted = |(key, trouble): &((String, String), Trouble)| {
+                        let patience = if trouble.passing { limit } else { LASTING.min(limit) };
+                        first_seen.entry(key.clone()).or_insert(read_at).elapsed() >= patience
+                    };
+                    let lasting: Vec<_> = now.into_iter().filter(|one| has_lasted(one)).collect();
+                    if !lasting.is_empty() {
+                        return Ok(lasting.into_iter().map(|(_, trouble)| trouble.failure).collect());
+                    }
+                    why
+                }
+                Err(error) if error.is_transient() && read_at.elapsed() < limit => error.to_string(),
                 Err(error) => return Err(self.unread(error).into()),
             };
             self.progress.wait_for(Some(format!("waiting: {why}")), self.view, out)?;
-            self.unless_interrupted(io, sleep(PAUSE)).await?;
+            self.unless_interrupted(io, sleep(pause)).await?;
+            // A look reads the whole fleet.
+            pause = (2 * pause).min(LASTING);
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::facts::revisions::{Doubt, Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
+use crate::model::stages::Stratum;
 use crate::model::template::Template;
 use crate::render;
 use crate::report::fix::{Command, Fix};
@@ -220,7 +221,8 @@ impl Order<'_> {
             warn(warnings, io)?;
             request.template = NewTemplate::Manifest(Box::new(daemon_set));
         }
-        if let Some(label) = &request.spread_by {
+        let strata = request.staging.iter().flat_map(|staging| &staging.strata).filter_map(Stratum::label);
+        for label in request.spread_by.as_deref().into_iter().chain(strata) {
             check_label(&snapshot, label, io)?;
         }
         // Its client may have died on the way back: what has failed must not be rolled out again.
@@ -229,8 +231,8 @@ impl Order<'_> {
             && let Some(number) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
         {
             writeln!(io.err, "a gate had failed before; going on to roll back to revision {number}")?;
-            let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
-            let order = Order { doubts: Vec::new(), fleet: None, ..*self };
+            let undo = way_back(&request, number, daemon_set);
+            let order = Order { yes: true, doubts: Vec::new(), fleet: None, ..*self };
             Box::pin(order.stage(undo, Some(snapshot), None, io, out)).await?;
             return Ok((Exit::No, None));
         }
@@ -500,13 +502,18 @@ impl Order<'_> {
             CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name))
         })?;
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-        let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
-        let StageRequest { delete_surge_pods, max_unavailable, .. } = *request;
-        let undo = StageRequest { delete_surge_pods, max_unavailable, ..undo };
+        let undo = way_back(request, number, daemon_set);
         // The user has asked for it already.
         let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, ..*self };
         order.stage(undo, Some(snapshot), None, io, out).await.map(drop)
     }
+}
+
+/// Returns the request that takes the stages of another one back to a revision.
+fn way_back(request: &StageRequest, number: i64, daemon_set: &DaemonSet) -> StageRequest {
+    let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
+    let StageRequest { delete_surge_pods, max_unavailable, .. } = *request;
+    StageRequest { delete_surge_pods, max_unavailable, ..undo }
 }
 
 /// Returns the stages that follow one that is complete.

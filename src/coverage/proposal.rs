@@ -198,12 +198,15 @@ impl<'a> Proposal<'a> {
         let affinity =
             self.pod_affinity[usize::from(beside)].get_or_init(|| InterPodAffinity::new(&self.new_pod, index, leaves));
         let outcome = other_pods::filter(index, &spread, affinity, node, &pod);
-        if outcome != Outcome::Passes {
+        if outcome != Outcome::Passes || !other_pods::has_rules(&self.new_pod.spec) {
             return (outcome, None);
         }
-        let is_other = |other: &&&Node| other.metadata.name != node.metadata.name && self.pod.decide(other).should_run;
         let binds = |other: &Node| spread.binds_its_kind().or_else(|| affinity.binds_its_kind(node, other));
-        let key = index.nodes.iter().filter(is_other).find_map(|other| binds(other));
+        let others = index.nodes.iter().filter(|other| other.metadata.name != node.metadata.name);
+        let key = others
+            .filter_map(|other| Some((other, binds(other)?)))
+            .find(|(other, _)| self.pod.decide(other).should_run);
+        let key = key.map(|(_, key)| key);
         (outcome, key.map(|key| Unknown::Order(key.to_owned())))
     }
 }

@@ -252,8 +252,8 @@ impl<'a> Revisions<'a> {
         (is_another && (0..LASTING).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))
     }
 
-    /// Returns whether a revision was rolled back from, by any client, however many rollouts followed: one with a
-    /// higher number existed before it, or it has the template of such a revision. The controller gives a known
+    /// Returns whether a revision was rolled back from, by any client, however many rollouts followed: a revision with a
+    /// higher number existed before it, or has the template of an older one. The controller gives a known
     /// template a new number (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
     fn was_left(&self, revision: &Revision<'_>) -> bool {
         let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {

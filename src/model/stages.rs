@@ -151,6 +151,14 @@ impl Stratum {
     pub const DEFAULT: [Stratum; 6] =
         [Stratum::Zone, Stratum::Arch, Stratum::OsImage, Stratum::Kernel, Stratum::Runtime, Stratum::InstanceType];
 
+    /// Returns the key of a label that is none of those which nodes have by default.
+    pub fn label(&self) -> Option<&str> {
+        match self {
+            Stratum::Label(key) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Returns the value that a node has; empty if it has none.
     pub fn value<'n>(&self, node: &'n Node) -> &'n str {
         let label = |key: &str| node.metadata.labels.get(key).map_or("", String::as_str);

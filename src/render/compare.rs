@@ -79,7 +79,10 @@ pub fn headline(report: &CompareReport) -> String {
         Comparison::Better => format!("Better: {}", better(report).join(", ")),
         Comparison::Same => {
             let daemon_sets = count_and(report.daemon_sets.len(), "DaemonSet", ["is", "are"]);
-            format!("Same: {daemon_sets} neither worse nor better off")
+            let is_accepted =
+                |one: &DaemonSetComparison| one.gone || one.setbacks.iter().any(|setback| setback.accepted);
+            let but = if report.daemon_sets.iter().any(is_accepted) { ", except for what is accepted" } else { "" };
+            format!("Same{but}: {daemon_sets} neither worse nor better off")
         }
         Comparison::Unknown => {
             let of = |one: &&DaemonSetComparison| one.verdict == Comparison::Unknown;

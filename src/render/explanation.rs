@@ -55,8 +55,12 @@ impl Story<'_, '_> {
         writeln!(self.page, "\n{:<HEADING_WIDTH$}{eligible}", "Eligible:");
         self.checks(&explanation.eligibility);
         if !explanation.scheduling.is_empty() {
-            let fits = explanation.scheduling.iter().all(|check| check.passed != Some(false));
-            let fits = if fits { style::well("fits") } else { style::trouble("does not fit") };
+            let is = |passed| explanation.scheduling.iter().any(|check| check.passed == passed);
+            let fits = match (is(Some(false)), is(None)) {
+                (true, _) => style::trouble("does not fit"),
+                (false, true) => style::moving("not known"),
+                (false, false) => style::well("fits"),
+            };
             writeln!(self.page, "{:<HEADING_WIDTH$}{fits}", "Scheduling:");
             self.checks(&explanation.scheduling);
         }

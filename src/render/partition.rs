@@ -17,7 +17,11 @@ use crate::report::strategy::Strategy;
 /// Writes the plan.
 pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
     let view = page.view;
-    let name = report.daemon_set.title();
+    let stages =
+        report.staged.iter().flat_map(|staged| staged.stages.iter().zip(1..).map(|it| (it, staged.stages.len())));
+    let mut running = stages.filter(|((stage, _), _)| stage.state == StageState::Now);
+    let stage = running.next().map(|((stage, number), all)| format!(", stage {} ({number} of {all})", stage.stage));
+    let name = format!("{}{}", report.daemon_set.title(), stage.unwrap_or_default());
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let kept = report.old - report.update;
     let head = match report.update {

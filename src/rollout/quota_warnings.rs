@@ -143,10 +143,11 @@ fn shortage<'a>(
                     "" if live.class.is_empty() => like.class,
                     class => class,
                 };
-                let new = match like.of(resource) {
+                // Nothing is known of what is added to the pods of a template that no pod has.
+                let new = match present.as_ref().and_then(|present| present.of(resource)) {
                     None => after.of(resource)?,
-                    Some(of_like) => {
-                        (of_like + after.of(resource).unwrap_or(0) - live.of(resource).unwrap_or(0)).max(0)
+                    Some(present) => {
+                        (present + after.of(resource).unwrap_or(0) - live.of(resource).unwrap_or(0)).max(0)
                     }
                 };
                 let new = if is_in_scope(quota, is_best_effort, class) { new } else { 0 };

@@ -46,7 +46,8 @@ pub struct InterPodAffinity<'a> {
     excluded: Domains<'a, usize>,
     /// Pods with a term that selects the pod, by the label of the term and its value.
     excluding: Domains<'a, &'a str>,
-    selects_itself: bool,
+    /// `None` if that depends on a namespace that was not read.
+    selects_itself: Option<bool>,
 }
 
 /// Pods by a domain.
@@ -124,7 +125,7 @@ impl<'a> InterPodAffinity<'a> {
         InterPodAffinity {
             namespace: namespace.to_owned(),
             labels: (*pod.metadata.labels).clone(),
-            selects_itself: !affinity.is_empty() && all(affinity.iter().map(selects_pod)) == Some(true),
+            selects_itself: if affinity.is_empty() { Some(false) } else { all(affinity.iter().map(selects_pod)) },
             affinity: affinity.to_vec(),
             anti_affinity: anti_affinity.to_vec(),
             selected,
@@ -182,7 +183,7 @@ impl<'a> InterPodAffinity<'a> {
             let [own, others] = [node, other].map(|node| node.metadata.labels.get(&term.topology_key));
             own.is_some() && own == others
         };
-        let is_first = self.selects_itself && self.selected.pods.is_empty();
+        let is_first = self.selects_itself == Some(true) && self.selected.pods.is_empty();
         let first = self.affinity.iter().find(|term| is_first && !is_shared(term));
         let excludes = || self.anti_affinity.iter().filter(is_shared).find(selects_own);
         first.or_else(excludes).map(|term| term.topology_key.as_str())
@@ -207,11 +208,12 @@ impl<'a> InterPodAffinity<'a> {
             return Outcome::Unknown;
         }
         let rejects = Outcome::Rejects(Rejection::NoneInDomain(term.clone()));
-        match self.selected.pods.is_empty() && self.selects_itself {
+        match self.selects_itself {
+            _ if !self.selected.pods.is_empty() => rejects,
             // The first of its kind.
-            true if neighborhood.knows_all() && self.selected.perhaps.is_empty() => Outcome::Passes,
-            true => Outcome::Unknown,
-            false => rejects,
+            Some(true) if neighborhood.knows_all() && self.selected.perhaps.is_empty() => Outcome::Passes,
+            Some(true) | None => Outcome::Unknown,
+            Some(false) => rejects,
         }
     }
 

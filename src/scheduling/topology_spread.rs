@@ -163,11 +163,12 @@ impl<'a> PodTopologySpread<'a> {
     /// spread over this node alone, unless the affinity of nodes is ignored.
     fn knows(&self, constraint: &TopologySpreadConstraint, node: &Node, neighborhood: &impl Neighborhood<'a>) -> bool {
         match honors_affinity(constraint) {
+            true if target_node(&self.pod) == Some(&node.metadata.name) => {
+                neighborhood.knows_all_pods_on(&node.metadata.name)
+            }
             true => {
-                let nodes = neighborhood.nodes().iter().filter(|node| self.selects_node(node));
-                let is_alone = target_node(&self.pod) == Some(&node.metadata.name);
-                (is_alone || neighborhood.knows_all_nodes()) && { nodes }
-                    .all(|node| neighborhood.knows_all_pods_on(&node.metadata.name))
+                let mut nodes = neighborhood.nodes().iter().filter(|node| self.selects_node(node));
+                neighborhood.knows_all_nodes() && nodes.all(|node| neighborhood.knows_all_pods_on(&node.metadata.name))
             }
             false => neighborhood.knows_all(),
         }

@@ -213,7 +213,7 @@ pub(super) fn cases() -> Vec<Case> {
             .other_pod("db-0", "n", json!({}))
             .other_pod("db-1", "n", json!({})),
             (Pending, R::PodAffinityBlocked),
-            &["kubernetes.io/hostname=n has 2 matching pods", "fewest counts 0", "maxSkew: 1"],
+            &["kubernetes.io/hostname=n has 2 matching pods", "fewest has 0", "maxSkew: 1"],
             "kubectl edit ds -n default agent",
         ),
         case(

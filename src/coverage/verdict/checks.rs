@@ -75,7 +75,9 @@ fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
         Outcome::Passes if has_rules => {
             Some(passed(RULE, "affinity, anti-affinity and topology spread let it run here"))
         }
-        Outcome::Unknown if has_rules => Some(unknown(RULE, "not all pods or namespaces were read that they go by")),
+        Outcome::Unknown if has_rules => {
+            Some(unknown(RULE, "the rules depend on pods of other nodes, or on namespaces, that were not read"))
+        }
         Outcome::Passes | Outcome::Unknown => None,
     }
 }

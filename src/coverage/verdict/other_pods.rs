@@ -52,7 +52,11 @@ pub fn filter<'a>(
 pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Outcome<Rejection<'a>> {
     let pod = with_rules(subject, pod);
     let spread = PodTopologySpread::new(&pod, subject.index, |_| false);
-    filter(subject.index, &spread, &subject.pod_affinity(&pod), node, &pod)
+    match filter(subject.index, &spread, &subject.pod_affinity(&pod), node, &pod) {
+        // Pods of nodes that were not requested may exclude it from the whole zone.
+        Outcome::Passes if subject.index.snapshot.nodes_limited => Outcome::Unknown,
+        outcome => outcome,
+    }
 }
 
 /// Returns whether a pod has rules about other pods.
@@ -125,7 +129,8 @@ impl Rejection<'_> {
                     .value(value)
                     .words(" has ")
                     .number(count(pods))
-                    .words(" matching pods, and the domain with the fewest counts ")
+                    .words(if *pods == 1 { " matching pod" } else { " matching pods" })
+                    .words(", and the domain with the fewest has ")
                     .number(count(fewest))
                     .words(format!("; maxSkew: {}", constraint.max_skew));
                 with_edit(

@@ -58,10 +58,11 @@ pub(crate) fn job(name: &DaemonSetName, arguments: &[&str], image: &str, evicts:
         json!({
             "apiVersion": "batch/v1", "kind": "Job", "metadata": in_namespace,
             "spec": {
-                // A client that has died is replaced. What a gate has stopped, or a mistake, is not repeated.
+                // A client that was killed, or that lost the API server, is replaced. What a gate has stopped is not repeated, nor
+                // what somebody has stopped, who would otherwise have to stop it again and again.
                 "backoffLimit": 20,
                 "podFailurePolicy": {"rules": [
-                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2, 3]}},
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2, 3, 7]}},
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 ]},
                 "template": {"spec": {

@@ -193,7 +193,7 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
     }
     match everything_fails_since(situation, node) {
         Some(since) if was_before_rollout(situation, since) => Fault::Node,
-        // The other failing pods may be of a different kind, such as those of a network plugin.
+        // This pod may be of a DaemonSet that makes the others fail, such as a network plugin, unless they failed before it existed.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
         _ if suspect.is_some_and(|suspect| suspect.what != SuspectKind::Revision) => Fault::Unknown,
         _ if situation.has_lasted() || is_in_common(situation, origin) => Fault::Unknown,
@@ -492,7 +492,7 @@ fn everything_fails_since(situation: &Situation<'_>, node: &RolloutNode<'_>) -> 
     since.get(since.len() / 2).copied()
 }
 
-/// Returns the latest time since when a pod has been failing; `None` if it is ready, or may be starting.
+/// Returns by when, at the latest, a pod had begun to fail; `None` if it is ready, or may be starting.
 ///
 /// Each crash makes it not ready again, but the kubelet waits before each restart, longer each time: the number of
 /// restarts tells when the first one was, if they form a loop.

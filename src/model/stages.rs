@@ -18,7 +18,7 @@ const MOST_STAGES: usize = 20;
 pub enum StageSize {
     /// A few nodes that together have each value of the strata.
     Canary,
-    /// So many nodes are updated at its end, or this percentage of them.
+    /// The number or percentage of nodes that are updated when it ends.
     Update(IntOrPercent),
 }
 

@@ -3,8 +3,8 @@
 //! [`situation`] is the state of a DaemonSet, on which all others are based. [`status`] reports it, [`fleet`] has a row for each
 //! DaemonSet, and [`compare`] compares two of these; [`history`] lists revisions, and [`recent_changes`] lists changes to
 //! DaemonSets, nodes and whatever limits pods. [`undo`], [`restart`], [`set`] and [`pause`](mod@pause) plan a change. A
-//! [`proposal`] derives from it the resulting DaemonSet with its [`effect`], a [`forecast`] of where it comes to a standstill, and
-//! what else may go wrong ([`change_warnings`]); `apply` applies it and handles conflicts ([`concurrent_edit`]), and `observed`
+//! [`proposal`] derives the resulting DaemonSet, its [`effect`], a [`forecast`] of where the rollout stalls, and what else may go
+//! wrong ([`change_warnings`]); `apply` applies it and handles conflicts ([`concurrent_edit`]), and `observed`
 //! tells when the controller has acted. [`partition`] stages a rollout node by node.
 
 pub(crate) mod apply;

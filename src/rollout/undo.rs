@@ -15,7 +15,7 @@ use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 /// Why there is no revision to roll back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoTarget {
-    /// There is no revision with this number; contains the existing ones, newest first.
+    /// No revision has this number; the existing numbers follow, newest first.
     NoSuchRevision(i64, Vec<i64>),
     /// The template of this revision cannot be read; contains the reason.
     Unreadable(i64, String),

@@ -142,7 +142,7 @@ pub(in crate::rollout) fn failing_by_node(situation: &Situation<'_>, suspect: Op
 /// Judges whose fault a cause is, from its origin and from the state of all nodes; without a node, it affects the pods that a surge
 /// does not get.
 ///
-/// This is the only place where that is decided. Everything that depends on it, such as what is accepted or advised, calls it.
+/// Nothing else decides this: acceptance and advice call it.
 fn blame(
     situation: &Situation<'_>,
     suspect: Option<&Suspect>,

@@ -969,8 +969,7 @@ fn undoes(status: &RolloutStatus) -> bool {
 fn a_revision_that_has_worked_for_long_is_not_at_fault_for_what_breaks_then() {
     use std::ops::Range;
     let until_today = || Some(("2026-03-01T11:50:00Z", 5));
-    // Numbers of nodes where it works, where it worked until today, where it has crashed since last month, and where new pods
-    // crash.
+    // Ranges of nodes on which it works, worked until today, has crashed since last month, and on which new pods crash.
     let of = |works: Range<u8>, worked: Range<u8>, never: Range<u8>, anew: Range<u8>| {
         let world = began_long_ago(two_revisions());
         let world = works.fold(world, |world, n| lasted(world, &format!("works-{n}"), None));

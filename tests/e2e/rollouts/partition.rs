@@ -157,9 +157,12 @@ pub(super) fn run_until_not_killed<'a>(
         writes.store(0, Ordering::SeqCst);
         limit.store(runs, Ordering::SeqCst);
         let mut command = program(interceptor.kubeconfig(), &workload.arguments(&arguments(runs)));
-        let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let id = started.id();
-        *child.lock().unwrap() = Some(started);
+        let id = {
+            // Its first write waits until it can be killed.
+            let mut child = child.lock().unwrap();
+            let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            child.insert(started).id()
+        };
         let code = loop {
             // It must not be waited for under the lock: the interceptor kills it.
             let ended = child.lock().unwrap().as_mut().unwrap().try_wait().unwrap();

@@ -121,15 +121,16 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                 false => error,
             }
         }
-        StageRefusal::NoBudget { not_ready, allowed } => {
-            let nodes = count_and(not_ready.len(), "node", ["is", "are"]);
+        StageRefusal::NoBudget { unavailable, allowed } => {
+            let nodes = count_and(unavailable.len(), "node", ["has", "have"]);
             let at_most = count(allowed, "node");
             let message = format!(
-                "no pod could be replaced: {nodes} not ready and without an available pod ({}), and at most {at_most} may be",
-                some_of(&not_ready, LINE)
+                "no pod could be replaced: {nodes} no available pod, which this stage would not change ({}), and at most \
+                 {at_most} may be without one",
+                some_of(&unavailable, LINE)
             );
             CommandError::new(message)
-                .hint("nothing was changed; the stage can begin once they are ready again, or removed from the cluster")
+                .hint("nothing was changed; the stage can begin once they have an available pod, or are removed from the cluster")
                 .hint(
                     "to update the others meanwhile, add --max-unavailable 1, which counts only nodes that become unavailable \
                      in this run",

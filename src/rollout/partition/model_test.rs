@@ -327,7 +327,11 @@ impl Client {
         request.force = true;
         request.gates.soak = SignedDuration::from_secs(15);
         request.gates.progress_deadline = SignedDuration::from_secs(120);
-        let (client, report) = Self::request(model, &request)?;
+        let (client, report) = Self::request(model, &request).or_else(|| {
+            // Pods that fail outside the stage use up the budget, unless it is one of this run.
+            request.max_unavailable = Some(IntOrPercent::Int(1));
+            Self::request(model, &request)
+        })?;
         let stages = report.staged.unwrap().stages;
         Some((client, stages.iter().position(|stage| stage.state == StageState::Now).unwrap()))
     }

@@ -190,10 +190,10 @@ pub(crate) enum StageRefusal {
         /// Those that match, but are skipped because of a label.
         skipped: Vec<String>,
     },
-    /// As many nodes as allowed are not ready and have no available pod, so that no available pod could be replaced.
+    /// As many nodes as allowed have no available pod, and get none in this stage, so that no available pod could be replaced.
     NoBudget {
         /// Those nodes.
-        not_ready: Vec<String>,
+        unavailable: Vec<String>,
         /// How many may be without an available pod.
         allowed: usize,
     },
@@ -338,10 +338,18 @@ pub(crate) fn plan(
     // Pods that are not available are replaced at no cost. Those of an Advanced DaemonSet may be updated in place.
     let deletes_healthy = !is_advanced && situation.eligible().any(has_available);
     if deletes_healthy {
-        let blocked: Vec<String> =
-            situation.eligible().filter(is_lost).filter(|node| !is_excused(node)).map(name).collect();
-        if blocked.len() >= allowed_now {
-            return Err(StageRefusal::NoBudget { not_ready: blocked, allowed: allowed_now });
+        // A pod that fails and is not replaced in this stage counts until its progress deadline.
+        let fails = |node: &&RolloutNode<'_>| {
+            node.old.is_some()
+                && !node.updated_is_available
+                && !node.old_is_available
+                && !nodes.iter().any(|name| name == node.name)
+                && !situation.is_passing(node)
+        };
+        let blocks = |node: &&RolloutNode<'_>| (is_lost(node) || fails(node)) && !is_excused(node);
+        let unavailable: Vec<String> = situation.eligible().filter(blocks).map(name).collect();
+        if unavailable.len() >= allowed_now {
+            return Err(StageRefusal::NoBudget { unavailable, allowed: allowed_now });
         }
     }
     let mut warnings = warnings(&proposal, request, keep, template.as_ref())?;
@@ -544,7 +552,13 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
 
 /// Returns whether a template was rolled out since a stage has begun, with which its run stops.
 fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timestamp) -> bool {
-    // What a stage rolls out itself becomes a revision right after it has begun.
+    // What a stage rolls out itself is the revision that follows the one that it replaces.
+    let replaced = hold.flags.as_ref().and_then(|flags| flags.replaced_revision.as_deref());
+    let all = &before.revisions.all;
+    if let Some(replaced) = all.iter().find(|revision| Some(revision.object.hash()) == replaced) {
+        let newer = all.iter().filter(|revision| revision.number() > replaced.number()).count();
+        return newer > 1 || (newer == 0 && before.revisions.current().is_some());
+    }
     let own = hold.flags.as_ref().filter(|flags| flags.replaced_revision.is_some() || flags.restarted_at.is_some());
     let at_most = if own.is_some() { 120 } else { 5 };
     before.rolled_out_at().is_some_and(|at| seconds_between(began, at) > at_most)
@@ -974,13 +988,42 @@ mod tests {
             planned(world, &StageRequest { max_unavailable, ..request(0) })
                 .map(|PlannedStage { report, .. }| (report.nodes.len(), report.max_unavailable, report.not_counted))
         };
-        let refused = |allowed| Err(StageRefusal::NoBudget { not_ready: names(&["n2"]), allowed });
+        let refused = |allowed| Err(StageRefusal::NoBudget { unavailable: names(&["n2"]), allowed });
         assert_eq!(of(1, old(), None), refused(1));
         assert_eq!(of(2, old(), None), Ok((2, 2, 0)));
         assert_eq!(of(1, old(), Some(1)), Ok((2, 1, 1)));
         // The new revision may be why the node is lost.
         assert_eq!(of(1, json!({}), Some(1)), refused(1));
         assert_eq!(of(1, json!({}), Some(2)), Ok((2, 2, 0)));
+    }
+
+    /// Such a pod would use up what may be unavailable until the stage had failed for lack of progress.
+    #[test]
+    fn a_pod_that_fails_on_a_node_outside_the_stage_counts_before_anything_is_written() {
+        let crashes = || json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 9});
+        let starts = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let of = |state: Value, created: &str, stage: &str, requested: Option<i64>| {
+            let mut pod = old();
+            pod["metadata"]["creationTimestamp"] = at(created).into();
+            let world = world()
+                .daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}}))
+                .node("n0", json!({}))
+                .node("n1", json!({}))
+                .node("n2", json!({}))
+                .pod("agent-0", "n0", old())
+                .pod("agent-1", "n1", old())
+                .unready_pod("agent-2", "n2", state, pod);
+            let selector = format!("kubernetes.io/hostname in ({stage})").parse().unwrap();
+            let (max_unavailable, nodes) = (requested.map(IntOrPercent::Int), stage.split(',').count());
+            let request = request(3 - i64::try_from(nodes).unwrap());
+            planned(world, &StageRequest { max_unavailable, node_selector: selector, ..request })
+                .map(|PlannedStage { report, .. }| report.nodes)
+        };
+        let refused = Err(StageRefusal::NoBudget { unavailable: names(&["n2"]), allowed: 1 });
+        assert_eq!(of(crashes(), "11:10:00", "n0", None), refused);
+        assert_eq!(of(crashes(), "11:10:00", "n0", Some(1)), Ok(names(&["n0"])), "it is not counted");
+        assert_eq!(of(crashes(), "11:10:00", "n0,n2", None), Ok(names(&["n2", "n0"])), "it is replaced");
+        assert_eq!(of(starts(), "11:59:50", "n0", None), Ok(names(&["n0"])), "it passes");
     }
 
     #[test]
@@ -1125,5 +1168,10 @@ mod tests {
         assert_eq!(told_by(&request_of_image(0), "1", &run).len(), 1);
         assert_eq!(told("1", "run 1"), [""; 0]);
         assert_eq!(told("1", "run"), [""; 0], "it takes back its own stage");
+        // The template is neither what it was about nor what follows that.
+        let of_replaced =
+            |hash: &str| StageFlags { replaced_revision: Some(hash.to_owned()), ..gates() }.to_annotation();
+        assert_eq!(told_of(&request(0), "1", &run, &of_replaced("hash1")).len(), 1);
+        assert_eq!(told_of(&request(0), "1", &run, &of_replaced("hash2")), [""; 0]);
     }
 }

@@ -223,7 +223,9 @@ impl Command {
 
     /// Returns whether it rolls back.
     pub(crate) fn is_rollback(&self) -> bool {
-        self.verbs() == ("ds", "undo")
+        let has_target =
+            || self.arguments.iter().any(|word| matches!(word, Word::Text(text) if text == "--to-revision"));
+        self.verbs() == ("ds", "undo") || (self.verbs() == ("ds", "partition") && has_target())
     }
 
     /// Returns whether this program can run it on a dump.

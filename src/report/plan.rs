@@ -305,6 +305,8 @@ pub enum WarningCode {
     RevisionFails,
     /// The revision was rolled back from before.
     RolledBackBefore,
+    /// A hold ends, so that nodes that it keeps on an older revision are updated.
+    HoldEnds,
     /// The revision was replaced within minutes, or its pods fail now, and none of its pods proves that it works.
     TargetNotProven,
     /// New pods do not become available, for a reason that is not tied to their nodes, such as a scheduler that is down.

@@ -8,11 +8,12 @@ use super::situation::suspect::{failed_before, failing, suspect};
 use super::situation::{RolloutNode, Situation};
 use crate::coverage::needs::in_dump;
 use crate::facts::Facts;
-use crate::facts::revisions::{BRIEF, Doubt, name_of};
+use crate::facts::revisions::{BRIEF, Doubt, Revision, name_of};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
+use crate::model::pod::Pod;
 use crate::model::template::Template;
-use crate::report::fix::Fix;
+use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::SuspectKind;
 
 /// Why no rollback is suggested.
@@ -137,5 +138,24 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
         false if is_evicted => "to roll back, because pods of this revision were evicted",
         false => "to roll back",
     };
-    Ok(Fix::new(advice, name_of(daemon_set).undo(target.number())))
+    let name = name_of(daemon_set);
+    let kept = held_back(situation, target);
+    let is_moved = |node: &RolloutNode<'_>| node.updated_is_available;
+    if kept == 0 || situation.eligible().any(is_moved) {
+        return Ok(Fix::new(advice, name.undo(target.number())));
+    }
+    // All nodes would get what only some were meant to have: a stage replaces the pods that are not available first.
+    let stage = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
+    let stage = stage.flag("--to-revision", target.number().to_string()).name(name.short()).name(kept.to_string());
+    Ok(Fix::new(advice, stage))
+}
+
+/// Returns the number of nodes that a hold keeps on revisions older than one, and that a rollback to it would update.
+pub(super) fn held_back(situation: &Situation<'_>, target: &Revision<'_>) -> usize {
+    let is_held = Hold::in_force(situation.daemon_set).is_some_and(|hold| hold.partition.is_some());
+    let is_older = |pod: &Pod| {
+        let revision = situation.revisions.all.iter().find(|revision| revision.object.hash() == pod.revision_hash());
+        revision.is_some_and(|revision| revision.number() < target.number())
+    };
+    situation.eligible().filter(|node| is_held && node.old.is_some_and(is_older)).count()
 }

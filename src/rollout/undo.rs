@@ -2,7 +2,7 @@
 
 use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::certain_harm;
-use super::rollback::revision_fails;
+use super::rollback::{held_back, revision_fails};
 use super::situation::Situation;
 use crate::facts::revisions::{BRIEF, Doubt, Revision, Revisions};
 use crate::model::hold::Hold;
@@ -10,6 +10,7 @@ use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::Plan;
 use crate::report::age::{format_age, seconds_between};
+use crate::report::count_and;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
 /// Why there is no revision to roll back to.
@@ -79,11 +80,20 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             format!("which revision works is unknown, because pods could not be read: check revision {number} first");
         Warning::new(WarningCode::TargetNotProven, message)
     });
+    let kept = held_back(before, target);
+    let moved = (planned.report.needed && kept > 0).then(|| {
+        let nodes = count_and(kept, "node", ["that is", "that are"]);
+        let message = format!(
+            "{nodes} held on older revisions get revision {}, too: the hold ends with a rollback of all nodes",
+            target.number()
+        );
+        Warning::new(WarningCode::HoldEnds, message)
+    });
     let report = ChangePlan {
         to_revision: Some(target.number()),
         rolled_out_at: target.object.rolled_out_at(revisions.daemon_set),
         why,
-        warnings: guess.into_iter().chain(doubt).chain(planned.report.warnings).collect(),
+        warnings: guess.into_iter().chain(doubt).chain(moved).chain(planned.report.warnings).collect(),
         ..planned.report
     };
     Ok(Planned { report, ..planned })

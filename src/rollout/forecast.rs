@@ -40,7 +40,8 @@ const NEW: &str = "new";
 /// Returns where the controller comes to a standstill once a DaemonSet becomes `after`, whose revision has this hash,
 /// although pods are left to replace; `None` if it is not certain that it does, or if something is unknown.
 ///
-/// Unless it is known to fail, everything is assumed to work: the new pods become available on all nodes that are up.
+/// Unless it is known to fail, everything is assumed to work: the new pods become available on all nodes that are up, if no finalizer
+/// keeps the old ones.
 /// There are other warnings for a template that fails everywhere, and for pods that the API server refuses.
 pub(crate) fn standstill(
     before: &Situation<'_>,
@@ -51,7 +52,12 @@ pub(crate) fn standstill(
     if is_same_template && suspect(before).is_some_and(|it| it.what == SuspectKind::Revision) {
         return None;
     }
-    end(before, after, hash, is_same_template, |_| false)
+    let finalizers = before.stuck_finalizers();
+    let stays = |pod: &Pod| pod.metadata.finalizers.iter().any(|finalizer| finalizers.contains(&**finalizer));
+    let found = end(before, after, hash, is_same_template, |node| node.old.is_some_and(stays))?;
+    // More nodes would be without a pod, and the rollout would not finish.
+    let max_unavailable = found.max_unavailable.filter(|_| !before.eligible().any(|node| node.old.is_some_and(stays)));
+    Some(Standstill { max_unavailable, ..found })
 }
 
 /// Returns where the controller would come to a standstill if the pods of the same template failed again where they

@@ -13,7 +13,7 @@ pub(super) mod verdict;
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use jiff::Timestamp;
@@ -337,6 +337,15 @@ impl<'a> Situation<'a> {
         let available_at = |node: &&RolloutNode<'_>| daemon_pods::available_since(node.updated?, min_ready);
         let since = replaced.iter().map(available_at).min().flatten()?;
         (seconds_between(since, self.ready_clock()) > REACTION).then_some(since)
+    }
+
+    /// Returns the finalizers that keep deleted pods on nodes that are ready, and not just for a moment: other pods that have them stay as
+    /// long once they are deleted.
+    pub(in crate::rollout) fn stuck_finalizers(&self) -> BTreeSet<&'a str> {
+        let lasts = |pod: &&&Pod| !self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP);
+        let pods =
+            self.nodes.iter().filter(|node| node.is_ready()).flat_map(|node| node.terminating.iter().filter(lasts));
+        pods.flat_map(|pod| &pod.metadata.finalizers).map(String::as_str).collect()
     }
 
     /// Returns whether a node is about to become available, or to stop counting against the budget.

@@ -281,6 +281,11 @@ fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     if fails_everywhere(situation) {
         return None;
     }
+    let finalizers = situation.stuck_finalizers();
+    let stays = |pod: &Pod| pod.metadata.finalizers.iter().any(|finalizer| finalizers.contains(&**finalizer));
+    if update.candidates.iter().all(|candidate| stays(candidate.pod)) {
+        return None;
+    }
     let nodes = update.candidates.iter().filter_map(|candidate| situation.node(candidate.node));
     let used = update.used_by.len();
     let at_once = nodes.filter(|node| !node.eligible && node.keeps_pods()).count() + 1;

@@ -174,6 +174,10 @@ impl<V: Verb> RunCommand for V {
             }
         }
         let mut is_answered = true;
+        if settings.dry_run == DryRun::Client {
+            // What was refused before may be accepted now; of the change itself nothing is sent.
+            session.note_admissions(&mut snapshot, io).await;
+        }
         if asks {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
             let is_asked = !trials.is_empty();

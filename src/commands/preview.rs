@@ -180,6 +180,7 @@ impl RunCommand for PreviewArgs {
         if let Some((read, how)) = &read {
             read.add_others_to(&mut snapshot);
             session.read_quotas(&mut snapshot, io).await;
+            session.note_admissions(&mut snapshot, io).await;
             for manifest in &read.daemon_sets {
                 let live = live(&snapshot, manifest);
                 let how = how.unwrap_or_else(|| live.map_or(Apply::ClientSide, Apply::last_used_on));

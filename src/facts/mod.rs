@@ -32,6 +32,9 @@ use index::Index;
 use ready_clock::ready_clock;
 use revisions::Revisions;
 
+/// After how many seconds without an event about a refusal the controller does not try any more: twice as long as it waits at most.
+pub(crate) const GIVEN_UP: i64 = 2000;
+
 /// How many seconds the controller may take to create a pod after a template change before an earlier refusal is considered.
 const TO_CREATE: i64 = 30;
 
@@ -258,6 +261,18 @@ impl<'a> Facts<'a> {
             };
             Some(refused) > created && (Some(refused) >= began || still_lacks_pods())
         })
+    }
+
+    /// Returns the event which tells that the API server refuses to delete pods for the controller; `None` if one was deleted since, or if
+    /// it is so old that the controller would have tried again.
+    ///
+    /// `DeletePod`, pkg/controller/controller_utils.go, release 1.37.2, writes it.
+    pub fn deletion_refusal(&self) -> Option<&'a Event> {
+        let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata);
+        let refused = events.into_iter().find(|event| event.reason == "FailedDelete")?;
+        let at = refused.last_seen()?;
+        let is_recent = seconds_between(at, self.index.now()) <= GIVEN_UP;
+        (is_recent && self.last_event("SuccessfulDelete").is_none_or(|deleted| deleted < at)).then_some(refused)
     }
 
     /// Returns when an event with a reason was last seen about the DaemonSet.

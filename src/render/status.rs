@@ -300,12 +300,13 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 Some(BlockedBy::ControllerDown) => {
                     let ago = rollout.controller_silent_since.map(|since| format!(" {} ago", time_since(since, now)));
                     let ago = ago.unwrap_or_default();
-                    format!("; kube-controller-manager seems to be down: its lease expired{ago}")
+                    format!("; kube-controller-manager seems to be down: it last renewed its lease{ago}")
                 }
                 Some(BlockedBy::CreationBackoff) => {
                     "; the controller waits after the API server had refused new pods".to_owned()
                 }
                 Some(BlockedBy::CreationRefused) => "; the API server refuses new pods".to_owned(),
+                Some(BlockedBy::DeletionRefused) => "; the API server refuses to delete pods".to_owned(),
                 Some(BlockedBy::Budget) => {
                     let Some(budget) = &rollout.budget else { return format!("{name} is blocked: {updated}") };
                     let value =
@@ -446,6 +447,10 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
     let leaked = match hold.leaked {
         0 if hold.unverified => "; whether the command of its --verify has passed is not known".to_owned(),
         0 => String::new(),
+        // Why is not in the cluster: pods are new, nodes went down, or the template is one that they had.
+        nodes if hold.partition.is_some() => {
+            format!("; {} the current revision", count_and(nodes, "more node", ["runs", "run"]))
+        }
         1 => "; 1 more node was updated because its pod is new".to_owned(),
         nodes => format!("; {nodes} more nodes were updated because their pods are new"),
     };

@@ -174,6 +174,8 @@ pub enum BlockedBy {
     CreationBackoff,
     /// The API server refuses new pods.
     CreationRefused,
+    /// The API server refuses to delete the pods that are to be replaced.
+    DeletionRefused,
     /// As many nodes as allowed count against `budget`, and old pods wait for it.
     Budget,
     /// A pod of an older revision on a node that does not exist stops the rolling update.

@@ -7,8 +7,8 @@ use super::daemon_set_findings::namespace_terminating;
 use super::finding::Finding;
 use super::quota::is_within_quota;
 use super::sentence::Sentence;
-use crate::facts::Facts;
 use crate::facts::revisions::name_of;
+use crate::facts::{Facts, GIVEN_UP};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::snapshot::Snapshot;
@@ -19,9 +19,6 @@ use crate::report::reason::{Reason, ReasonCode};
 /// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
 /// are created at once, and their events come in no order.
 const SAME_BATCH: i64 = 5;
-
-/// After how many seconds without an event about a refusal the controller does not try any more: twice as long as it waits at most.
-const GIVEN_UP: i64 = 2000;
 
 /// How many different refusals are reported.
 const MAX_REFUSALS: usize = 3;
@@ -150,8 +147,8 @@ mod tests {
 
     use super::Creations;
     use crate::coverage::test_support::{World, at, world};
-    use crate::facts::Facts;
     use crate::facts::index::Index;
+    use crate::facts::{Facts, GIVEN_UP};
     use crate::report::reason::ReasonCode;
 
     fn creations(world: World) -> Creations {

@@ -44,8 +44,19 @@ pub fn concerns(facts: &Facts<'_>) -> Vec<Finding> {
         namespace_terminating(facts),
         selecting_all(facts.daemon_set),
         controller_not_observed(facts),
+        deletion_refused(facts),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// Finds that the API server refuses to delete pods for the controller, such as a policy that protects them.
+fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
+    let event = facts.deletion_refusal()?;
+    let message = Sentence::from("the API server refuses to delete pods: ").example(event.message.trim());
+    let advice = "correct the policy or webhook that refuses, or exempt the controller's service account from it: no pod is replaced until then";
+    let kinds = "validatingadmissionpolicies,validatingwebhookconfigurations";
+    let finding = Finding::new(ReasonCode::DeletionRefused, message.seen(event, facts.now()), advice);
+    Some(finding.with_command(Command::kubectl(&["get", kinds])))
 }
 
 /// Finds that the DaemonSet is being deleted, so that the controller no longer reconciles it.

@@ -201,7 +201,8 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     }
     let age = pod.metadata.creation_timestamp.get().map(|created| seconds_between(created, subject.index.now()));
     if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
-        return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
+        let finding = Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now");
+        return Some(finding.with_origin(Origin::ControlPlane));
     }
     let events = subject.index.events_about("Pod", &pod.metadata);
     // What a policy only reports keeps no pod from a node.
@@ -221,7 +222,9 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         DEFAULT_SCHEDULER => check_scheduler(),
         other => Fix::new(format!("start scheduler {other:?}, or correct schedulerName"), edit(subject.daemon_set)),
     };
-    Some(Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) })
+    let finding = Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) };
+    // Pods of any other template that names no scheduler wait, too.
+    Some(if scheduler == DEFAULT_SCHEDULER { finding.with_origin(Origin::ControlPlane) } else { finding })
 }
 
 /// Finds that the scheduler has nominated the node for the pod, and which lower-priority pods are being preempted for it.

@@ -69,7 +69,10 @@ impl<'s> Faults<'s> {
             node.is_missing() && !by_node.contains_key(node.name) && !situation.is_passing(node)
         };
         let fault = judged.err().map(|blocked_by| match blocked_by {
-            BlockedBy::MissedSurgePods | BlockedBy::ControllerDown | BlockedBy::CreationBackoff => Fault::Cluster,
+            BlockedBy::MissedSurgePods
+            | BlockedBy::ControllerDown
+            | BlockedBy::CreationBackoff
+            | BlockedBy::DeletionRefused => Fault::Cluster,
             BlockedBy::Budget => worst(used_by.iter().filter_map(|name| by_node.get(name))),
             BlockedBy::NodeNotFound => Fault::Node,
             // With surge, there may be no node that is missing because of that.

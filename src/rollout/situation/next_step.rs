@@ -58,10 +58,10 @@ impl<'a> NextStep<'a> {
 
     /// Returns whether the step changes anything, other than creating pods where they keep failing.
     /// `creation_is_refused` tells that the API server refuses new pods: the controller then retries the creation again
-    /// and again, and never gets to the rolling update.
-    pub(crate) fn acts(&self, creation_is_refused: bool) -> bool {
+    /// and again, and never gets to the rolling update. `deletion_is_refused` tells the same of deletions.
+    pub(crate) fn acts(&self, creation_is_refused: bool, deletion_is_refused: bool) -> bool {
         let creates = self.upkeep.create.iter().any(|node| !self.retried.contains(node));
-        if self.deletes() || (creates && !creation_is_refused) {
+        if (self.deletes() && !deletion_is_refused) || (creates && !creation_is_refused) {
             return true;
         }
         // Between two failing pods, it gets to the rolling update.
@@ -75,7 +75,7 @@ impl<'a> NextStep<'a> {
         } else {
             (0, update.delete.len() + update.replaced_now)
         };
-        deletes > 0 || (creates > 0 && !creation_is_refused)
+        (deletes > 0 && !deletion_is_refused) || (creates > 0 && !creation_is_refused)
     }
 
     /// Returns the deleted node that stops the rolling update.

@@ -109,7 +109,7 @@ pub(in crate::rollout) fn advance(
     let (create, delete) = {
         let node_pods: Vec<NodePods<'_>> = nodes.iter().map(SimulatedNode::node_pods).collect();
         let step = next_step(daemon_set, hash, &node_pods, now);
-        if !step.acts(false) {
+        if !step.acts(false, false) {
             return false;
         }
         changes(&step)

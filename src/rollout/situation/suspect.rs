@@ -64,7 +64,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         // A policy or a limit may be as new as the revision: only the API server can tell.
         () if is_refused && !situation.another_is_admitted() => return None,
         () if situation.only_restarts() => SuspectKind::Surroundings,
-        () if old_available > 0 => SuspectKind::Revision,
+        () if old_available > 0 || replaces_what_ran(situation, &of_current) => SuspectKind::Revision,
         () => return None,
     };
     let on = kind.filter(|_| what == SuspectKind::Revision && working > failing);
@@ -145,6 +145,25 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
         (is_own && is_alike(event) && lasted(event) == Some(true)).then_some(about.name.as_str())
     });
     former.collect::<BTreeSet<&str>>().len() >= failing.len()
+}
+
+/// Returns whether all pods of the current revision have failed from the start, and the revision before it ran for so long that it worked:
+/// no pod of that is left to prove it.
+fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
+    let ran = || {
+        let (target, _) = situation.revisions.target()?;
+        let until = situation.rolled_out_at()?;
+        let from = target.object.rollout_began_at(situation.daemon_set)?;
+        Some(target.failing == 0 && seconds_between(from, until) >= RECENT)
+    };
+    let never_worked = |node: &&RolloutNode<'_>| {
+        let times = || {
+            let pod = node.updated?;
+            Some((pod.metadata.creation_timestamp.get()?, failing_since(pod, situation.now())?))
+        };
+        times().is_some_and(|(created, since)| seconds_between(created, since) < LASTS)
+    };
+    failing.len() == situation.eligible().count() && failing.iter().all(never_worked) && ran() == Some(true)
 }
 
 /// How many seconds before the first failing pod another pod may have started to prove that it could run, too.

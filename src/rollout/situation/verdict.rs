@@ -41,7 +41,8 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<
     if situation.stalled_since(step).is_some() {
         return Err(BlockedBy::MissedSurgePods);
     }
-    let is_acting = situation.controller_silent_since().is_none() && step.acts(situation.creation_is_refused());
+    let acts = || step.acts(situation.creation_is_refused(), situation.deletion_refusal().is_some());
+    let is_acting = situation.controller_silent_since().is_none() && acts();
     if is_acting || is_waiting_for_pods(situation, step) {
         return Ok(Verdict::Progressing);
     }
@@ -70,6 +71,7 @@ fn blocked_by(situation: &Situation<'_>, step: &NextStep<'_>) -> BlockedBy {
         () if situation.controller_silent_since().is_some() => BlockedBy::ControllerDown,
         () if situation.creation_is_refused() && situation.is_accepted() == Some(true) => BlockedBy::CreationBackoff,
         () if situation.creation_is_refused() => BlockedBy::CreationRefused,
+        () if step.acts(false, false) && situation.deletion_refusal().is_some() => BlockedBy::DeletionRefused,
         () if step.node_not_found().is_some() => BlockedBy::NodeNotFound,
         () if step.update().is_some_and(is_used_up) => BlockedBy::Budget,
         () => BlockedBy::UnavailablePods,

@@ -10,11 +10,15 @@ use crate::coverage::test_support::{World, at, world};
 use crate::coverage::walk::coverage;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
+use crate::plan::SpecFields;
 use crate::report::node_map::MapState;
+use crate::report::plan::WarningCode;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, SuspectKind, Verdict};
 use crate::rollout::history::histories;
+use crate::rollout::set::{SetRequest, set};
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::undo;
 
@@ -580,12 +584,30 @@ fn a_rollout_that_is_blocked_says_by_what() {
     let missed = with_strategy(world(), surge(1)).daemon_set(json!({"spec": {"minReadySeconds": 1}}));
     let missed = missed.node("a", json!({})).pod("agent-old", "a", old());
     let is_refused = &["no pod", "old", "old"];
+    let protected = |refused: &str, deleted: Option<&str>| {
+        let world = with_states(two_revisions(), &["old", "old"]);
+        let message =
+            "Error deleting: pods \"agent-0\" is forbidden: ValidatingAdmissionPolicy 'protect' denied request";
+        let world = world.event("DaemonSet", "agent", "FailedDelete", message, refused);
+        deleted
+            .into_iter()
+            .fold(world, |world, at| world.event("DaemonSet", "agent", "SuccessfulDelete", "Deleted pod: agent-1", at))
+    };
+    // One was deleted since, or the controller would have tried again.
+    for (refused, deleted) in [("11:58:00", Some("11:59:00")), ("11:20:00", None)] {
+        let status = status(protected(refused, deleted));
+        assert_eq!((status.verdict, status.concerns.len()), (Verdict::Progressing, 0));
+    }
+    let concern = &status(protected("11:59:00", None)).concerns[0];
+    assert_eq!(concern.code, ReasonCode::DeletionRefused);
+    assert!(concern.message.contains("ValidatingAdmissionPolicy 'protect'"), "{}", concern.message);
     for (world, by) in [
         (missed.pod("agent-new", "a", ready_since("11:59:40")), BlockedBy::MissedSurgePods),
         (silent(with_states(world(), &["new crashing", "old"])), BlockedBy::ControllerDown),
         (with_states(tried(refused(two_revisions()), None, None), is_refused), BlockedBy::CreationBackoff),
         (with_states(tried(refused(two_revisions()), Some("no"), None), is_refused), BlockedBy::CreationRefused),
         (with_states(refused(two_revisions()), is_refused), BlockedBy::CreationRefused),
+        (protected("11:59:00", None), BlockedBy::DeletionRefused),
         (with_states(world(), &["new crashing", "new", "new", "old"]), BlockedBy::Budget),
         (surging(&["old + new crashing", "old"]), BlockedBy::Budget),
         (surging(&["old"]).pod("agent-gone", "gone", old()), BlockedBy::NodeNotFound),
@@ -933,6 +955,92 @@ fn of_two_old_revisions_that_are_available_on_as_many_nodes_the_newer_one_is_ret
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         assert_eq!(undo(&situation, None).unwrap().report.to_revision, Some(2));
     }
+}
+
+/// A rollback of all nodes would bring them what only some were meant to have.
+#[test]
+fn what_a_hold_keeps_on_an_older_revision_is_not_updated_by_a_rollback() {
+    let revisions = [("hash0", 1, "agent:0"), ("hash1", 2, "agent:1"), ("hash2", 3, "agent:2")];
+    let of = |partition: Option<&str>, updated: &str| {
+        let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+            "kubectl-ds/held-since": at("11:40:00"), "kubectl-ds/partition": partition});
+        let strategy =
+            json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+        let world =
+            if partition.is_some() { with_images(&revisions).daemon_set(strategy) } else { with_images(&revisions) };
+        let mut world = with_states(world, &[updated]);
+        for (number, hash) in ["hash0", "hash0", "hash1", "hash1", "hash1"].into_iter().enumerate() {
+            let labels = json!({"controller-revision-hash": hash, "pod-template-generation": "0"});
+            let node = format!("old-{number}");
+            world = world.node(&node, json!({}));
+            world = world.pod(&format!("agent-{number}"), &node, json!({"metadata": {"labels": labels}}));
+        }
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let planned = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), Some(2)).unwrap();
+        let mut warnings = planned.report.warnings.into_iter();
+        let ends = warnings.find(|warning| warning.code == WarningCode::HoldEnds).map(|warning| warning.message);
+        let back = commands(&rollout_status(&snapshot, None).daemon_sets[0]).remove(0);
+        (back, ends.map(|message| message[..message.find(" get ").unwrap()].to_owned()))
+    };
+    let all = "kubectl ds undo --to-revision 2 -n default agent";
+    let some = "kubectl ds partition -n default --to-revision 2 agent 2";
+    let held = Some("2 nodes that are held on older revisions".to_owned());
+    assert_eq!(of(Some("50%"), "new crashing"), (some.to_owned(), held.clone()));
+    assert_eq!(of(None, "new crashing"), (all.to_owned(), None));
+}
+
+/// No older pod is left to prove that the revision before worked, but it ran for hours, and these never did.
+#[test]
+fn a_revision_that_fails_on_all_nodes_from_the_start_is_to_blame() {
+    let of = |ran_since: &str, restarts: i32, nodes: &[&str]| {
+        let mut world = with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
+        for (revision, created) in world.snapshot.controller_revisions.iter_mut().zip([ran_since, "11:50:00"]) {
+            revision.metadata.creation_timestamp = at(created).parse::<jiff::Timestamp>().unwrap().into();
+        }
+        let mut world = with_states(world, nodes);
+        for pod in &mut world.snapshot.pods {
+            pod.metadata.creation_timestamp = at("11:50:00").parse::<jiff::Timestamp>().unwrap().into();
+            pod.status.container_statuses.iter_mut().for_each(|status| status.restart_count = restarts);
+        }
+        let status = status(world);
+        (
+            status.suspect.map(|suspect| suspect.what),
+            status.way_out.iter().any(|fix| fix.command.as_ref().is_some_and(|it| it.is_rollback())),
+        )
+    };
+    let crashing = ["new crashing"; 3];
+    assert_eq!(of("09:00:00", 6, &crashing), (Some(SuspectKind::Revision), true));
+    assert_eq!(of("11:45:00", 6, &crashing), (None, false), "the revision before may never have worked");
+    assert_eq!(of("09:00:00", 6, &["new crashing", "new crashing", "new starting"]).0, None, "one may yet work");
+}
+
+/// The same finalizer keeps each further pod that is deleted.
+#[test]
+fn no_larger_budget_helps_where_deleted_pods_stay() {
+    let of = |finalizer: &str, deleted: &str| {
+        let strategy = json!({"rollingUpdate": {"maxUnavailable": 1}});
+        let world = with_strategy(two_revisions(), strategy).node("a", json!({})).node("b", json!({}));
+        let mut ending = old();
+        ending["metadata"]["deletionTimestamp"] = json!(at(deleted));
+        ending["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let mut next = old();
+        next["metadata"]["finalizers"] = json!([finalizer]);
+        let snapshot = world.pod("agent-a", "a", ending).pod("agent-b", "b", next).finish();
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let request = |enough| SetRequest {
+            fields: SpecFields { max_unavailable: Some(IntOrPercent::Int(enough)), ..SpecFields::default() },
+            force: false,
+            delete_surge_pods: false,
+        };
+        let planned = set(&situation, &request(2)).unwrap();
+        let blocks = planned.report.warnings.iter().any(|warning| warning.code == WarningCode::Blocks);
+        (commands(&rollout_status(&snapshot, None).daemon_sets[0]), blocks)
+    };
+    let raise = vec!["kubectl ds set --max-unavailable 2 -n default agent".to_owned()];
+    assert_eq!(of("example.com/hold", "11:50:00"), (Vec::new(), true));
+    assert_eq!(of("example.com/other", "11:50:00"), (raise, false));
 }
 
 /// All commands must give the same answer to one question.

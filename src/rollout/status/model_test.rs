@@ -117,7 +117,7 @@ impl Model {
         let snapshot = self.snapshot();
         let index = Index::new(&snapshot);
         let step = Situation::new(&index, &snapshot.daemon_sets[0]).next_step();
-        if !step.acts(false) {
+        if !step.acts(false, false) {
             return false;
         }
         let (create, delete) = changes(&step);

@@ -73,7 +73,6 @@ use sentence::Sentence;
 pub struct NodeVerdict {
     /// What the controller decides.
     pub decision: Decision,
-    /// The state.
     pub state: NodeState,
     /// Why it is not Available, the primary finding first.
     pub findings: Vec<Finding>,
@@ -128,7 +127,6 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> NodeVerdi
     NodeVerdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
 }
 
-/// Finds why a node is not eligible.
 fn why_not_eligible(subject: &Subject, node: &Node) -> Vec<Finding> {
     eligibility::findings(subject.index, subject.daemon_set, node, &subject.daemon_pod.explain(node))
 }

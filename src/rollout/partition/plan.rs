@@ -571,7 +571,7 @@ fn warnings(
     template: Option<&Template>,
 ) -> Result<Vec<Warning>, StageRefusal> {
     let daemon_set = proposal.before.daemon_set;
-    let mut warnings: Vec<Warning> = change_warnings::nobody_acts(proposal.before).collect();
+    let mut warnings: Vec<Warning> = change_warnings::controller_down_warnings(proposal.before).collect();
     warnings.extend(who_puts_back(daemon_set, Some(keep)));
     warnings.extend(lost_original(daemon_set));
     if let Some(template) = template {

@@ -46,7 +46,7 @@ pub struct Io<'a> {
 
 impl Io<'_> {
     /// Returns the same environment for unattended work: nothing prompts, and no progress is shown.
-    pub(crate) fn aside<'a>(&self, input: &'a mut dyn Read, err: &'a mut dyn Write) -> Io<'a> {
+    pub(crate) fn with_streams<'a>(&self, input: &'a mut dyn Read, err: &'a mut dyn Write) -> Io<'a> {
         Io {
             input,
             err,

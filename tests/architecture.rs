@@ -182,12 +182,12 @@ fn without_tests(tokens: &mut Vec<TokenTree>) -> Vec<String> {
     names
 }
 
-/// Returns the other rooms, the crates and the parts of `std` that code names.
+/// Returns the other modules, the crates and the parts of `std` that code names.
 fn uses(code: &[TokenTree], module: &[String], crates: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for path in paths(code, module) {
         match (path[0].as_str(), path.get(1)) {
-            ("crate", Some(room)) if *room != module[0] => drop(found.insert(room.clone())),
+            ("crate", Some(other)) if *other != module[0] => drop(found.insert(other.clone())),
             ("std", Some(part)) if OUTSIDE.contains(&part.as_str()) => drop(found.insert(format!("std::{part}"))),
             (name, _) if crates.contains(name) => drop(found.insert(name.to_owned())),
             _ => {}
@@ -284,7 +284,7 @@ fn every_way_to_name_a_room_is_seen() {
             vec![],
         ),
     ] {
-        let module = ["room", "file"].map(str::to_owned);
+        let module = ["directory", "file"].map(str::to_owned);
         let found = uses(&TokenStream::from_str(code).unwrap().into_iter().collect::<Vec<_>>(), &module, &crates);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{code}");
     }

@@ -62,7 +62,6 @@ impl Dump {
 enum LogPlace {
     /// The file is the log with this index, of the current run or of the one before.
     Whole(usize, usize),
-    /// In sections.
     Sections,
 }
 

@@ -11,7 +11,7 @@ use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
 use super::log_section::{Extent, LogSection};
-use super::pieces::{Hand, MAX_AROUND, MAX_ITEM, Piece, Position, newlines};
+use super::pieces::{MAX_AROUND, MAX_ITEM, OnPiece, Piece, Position, newlines};
 use super::text::TextError;
 
 /// Splits a text into its documents.
@@ -43,9 +43,9 @@ pub(super) struct JsonCutter {
 }
 
 impl JsonCutter {
-    /// Processes the next bytes, and passes each piece they complete to `hand`. Fails if a piece is too long, or `hand`
+    /// Processes the next bytes, and passes each piece they complete to `on_piece`. Fails if a piece is too long, or `on_piece`
     /// fails.
-    pub(super) fn push(&mut self, bytes: &[u8], hand: &mut Hand<'_>) -> Result<(), TextError> {
+    pub(super) fn push(&mut self, bytes: &[u8], on_piece: &mut OnPiece<'_>) -> Result<(), TextError> {
         let mut at = 0;
         while at < bytes.len() {
             at = match &mut self.log {
@@ -56,13 +56,13 @@ impl JsonCutter {
                     }
                     Extent::GoesOn => bytes.len(),
                     Extent::Foreign => {
-                        hand(Piece::End(log.heading()), Position::on(self.document_line))?;
+                        on_piece(Piece::End(log.heading()), Position::on(self.document_line))?;
                         self.log = None;
                         bytes.len()
                     }
                 },
-                None if self.in_items => self.push_items(bytes, at, hand)?,
-                None => self.push_around(bytes, at, hand)?,
+                None if self.in_items => self.push_items(bytes, at, on_piece)?,
+                None => self.push_around(bytes, at, on_piece)?,
             };
         }
         self.lines += newlines(bytes);
@@ -75,7 +75,7 @@ impl JsonCutter {
     }
 
     /// Processes text outside the items; returns where the items begin, or the end of the bytes.
-    fn push_around(&mut self, bytes: &[u8], start: usize, hand: &mut Hand<'_>) -> Result<usize, TextError> {
+    fn push_around(&mut self, bytes: &[u8], start: usize, on_piece: &mut OnPiece<'_>) -> Result<usize, TextError> {
         for (at, &byte) in bytes.iter().enumerate().skip(start) {
             if self.depth == 0 {
                 if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
@@ -87,13 +87,13 @@ impl JsonCutter {
                     return Ok(at);
                 }
                 if byte != b'{' {
-                    hand(Piece::End(&bytes[at..=at]), Position::on(self.document_line))?;
+                    on_piece(Piece::End(&bytes[at..=at]), Position::on(self.document_line))?;
                     continue;
                 }
             }
             self.around.push(byte);
             if self.around.len() > MAX_AROUND {
-                hand(Piece::TooLong, Position::on(self.document_line))?;
+                on_piece(Piece::TooLong, Position::on(self.document_line))?;
             }
             if self.in_string {
                 if self.end_of_string(byte) && self.depth == 1 {
@@ -107,7 +107,7 @@ impl JsonCutter {
                     self.string_start = self.around.len() - 1;
                 }
                 b'[' if self.at_items => {
-                    hand(Piece::Begin(&self.around), Position::on(self.document_line))?;
+                    on_piece(Piece::Begin(&self.around), Position::on(self.document_line))?;
                     (self.in_items, self.at_items, self.has_items) = (true, false, false);
                     self.depth = 2;
                     return Ok(at + 1);
@@ -116,7 +116,7 @@ impl JsonCutter {
                 b']' | b'}' => {
                     self.depth -= 1;
                     if self.depth == 0 {
-                        hand(Piece::End(&self.around), Position::on(self.document_line))?;
+                        on_piece(Piece::End(&self.around), Position::on(self.document_line))?;
                         self.around.clear();
                     }
                 }
@@ -130,7 +130,7 @@ impl JsonCutter {
     }
 
     /// Processes text of the items; returns where they end, or the end of the bytes.
-    fn push_items(&mut self, bytes: &[u8], mut start: usize, hand: &mut Hand<'_>) -> Result<usize, TextError> {
+    fn push_items(&mut self, bytes: &[u8], mut start: usize, on_piece: &mut OnPiece<'_>) -> Result<usize, TextError> {
         let mut at = start;
         if std::mem::take(&mut self.escaped) {
             at += 1;
@@ -154,13 +154,13 @@ impl JsonCutter {
                 b'"' => self.in_string = true,
                 b'{' | b'[' => self.depth += 1,
                 b',' if self.depth == 2 => {
-                    self.hand_item(bytes, start, at, hand)?;
+                    self.emit_item(bytes, start, at, on_piece)?;
                     start = at + 1;
                     self.has_items = true;
                 }
                 byte @ (b'}' | b']') if self.depth == 2 => {
                     if self.has_items || !self.is_blank(&bytes[start..at]) {
-                        self.hand_item(bytes, start, at, hand)?;
+                        self.emit_item(bytes, start, at, on_piece)?;
                     }
                     self.item.clear();
                     self.around.push(byte);
@@ -179,7 +179,7 @@ impl JsonCutter {
         }
         self.item.extend_from_slice(&bytes[start..]);
         if self.item.len() > MAX_ITEM {
-            hand(Piece::TooLong, Position::on(self.item_line))?;
+            on_piece(Piece::TooLong, Position::on(self.item_line))?;
         }
         Ok(bytes.len())
     }
@@ -189,13 +189,19 @@ impl JsonCutter {
     }
 
     /// Passes on an item that ends in these bytes, without a copy if it also begins in them.
-    fn hand_item(&mut self, bytes: &[u8], start: usize, end: usize, hand: &mut Hand<'_>) -> Result<(), TextError> {
+    fn emit_item(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        end: usize,
+        on_piece: &mut OnPiece<'_>,
+    ) -> Result<(), TextError> {
         if self.item.is_empty() {
             let start = start + blanks(&bytes[start..end]);
-            return hand(Piece::Item(&bytes[start..end]), Position::after(self.lines, &bytes[..start]));
+            return on_piece(Piece::Item(&bytes[start..end]), Position::after(self.lines, &bytes[..start]));
         }
         self.item.extend_from_slice(&bytes[start..end]);
-        hand(Piece::Item(&self.item), Position::on(self.item_line))?;
+        on_piece(Piece::Item(&self.item), Position::on(self.item_line))?;
         self.item.clear();
         Ok(())
     }
@@ -265,7 +271,7 @@ mod tests {
         let (mut items, mut documents) = (Vec::new(), Vec::new());
         let mut cutter = JsonCutter::default();
         for chunk in text.as_bytes().chunks(chunk) {
-            let hand = &mut |piece: Piece<'_>, place: crate::cluster::pieces::Position<'_>| {
+            let on_piece = &mut |piece: Piece<'_>, place: crate::cluster::pieces::Position<'_>| {
                 match piece {
                     Piece::Begin(_) | Piece::TooLong => {}
                     Piece::Item(item) => items.push((String::from_utf8_lossy(item).trim().to_owned(), place.line())),
@@ -273,7 +279,7 @@ mod tests {
                 }
                 Ok(())
             };
-            cutter.push(chunk, hand).unwrap();
+            cutter.push(chunk, on_piece).unwrap();
         }
         (items, documents, cutter.is_truncated())
     }

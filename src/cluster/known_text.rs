@@ -177,7 +177,7 @@ impl Known {
         }
         let is_word =
             |word: &str| word.is_empty() || is_number(word) || self.words.contains(word.to_ascii_lowercase().as_str());
-        let is_known = |word: &str| is_word(word) || self.names.contains(word) || humps(word).all(is_word);
+        let is_known = |word: &str| is_word(word) || self.names.contains(word) || camel_case_words(word).all(is_word);
         part.split('_').all(|piece| self.names.contains(piece) || piece.split(['.', '-']).all(is_known))
     }
 
@@ -300,7 +300,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Splits a word such as `ErrImagePull` at its capital letters.
-fn humps(word: &str) -> impl Iterator<Item = &str> {
+fn camel_case_words(word: &str) -> impl Iterator<Item = &str> {
     let mut rest = word;
     std::iter::from_fn(move || {
         let upper = rest.bytes().take_while(u8::is_ascii_uppercase).count();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{CoverageScope, PodsOf, Query, Wanted};
 
 /// How long to wait before a change for objects that it does not depend on.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is needed besides the DaemonSets and their revisions.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +14,6 @@ pub(super) struct Needs {
     pub scope: CoverageScope,
     /// What is needed of the cluster as a whole.
     pub cluster: Cluster,
-    /// Which pods.
     pub pods: Pods,
     /// The events, by their involved objects.
     pub events: Vec<Events>,
@@ -27,13 +26,12 @@ pub(super) struct Needs {
     /// Whether every object of every kind is needed, for a dump.
     pub everything: bool,
     /// How long to wait for optional objects; `None` if nothing is optional.
-    pub patience: Option<Duration>,
+    pub optional_timeout: Option<Duration>,
 }
 
 /// What is needed of the cluster as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cluster {
-    /// Nothing.
     Nothing,
     /// The nodes, and the leases of the controller manager and the scheduler.
     Nodes,
@@ -44,7 +42,6 @@ pub(super) enum Cluster {
 /// Which pods are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pods {
-    /// None.
     None,
     /// Those of the DaemonSets.
     Own,
@@ -80,7 +77,7 @@ impl Query {
             whole: false,
             budgets: false,
             everything: false,
-            patience: None,
+            optional_timeout: None,
         };
         match &self.wanted {
             Wanted::Coverage(scope) => Needs {
@@ -109,7 +106,7 @@ impl Query {
                 pods: Pods::Own,
                 events: self.events_about(None),
                 budgets: true,
-                patience: Some(PATIENCE),
+                optional_timeout: Some(OPTIONAL_TIMEOUT),
                 ..none
             },
             Wanted::RecentChanges => {

@@ -51,4 +51,4 @@ pub(super) fn newlines(bytes: &[u8]) -> usize {
 }
 
 /// A callback that receives each piece with its position.
-pub(super) type Hand<'h> = dyn FnMut(Piece<'_>, Position<'_>) -> Result<(), TextError> + 'h;
+pub(super) type OnPiece<'h> = dyn FnMut(Piece<'_>, Position<'_>) -> Result<(), TextError> + 'h;

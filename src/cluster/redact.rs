@@ -116,7 +116,6 @@ impl Redactor {
         }
     }
 
-    /// Returns a text as it is shown.
     fn shown(&mut self, parent: &str, key: &str, text: &str) -> String {
         let is_harmless = match () {
             () if text.is_empty() || is_stand_in(text) => true,

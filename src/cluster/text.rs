@@ -143,7 +143,6 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
-    /// Checks that it is text.
     fn checked(mut self) -> Result<Self, TextError> {
         if let Some((what, hint)) = foreign_bytes(&self.head) {
             let error = ClusterError::file(&self.name, format!("is {what}, not JSON or YAML")).hint(hint);

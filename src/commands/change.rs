@@ -24,18 +24,18 @@ use crate::facts::revisions::name_of;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
+use crate::model::node::ZONE;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan};
 use crate::render;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
-use crate::report::node_map::ZONE;
 use crate::report::plan::{ChangeStage, Warning, WarningCode};
-use crate::rollout::harm::harm;
 use crate::rollout::new_pods::{Trial, not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::proposal::Planned;
+use crate::rollout::risks::risks;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::is_rolled_back;
 
@@ -159,9 +159,9 @@ impl<V: Verb> RunCommand for V {
         // A hold replaces no pods, and a client-side dry run sends nothing.
         let asks = !self.is_hold() && settings.dry_run != DryRun::Client;
         // Without its own timeout, a request may take as long as the server keeps it open.
-        let patience = settings.given_patience();
-        let read = timeout(patience.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
-        let mut snapshot = read.map_err(|_| not_read(patience))??;
+        let time_limit = settings.given_time_limit();
+        let read = timeout(time_limit.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
+        let mut snapshot = read.map_err(|_| not_read(time_limit))??;
         if let Some(gates) = self.gates() {
             let daemon_set = only_one(&snapshot, &named.name)?;
             if daemon_set.flavor() == Flavor::Advanced {
@@ -275,7 +275,7 @@ impl<V: Verb> RunCommand for V {
             }
             DryRun::Off => {
                 if !settings.yes {
-                    confirm(harm(&change.report, &after), &change.report.daemon_set, &session, io)?;
+                    confirm(risks(&change.report, &after), &change.report.daemon_set, &session, io)?;
                 }
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::Applied, &object);

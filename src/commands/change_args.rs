@@ -99,7 +99,7 @@ impl ChangeArgs {
     }
 
     /// Returns how long to wait for the controller; `None` if not waiting.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn time_limit(&self) -> Option<Duration> {
         // The server's response already contains the object.
         let waits = !self.no_wait && self.dry_run == DryRun::Off && self.output != Some(Output::Name);
         let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -107,8 +107,8 @@ impl ChangeArgs {
     }
 
     /// Returns how long to wait for the controller if the user has specified that.
-    pub(super) fn given_patience(&self) -> Option<Duration> {
-        self.timeout.and(self.patience())
+    pub(super) fn given_time_limit(&self) -> Option<Duration> {
+        self.timeout.and(self.time_limit())
     }
 
     /// Returns whether this program replaces pods after the change.
@@ -132,7 +132,7 @@ mod tests {
             let matches =
                 ChangeArgs::augment_args(Command::new("undo")).get_matches_from([&["undo", "agent"], flags].concat());
             let args = ChangeArgs::from_arg_matches(&matches).unwrap();
-            (args.patience(), args.given_patience())
+            (args.time_limit(), args.given_time_limit())
         };
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(parse(&[]), (seconds(30), None));

@@ -11,7 +11,7 @@ use super::output::{self, Output, formats};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
-use super::watch::{Display, Rejection, check_watch, notices, warn_once};
+use super::watch::{Display, RejectedCredentials, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::{Flavors, Query, Wanted};
 use crate::connection::parse_duration;
@@ -77,10 +77,10 @@ impl RunCommand for ChangesArgs {
         let wide = output == Some(Output::Wide);
         // A duration that reaches back before the earliest timestamp excludes nothing.
         let since = |now: Timestamp| since.and_then(|since| now.checked_sub(since).ok());
+        if watch {
+            check_watch(&target, output.as_ref())?;
+        }
         if target.are_several() {
-            if watch {
-                return Err(several::refuse("--watch"));
-            }
             let ask = async |session: &Session, io: &mut Io<'_>| {
                 let snapshot = session.read(query.clone(), io).await?;
                 Ok(Answer { report: recent_changes(&snapshot, since(snapshot.now)), exit: Ok(Exit::Success) })
@@ -90,9 +90,6 @@ impl RunCommand for ChangesArgs {
             };
             let named = (namespace.as_deref(), query.names.as_slice());
             return several::run(&target, named, output.as_ref(), io, out, ask, text).await;
-        }
-        if watch {
-            check_watch(&target, output.as_ref())?;
         }
         let session = target.open(namespace, &query.names, io).await?;
         let text = |report: &ChangesReport, page: &mut Page<'_>| {
@@ -123,7 +120,7 @@ async fn follow(
     let mut watch = show_progress(session.watch(query), &session.progress, io).await?;
     let since = since(watch.snapshot().await.now);
     let (mut changes, mut rejection, mut warned, mut is_first) =
-        (FollowedChanges::default(), Rejection::default(), Vec::new(), true);
+        (FollowedChanges::default(), RejectedCredentials::default(), Vec::new(), true);
     loop {
         let looked = Instant::now();
         watch.snapshot().await;

@@ -13,7 +13,7 @@ use super::parse::parse_names;
 use super::session::{GlobalArgs, Session, show_progress};
 use super::status::AcceptArgs;
 use super::status_watch::{LAST_READ, in_time, timed_out};
-use super::watch::{Display, Rejection, check_readable, check_watch, notices, warn_once};
+use super::watch::{Display, RejectedCredentials, check_readable, check_watch, notices, until, warn_once};
 use super::{Failure, RunCommand};
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::connection::parse_duration;
@@ -203,7 +203,7 @@ impl Asked<'_> {
         let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let watch = in_time(deadline, session.watch(Self::query()));
         let mut watch = show_progress(watch, &session.progress, io).await??;
-        let (mut rejection, mut warned, mut last) = (Rejection::default(), Vec::new(), String::new());
+        let (mut rejection, mut warned, mut last) = (RejectedCredentials::default(), Vec::new(), String::new());
         let mut is_late = false;
         loop {
             let looked = Instant::now();
@@ -235,14 +235,8 @@ impl Asked<'_> {
                 (false, true) => return Ok((report, Err(timed_out("it is worse than before")))),
                 (false, false) => {}
             }
-            let timed_out = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                () = timed_out => {
+                () = until(deadline) => {
                     is_late = true;
                     deadline = Some(Instant::now() + LAST_READ);
                 }

@@ -35,7 +35,7 @@ pub const NAME: &str = "__complete";
 pub const VARIABLE: &str = "KUBECTL_DS_COMPLETE";
 
 /// The timeout for values: the user who is typing does not wait longer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Tells kubectl to suggest no file names in addition: `ShellCompDirectiveNoFileComp` of cobra.
 const NO_FILES: &str = ":4";
@@ -79,7 +79,6 @@ pub async fn run(arguments: CompleteArgs, io: &Io<'_>, out: &mut dyn Write) -> R
     Ok(Exit::Success)
 }
 
-/// Returns the completer for a shell, by its name.
 pub(super) fn shell(name: &str) -> Option<&'static dyn EnvCompleter> {
     let shells: [&dyn EnvCompleter; 4] = [&Bash, &Zsh, &Fish, &Powershell];
     shells.into_iter().find(|shell| shell.is(name))
@@ -187,7 +186,7 @@ async fn command_with_values(line: &[OsString], index: usize, io: &Io<'_>) -> (C
         Some(value) => {
             let words = line.get(..index).unwrap_or_default();
             let typed = line.get(index).map(|word| word.to_string_lossy()).unwrap_or_default();
-            let found = tokio::time::timeout(PATIENCE, values(value, words, &typed, io)).await;
+            let found = tokio::time::timeout(TIMEOUT, values(value, words, &typed, io)).await;
             let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
             found.retain(|text, _| value.is_valid(text));
             found
@@ -235,7 +234,7 @@ async fn values(
         return Ok(none);
     };
     let (mut input, mut err) = (io::empty(), io::sink());
-    let mut io = io.aside(&mut input, &mut err);
+    let mut io = io.with_streams(&mut input, &mut err);
     let kubeconfig_names =
         || if flags.is_dump() { None } else { names_in_kubeconfig(&flags.connect_options(&io)).ok() };
     let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();

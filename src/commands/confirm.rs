@@ -27,10 +27,10 @@ pub(super) fn check_writable(io: &Io<'_>) -> Result<(), CommandError> {
     }
 }
 
-/// Asks once, on a terminal, whether to make a change that may do `harm`, or that goes to a context named in the
+/// Asks once, on a terminal, whether to make a change that has `risks`, or that goes to a context named in the
 /// environment. Fails if the user declines, or if a pattern in the environment is invalid.
 pub(super) fn confirm(
-    mut harm: Vec<String>,
+    mut risks: Vec<String>,
     name: &DaemonSetName,
     session: &Session,
     io: &mut Io<'_>,
@@ -43,16 +43,16 @@ pub(super) fn confirm(
     if let Some(patterns) = io.variable(CONFIRM)
         && is_among(&context, patterns).map_err(|error| ClusterError::from(error.hint(format!("see {CONFIRM}"))))?
     {
-        harm.push(format!("{CONFIRM} names this context"));
+        risks.push(format!("{CONFIRM} names this context"));
     }
-    if harm.is_empty() {
+    if risks.is_empty() {
         return Ok(());
     }
     let view = session.view;
     let context = if context.is_empty() { String::new() } else { format!("context {context}, ") };
     writeln!(io.err, "{}", view.show(&format!("{context}{}:", name.title())))?;
-    for harm in &harm {
-        writeln!(io.err, "  {}", view.show(harm))?;
+    for risk in &risks {
+        writeln!(io.err, "  {}", view.show(risk))?;
     }
     write!(io.err, "continue? [y/N] ")?;
     io.err.flush()?;

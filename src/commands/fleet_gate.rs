@@ -19,7 +19,7 @@ use crate::report::partition::GateFailure;
 use crate::rollout::new_trouble::{Trouble, new_trouble};
 
 /// How long trouble must last that does not pass by itself. What may pass has as long as the stage without progress.
-const LASTING: Duration = Duration::from_secs(30);
+const MIN_TROUBLE: Duration = Duration::from_secs(30);
 
 /// The time between two looks at the whole fleet.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -86,7 +86,7 @@ impl Run<'_> {
                     let Some(((daemon_set, node), _)) = now.first_key_value() else { return Ok(Vec::new()) };
                     let why = format!("{daemon_set} is not available on {node}");
                     let mut has_lasted = |(key, trouble): &((String, String), Trouble)| {
-                        let patience = if trouble.passing { limit } else { LASTING.min(limit) };
+                        let patience = if trouble.passing { limit } else { MIN_TROUBLE.min(limit) };
                         first_seen.entry(key.clone()).or_insert(read_at).elapsed() >= patience
                     };
                     let lasting: Vec<_> = now.into_iter().filter(|one| has_lasted(one)).collect();
@@ -101,7 +101,7 @@ impl Run<'_> {
             self.progress.wait_for(Some(format!("waiting: {why}")), self.view, out)?;
             self.unless_interrupted(io, sleep(pause)).await?;
             // A look reads the whole fleet.
-            pause = (2 * pause).min(LASTING);
+            pause = (2 * pause).min(MIN_TROUBLE);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::output::{self, Output, formats};
 use super::parse::{parse_names, reason_codes};
 use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
-use super::watch::{Display, ProgressStyle, Rejection, check_watch, notices, warn_once};
+use super::watch::{Display, ProgressStyle, RejectedCredentials, check_watch, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::Query;
 use crate::coverage::filter::CoverageFilter;
@@ -122,10 +122,10 @@ impl RunCommand for ListNamedArgs {
         let filter = CoverageFilter { reasons: reason, problems, ..CoverageFilter::default() };
         let shown = ListParts { namespace: true, wide, all, heading, order: sort_by.order() };
         let mut choice = Choice { query, filter, shown, output, exit_code };
+        if watch {
+            check_watch(&target, choice.output.as_ref())?;
+        }
         if target.are_several() {
-            if watch {
-                return Err(several::refuse("--watch"));
-            }
             choice.shown.namespace = namespace.is_none() && !target.has_namespace();
             let text = |reports: &ClusterReports<_>, page: &mut Page<'_>| {
                 render::list::table(reports, choice.shown, page);
@@ -133,9 +133,6 @@ impl RunCommand for ListNamedArgs {
             let ask = async |session: &Session, io: &mut Io<'_>| choice.answer(session, io).await;
             let named = (namespace.as_deref(), choice.query.names.as_slice());
             return several::run(&target, named, choice.output.as_ref(), io, out, ask, text).await;
-        }
-        if watch {
-            check_watch(&target, choice.output.as_ref())?;
         }
         let session = target.open(namespace, &choice.query.names, io).await?;
         let view = session.view_for(choice.output.as_ref());
@@ -225,7 +222,7 @@ async fn follow(
 ) -> Result<Exit, Failure> {
     let mut watch = show_progress(session.watch(choice.query.clone()), &session.progress, io).await?;
     session.check_unknown_names(watch.snapshot().await)?;
-    let mut rejection = Rejection::default();
+    let mut rejection = RejectedCredentials::default();
     let mut lines = ChangeLines::default();
     let mut warned = Vec::new();
     let report = loop {

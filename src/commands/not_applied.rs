@@ -31,23 +31,23 @@ pub(super) fn not_shown(failure: Failure) -> Failure {
 }
 
 /// Builds the error for a server that did not respond before anything was sent.
-pub(super) fn not_read(patience: Option<Duration>) -> CommandError {
-    let message = format!("the API server has not answered{}; nothing was changed", within(patience));
+pub(super) fn not_read(time_limit: Option<Duration>) -> CommandError {
+    let message = format!("the API server has not answered{}; nothing was changed", within(time_limit));
     CommandError { exit: Exit::TimedOut, ..CommandError::new(message) }
 }
 
-fn within(patience: Option<Duration>) -> String {
-    patience.map_or_else(String::new, |patience| format!(" within {}s", patience.as_secs()))
+fn within(time_limit: Option<Duration>) -> String {
+    time_limit.map_or_else(String::new, |time_limit| format!(" within {}s", time_limit.as_secs()))
 }
 
 /// Builds the error for a server that did not respond to a change in time.
-pub(super) fn not_answered(patience: Duration) -> CommandError {
-    CommandError::new(format!("the API server has not answered the change{}", within(Some(patience))))
+pub(super) fn not_answered(time_limit: Duration) -> CommandError {
+    CommandError::new(format!("the API server has not answered the change{}", within(Some(time_limit))))
 }
 
 /// Builds the error for a controller that did not act in time.
-pub(super) fn not_observed(controller: Controller, patience: Option<Duration>) -> CommandError {
-    let within = within(patience);
+pub(super) fn not_observed(controller: Controller, time_limit: Option<Duration>) -> CommandError {
+    let within = within(time_limit);
     let message = format!("the change was applied, but the controller has not acted on it{within}");
     let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
     error.hint(controller.check())

@@ -83,7 +83,6 @@ pub(super) fn print_json(report: &mut impl Report, view: &View, out: &mut dyn Wr
     json::indented(&complete(report, view), out)
 }
 
-/// Prints a report as JSON on one line.
 pub(super) fn print_json_line(report: &mut impl Report, view: &View, out: &mut dyn Write) -> io::Result<()> {
     json::compact(&complete(report, view), out)?;
     writeln!(out)?;

@@ -39,7 +39,6 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// Parses the number of a revision.
 pub(super) fn parse_revision_number(text: &str) -> Result<i64, String> {
     text.parse()
         .map_err(|_| "expected the number of a revision, such as 3; `kubectl ds history NAME` lists them".to_owned())

@@ -38,8 +38,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{GateFailure, PartitionReport, PartitionStage, StageState};
 use crate::report::plan::Warning;
-use crate::rollout::change_warnings::nobody_acted;
-use crate::rollout::harm::harm_of_stage;
+use crate::rollout::change_warnings::controller_down_warning;
 use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
@@ -50,6 +49,7 @@ use crate::rollout::partition::staging::{Staging, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::{Continued, way_out};
+use crate::rollout::risks::risks_of_stage;
 use crate::rollout::situation::Situation;
 
 /// The longest time between two looks at a cluster whose answers are out of date.
@@ -178,7 +178,7 @@ pub(super) async fn replace_pods(
         progress: watch::ProgressStyle::default(),
         is_text: settings.output.is_none(),
         doubts,
-        patience: settings.given_patience(),
+        patience: settings.given_time_limit(),
         earlier: None,
         fleet: None,
         session,
@@ -246,7 +246,7 @@ impl Order<'_> {
             let back_to = match request.template {
                 // A rollback is not taken back to what it was begun to leave.
                 _ if request.is_undo() => None,
-                NewTemplate::Live => revisions.proven_and_kept().map(|(revision, _)| revision.number()),
+                NewTemplate::Live => revisions.proven_not_rolled_back().map(|(revision, _)| revision.number()),
                 // A new template replaces the present one, which may be what fails, or what no node has ever got.
                 _ => {
                     let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
@@ -320,7 +320,7 @@ impl Order<'_> {
             return Ok((Exit::Success, None));
         }
         if !yes {
-            confirm(harm_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
+            confirm(risks_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
         }
         if !is_advanced && !stage.nodes.is_empty() {
             let (live, namespace) = (session.source.live()?, &report.daemon_set.namespace);
@@ -482,7 +482,7 @@ impl Order<'_> {
             let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
             return Err(unread.into_iter().fold(error, |error, gap| error.hint(gap.message)).hint(choose(name)).into());
         }
-        if let Some(down) = nobody_acted(&Situation::new(&Index::new(&snapshot), daemon_set), failures) {
+        if let Some(down) = controller_down_warning(&Situation::new(&Index::new(&snapshot), daemon_set), failures) {
             let message = format!("the stage is not rolled back: {}", down.message);
             let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
             return Err(down.fix.into_iter().fold(error, CommandError::hint).into());

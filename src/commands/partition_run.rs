@@ -13,7 +13,7 @@ use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::{Replaced, older, unanswered};
 use super::session::{Session, tell_long_wait};
 use super::status_watch::ForeignPods;
-use super::watch::{Rejection, check_readable};
+use super::watch::{RejectedCredentials, check_readable};
 use super::{Failure, interrupted, refusal};
 use crate::cluster::Query;
 use crate::cluster::error::ClusterError;
@@ -787,7 +787,7 @@ impl RunClock {
 pub(super) struct Staleness {
     /// Since when requests fail.
     pub(super) since: Option<Timestamp>,
-    rejection: Rejection,
+    rejection: RejectedCredentials,
     /// Whether everything was read again because the deadline had passed.
     is_read_again: bool,
 }

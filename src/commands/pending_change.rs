@@ -115,10 +115,10 @@ impl PendingChange<'_> {
             interrupt.expect_changes();
         }
         let server = ApiServer { live: self.session.source.live()?, is_dry_run };
-        let patience = self.settings.given_patience().unwrap_or(Duration::MAX);
-        let application = timeout(patience, server.apply(step, self.before.daemon_set, interrupt.requested()));
+        let time_limit = self.settings.given_time_limit().unwrap_or(Duration::MAX);
+        let application = timeout(time_limit, server.apply(step, self.before.daemon_set, interrupt.requested()));
         let application = show_progress(application, &self.session.progress, io).await;
-        let application = application.unwrap_or_else(|_| Application::Unknown(not_answered(patience)));
+        let application = application.unwrap_or_else(|_| Application::Unknown(not_answered(time_limit)));
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let NotApplied { mut stage, changes, kept, error } = match applied_or_not(application, &title, self.repeat()) {
@@ -260,7 +260,7 @@ impl PendingChange<'_> {
         // The controller's sync leaves no trace in the object.
         let sees_outcome = sees_outcome && self.plan.action != Action::Retry;
         let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
-        let Some(patience) = self.settings.patience().filter(|_| is_observed) else {
+        let Some(time_limit) = self.settings.time_limit().filter(|_| is_observed) else {
             let is_real = self.settings.dry_run == DryRun::Off;
             if is_real && self.plan.action == Action::Retry && self.is_missing(object).await {
                 return Err(self.not_applied(ChangeStage::Unknown, self.not_there(), out));
@@ -278,7 +278,7 @@ impl PendingChange<'_> {
             out.flush()?;
         }
         let mut put_back = None;
-        let error = match self.wait(object, patience, io).await {
+        let error = match self.wait(object, time_limit, io).await {
             Ok(Some((outcome, by))) => {
                 self.report.outcome = outcome;
                 if by.is_some() && self.plan.action != Action::Pause {
@@ -291,7 +291,7 @@ impl PendingChange<'_> {
                 self.report.outcome.stage = ChangeStage::Unknown;
                 Some(self.not_there())
             }
-            Ok(None) => Some(not_observed(Controller::of(self.before.daemon_set), Some(patience))),
+            Ok(None) => Some(not_observed(Controller::of(self.before.daemon_set), Some(time_limit))),
             Err(error) => Some(CommandError {
                 message: format!("the change was applied, and waiting for the controller failed: {}", error.message),
                 ..error
@@ -377,12 +377,12 @@ impl PendingChange<'_> {
     async fn wait(
         &self,
         object: &Value,
-        patience: Duration,
+        time_limit: Duration,
         io: &Io<'_>,
     ) -> Result<Option<(ChangeOutcome, Option<Vec<String>>)>, CommandError> {
         let query = Query { wanted: Wanted::History(PodsOf::None), ..Query::of(self.before.daemon_set) };
         let applied = AppliedChange::new(&self.report, object, self.before);
-        let settled = Instant::now() + REACTION.min(patience / 2);
+        let settled = Instant::now() + REACTION.min(time_limit / 2);
         let half_held = Cell::new(None);
         let outcome = |snapshot: &Snapshot| {
             let daemon_set = snapshot.daemon_sets_of_any_flavor().next()?;
@@ -400,7 +400,7 @@ impl PendingChange<'_> {
         };
         tokio::select! {
             biased;
-            outcome = self.session.poll_until(&query, patience, outcome) => match (outcome?, half_held.take()) {
+            outcome = self.session.poll_until(&query, time_limit, outcome) => match (outcome?, half_held.take()) {
                 (_, Some(now)) => {
                     let message = "something has removed the annotations by which `resume` restores the update strategy";
                     let error = CommandError::new(message);

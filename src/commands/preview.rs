@@ -30,7 +30,7 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::Warning;
 use crate::report::preview::Preview;
-use crate::rollout::change_warnings::nobody_acts;
+use crate::rollout::change_warnings::controller_down_warnings;
 use crate::rollout::forecast;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::situation::Situation;
@@ -292,7 +292,7 @@ fn edited(daemon_sets: &[DaemonSet], edits: &[DaemonSetEdit], texts: &[String]) 
 /// Warns about reasons that make a change ineffective, and about its effect on the pods of the existing DaemonSet.
 fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool, snapshot: &Snapshot) -> Vec<Warning> {
     let index = Index::new(snapshot);
-    let Some(live) = live else { return nobody_acts(&Facts::new(&index, after)).collect() };
+    let Some(live) = live else { return controller_down_warnings(&Facts::new(&index, after)).collect() };
     if is_same_template && after.spec.update_strategy == live.spec.update_strategy {
         // There is no new rollout.
         return Vec::new();
@@ -305,5 +305,5 @@ fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool,
     let standstill = forecast::standstill(&before, &then, hash, is_same_template);
     let blocks = forecast::warning(standstill.as_ref(), &before, &then, hash, is_same_template);
     let replaced = replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template));
-    nobody_acts(&before).chain(blocks).chain(replaced).collect()
+    controller_down_warnings(&before).chain(blocks).chain(replaced).collect()
 }

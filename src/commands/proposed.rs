@@ -9,7 +9,7 @@ use crate::cluster::error::{ClusterError, is_about_permission, is_dry_run_unsupp
 use crate::cluster::live::{Asked, Live};
 use crate::cluster::manifest::{self, Apply, Manifest, Manifests};
 use crate::coverage::needs::{self, needs};
-use crate::coverage::proposal::{Admission, account_is_missing};
+use crate::coverage::proposed_daemon_set::{Admission, account_is_missing};
 use crate::coverage::service_account;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;

@@ -537,11 +537,11 @@ impl Session {
     pub(super) async fn poll_until<T>(
         &self,
         query: &Query,
-        patience: Duration,
+        time_limit: Duration,
         find: impl Fn(&Snapshot) -> Option<T>,
     ) -> Result<Option<T>, ClusterError> {
         let Source::Live(live) = &self.source else { return Ok(None) };
-        let end = Instant::now() + patience;
+        let end = Instant::now() + time_limit;
         let mut pause = Duration::from_millis(50);
         let mut last = Err(ConnectionError::timed_out("the server did not answer in time").into());
         loop {

@@ -51,11 +51,11 @@ pub(super) async fn run<R: Report>(
     let view = View { origin: None, ..target.view_for(output, io) };
     let progress = ReadProgress::of_clusters(clusters.iter().map(|(context, _)| context.clone()));
     let (mut input, mut err) = (io::empty(), io::sink());
-    let surroundings = &io.aside(&mut input, &mut err);
+    let surroundings = &io.with_streams(&mut input, &mut err);
     let (ask, counted) = (&ask, &progress);
     let asked = iter(clusters).map(|(context, arguments)| async move {
         let (mut input, mut err) = (io::empty(), Vec::new());
-        let mut own = surroundings.aside(&mut input, &mut err);
+        let mut own = surroundings.with_streams(&mut input, &mut err);
         let origin = arguments.origin();
         let session = arguments.open_counted(namespace.map(str::to_owned), names, counted.clone(), &own).await;
         let answer = match session {

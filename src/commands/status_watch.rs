@@ -5,13 +5,13 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::session::{Session, TRIAL, show_progress};
 use super::status::{Rollouts, check_revision, has_lost_nodes, partial};
-use super::watch::{Display, ProgressStyle, Rejection, check_readable, notices, warn_once};
+use super::watch::{Display, ProgressStyle, RejectedCredentials, check_readable, notices, until, warn_once};
 use super::{Failure, interrupted};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
@@ -23,6 +23,7 @@ use crate::facts::index::nodes_needing_all_pods;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
+use crate::model::node::ZONE;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::render;
@@ -31,7 +32,6 @@ use crate::render::rollout_screen::{self, Moment};
 use crate::render::status_lines::StatusLines;
 use crate::report::acceptance::{Accept, Acceptance};
 use crate::report::fix::Fix;
-use crate::report::node_map::ZONE;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::events::NodeEvents;
 use crate::rollout::new_pods::trials;
@@ -192,7 +192,7 @@ pub(super) async fn run(
     let first = in_time(deadline, watch.snapshot()).await?;
     session.check_unknown_names(first)?;
     map.check(first, io)?;
-    let mut rejection = Rejection::default();
+    let mut rejection = RejectedCredentials::default();
     let mut lines = StatusLines::default();
     let mut events = NodeEvents::default();
     let mut identities: Option<BTreeMap<String, String>> = None;
@@ -218,7 +218,7 @@ pub(super) async fn run(
             .map_err(|error| error.hint("without --watch, permission to get the DaemonSet is enough"))?;
         check_identities(&mut identities, snapshot, &names, templates.as_ref())?;
         if let Some(number) = to_revision.filter(|_| is_current) {
-            check_revision_is_not_awaited_in_vain(snapshot, number)?;
+            check_requested_revision(snapshot, number)?;
         }
         if snapshot.daemon_sets_of_any_flavor().next().is_none() {
             return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
@@ -362,16 +362,10 @@ pub(super) async fn run(
             }
         }
         is_fresh = false;
-        let timed_out = async move {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             () = io.interrupt.requested() => break (report, End::Interrupted),
-            () = timed_out => {
+            () = until(deadline) => {
                 // A watch may have stalled.
                 deadline = Some(Instant::now() + LAST_READ);
                 match read_again(session, &query, deadline, io.interrupt.requested()).await {
@@ -483,7 +477,7 @@ fn afterwards(report: &RolloutStatusReport) -> Fix {
 }
 
 /// Checks that the requested revision exists, unless the controller has not created it yet.
-fn check_revision_is_not_awaited_in_vain(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
+fn check_requested_revision(snapshot: &Snapshot, number: i64) -> Result<(), CommandError> {
     match snapshot.daemon_sets_of_any_flavor().all(DaemonSet::is_observed) {
         true => check_revision(snapshot, number),
         false => Ok(()),

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::Failure;
 use super::output::Output;
 use super::session::{GlobalArgs, Session, is_colored};
+use super::several;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::sanitize::sanitize;
@@ -30,7 +31,7 @@ const PAUSE_OF_REGION: Duration = Duration::from_millis(100);
 const LOAD: u32 = 4;
 
 /// How long the server may reject credentials before following ends: requests are retried three times until then.
-const REJECTION: Duration = Duration::from_secs(5);
+const REJECTION_LIMIT: Duration = Duration::from_secs(5);
 
 /// How often the size of the terminal is checked; it must be the same twice.
 const RESIZE_PAUSE: Duration = Duration::from_millis(100);
@@ -180,16 +181,16 @@ impl Display {
 
 /// Since when the server has rejected the credentials.
 #[derive(Default)]
-pub(super) struct Rejection(Option<Instant>);
+pub(super) struct RejectedCredentials(Option<Instant>);
 
-impl Rejection {
+impl RejectedCredentials {
     /// Checks that the server does not keep rejecting the credentials: each request renews them once, so only a new
     /// login would help. Fails with the server's error.
     pub(super) fn check(&mut self, watch: &Watch<'_>) -> Result<(), ClusterError> {
         match watch.failure() {
             Some(error) if error.is_unauthorized() => {
                 let since = *self.0.get_or_insert_with(Instant::now);
-                if since.elapsed() < REJECTION { Ok(()) } else { Err(error.clone()) }
+                if since.elapsed() < REJECTION_LIMIT { Ok(()) } else { Err(error.clone()) }
             }
             _ => {
                 self.0 = None;
@@ -227,14 +228,26 @@ pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), 
     }
 }
 
-/// Checks that the source can be followed, and the output printed as it changes.
-pub(super) fn check_watch(target: &GlobalArgs, output: Option<&Output>) -> Result<(), CommandError> {
+/// Checks that there is one source, which can be followed, and that the output can be printed as it changes.
+pub(super) fn check_watch(target: &GlobalArgs, output: Option<&Output>) -> Result<(), Failure> {
+    if target.are_several() {
+        return Err(several::refuse("--watch"));
+    }
     if target.is_dump() {
-        return Err(CommandError::usage("--watch and --from cannot be given together: a dump does not change"));
+        let message = "--watch and --from cannot be given together: a dump does not change";
+        return Err(CommandError::usage(message).into());
     }
     match output {
         Some(Output::Wide | Output::Json) | None => Ok(()),
-        Some(_) => Err(CommandError::usage("--watch supports only -o wide and -o json")),
+        Some(_) => Err(CommandError::usage("--watch supports only -o wide and -o json").into()),
+    }
+}
+
+/// Waits for a deadline; forever if there is none.
+pub(super) async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 

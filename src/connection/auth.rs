@@ -147,7 +147,6 @@ impl State {
 /// What authenticates a request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Credentials {
-    /// The value of the `Authorization` header.
     pub authorization: Option<HeaderValue>,
     pub identity: Option<Identity>,
     /// Increases with each renewal.

@@ -25,7 +25,7 @@ use super::process_group::ProcessGroup;
 use crate::encode::sanitize::sanitize;
 
 /// How long a plugin may take, unless `--request-timeout` is given. client-go waits forever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most bytes that a plugin may write: certificates and tokens have a few thousand.
 const LONGEST_OUTPUT: u64 = 1 << 20;
@@ -41,7 +41,7 @@ pub(super) struct Plugin {
     api_version: String,
     interactive: bool,
     /// Its timeout; `None` if there is none.
-    patience: Option<Duration>,
+    time_limit: Option<Duration>,
 }
 
 /// The output of a plugin.
@@ -128,17 +128,18 @@ impl Plugin {
         }
         environment.insert("KUBERNETES_EXEC_INFO".to_owned(), input);
         let args = exec.args.clone().unwrap_or_default();
-        let patience = Some(options.request_timeout.unwrap_or(PATIENCE)).filter(|patience| !patience.is_zero());
-        Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive, patience })
+        let time_limit =
+            Some(options.request_timeout.unwrap_or(DEFAULT_TIMEOUT)).filter(|time_limit| !time_limit.is_zero());
+        Ok(Plugin { command: command.to_owned(), path, args, environment, api_version, interactive, time_limit })
     }
 
     /// Runs the plugin. It is killed if the future is dropped. Fails if the plugin cannot be run, fails, takes too long, or writes
     /// no credentials.
     pub(super) async fn run(&self) -> Result<Output, ConnectionError> {
-        let ended = match self.patience {
-            Some(patience) => timeout(patience, self.output()).await.map_err(|_| {
-                let flag = if patience == PATIENCE { "" } else { " (--request-timeout)" };
-                self.problem(&format!("it has not ended within {} s{flag}", patience.as_secs_f64()))
+        let ended = match self.time_limit {
+            Some(time_limit) => timeout(time_limit, self.output()).await.map_err(|_| {
+                let flag = if time_limit == DEFAULT_TIMEOUT { "" } else { " (--request-timeout)" };
+                self.problem(&format!("it has not ended within {} s{flag}", time_limit.as_secs_f64()))
             })?,
             None => self.output().await,
         };
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_plugin_that_hangs_or_floods_is_ended() {
-        for (script, patience, message) in [
+        for (script, time_limit, message) in [
             ("sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
             ("exec sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
             ("sleep 600 & wait", 300, "it has not ended within 0.3 s (--request-timeout)"),
@@ -309,7 +310,7 @@ mod tests {
             ("yes; echo '{}'", 0, "it has written more than 1048576 bytes"),
         ] {
             let options = ConnectOptions {
-                request_timeout: Some(std::time::Duration::from_millis(patience)),
+                request_timeout: Some(std::time::Duration::from_millis(time_limit)),
                 environment: [("PATH".to_owned(), "/bin:/usr/bin".to_owned())].into(),
                 ..ConnectOptions::default()
             };

@@ -17,7 +17,7 @@ use super::failure::is_reset;
 const MAX_RETRIES: u32 = 10;
 
 /// How long a request is retried if the server specifies no delay.
-const PATIENCE: Duration = Duration::from_secs(3);
+const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// The first pause if the server specifies no delay.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -36,19 +36,19 @@ pub(crate) struct TooLongToWait(pub(crate) Duration);
 /// The remaining retries of a request.
 ///
 /// Ported from `IsNextRetry`, k8s.io/client-go/rest/with_retry.go, release 1.37. Unlike there, a change is retried only
-/// after 429; without `Retry-After`, retries last for [`PATIENCE`], also those of reads after 503 and 504; and there is
+/// after 429; without `Retry-After`, retries last for [`MAX_WAIT`], also those of reads after 503 and 504; and there is
 /// no pause after the last retry. As the policy of a connection it retries only reads: whether a 429 comes from the API
 /// server, or from a proxy that has already forwarded the change, only shows in the body.
 #[derive(Debug, Clone)]
 pub(crate) struct Retries {
     left: u32,
-    patience: Duration,
+    time_left: Duration,
     pause: Duration,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Retries { left: MAX_RETRIES, patience: PATIENCE, pause: FIRST_PAUSE }
+        Retries { left: MAX_RETRIES, time_left: MAX_WAIT, pause: FIRST_PAUSE }
     }
 }
 
@@ -126,8 +126,8 @@ impl Retries {
     }
 
     fn next_pause(&mut self) -> Option<Duration> {
-        let wait = self.pause.min(self.patience);
-        self.patience -= wait;
+        let wait = self.pause.min(self.time_left);
+        self.time_left -= wait;
         self.pause *= 2;
         (!wait.is_zero()).then_some(wait)
     }
@@ -168,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends() {
+    fn retries_end_at_the_time_limit() {
         let mut retries = Retries::default();
         let pauses: Vec<Duration> = std::iter::from_fn(|| retries.next_pause()).collect();
-        assert_eq!(pauses.iter().sum::<Duration>(), super::PATIENCE);
+        assert_eq!(pauses.iter().sum::<Duration>(), super::MAX_WAIT);
         let busy = (StatusCode::TOO_MANY_REQUESTS, Some(Duration::ZERO));
         let waits = std::iter::from_fn(|| retries.after_refusal(busy.0, busy.1, false));
         assert_eq!(waits.collect::<Vec<_>>(), vec![super::SHORTEST_PAUSE; 10]);

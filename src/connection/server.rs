@@ -7,7 +7,6 @@ use kube::config::AuthInfo;
 
 use super::error::ConnectionError;
 
-/// The address of a server.
 #[derive(Debug)]
 pub(super) struct ServerAddress {
     pub(super) url: Uri,

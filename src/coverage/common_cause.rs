@@ -13,7 +13,7 @@ use super::fisher::{LogFactorials, as_float};
 use super::verdict::daemon_set_context::Subject;
 use crate::facts::revisions::Revision;
 use crate::facts::revisions::name_of;
-use crate::model::node::Node;
+use crate::model::node::{INSTANCE_TYPE, Node, ZONE};
 use crate::report::age::seconds_between;
 use crate::report::common_cause::{CommonCause, FailingRevision, Feature, FeatureValue, Split};
 use crate::report::fix::Fix;
@@ -59,7 +59,6 @@ const FEATURES: [Feature; 9] = [
 /// An eligible node that is available or failing. Nodes that will become available by waiting are neither.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation<'a> {
-    /// The node.
     pub(super) node: &'a Node,
     /// The hash of its pod's revision; `None` if it has no pod, or the failure cannot be caused by a template.
     pub(super) revision: Option<&'a str>,
@@ -231,8 +230,8 @@ fn of_node(feature: Feature, node: &Node) -> Option<&str> {
     match feature {
         Feature::Revision | Feature::NodeAge => None,
         Feature::NodePool => POOL_LABELS.iter().find_map(|key| label(key)),
-        Feature::Zone => label("topology.kubernetes.io/zone"),
-        Feature::InstanceType => label("node.kubernetes.io/instance-type"),
+        Feature::Zone => label(ZONE),
+        Feature::InstanceType => label(INSTANCE_TYPE),
         Feature::KernelVersion => Some(info.kernel_version.as_str()),
         Feature::OsImage => Some(info.os_image.as_str()),
         Feature::Architecture => Some(info.architecture.as_str()),
@@ -248,7 +247,6 @@ pub(crate) fn pool(node: &Node) -> Option<&str> {
 /// Features that programs depend on, the least likely to differ by chance first.
 const KINDS: [Feature; 4] = [Feature::Architecture, Feature::OsImage, Feature::KernelVersion, Feature::InstanceType];
 
-/// Returns whether a node has a value.
 pub(crate) fn has(FeatureValue { feature, value }: &FeatureValue, node: &Node) -> bool {
     of_node(*feature, node) == Some(value)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::proposal::Admission;
+use super::proposed_daemon_set::Admission;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 
@@ -13,7 +13,6 @@ use crate::model::snapshot::Snapshot;
 pub struct Need<'a> {
     /// `ConfigMap`, `PersistentVolumeClaim` or `Secret`.
     pub kind: &'static str,
-    /// The name.
     pub name: &'a str,
     /// Whether it is only used to pull images, in which case containers may start without it.
     pub pulls_images: bool,

@@ -17,7 +17,7 @@ use super::verdict::unscheduled_pod::injected_node_selector;
 use crate::facts::index::Index;
 use crate::facts::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::node::{Node, Taint};
+use crate::model::node::{HOSTNAME, Node, Taint};
 use crate::model::pod::Pod;
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
@@ -30,7 +30,7 @@ use crate::report::overhead::{
 };
 use crate::scheduling::critical::is_critical;
 use crate::scheduling::empty_node::{Candidate, Lack, Place, Taken, settle};
-use crate::scheduling::neighborhood::{HOSTNAME, missing_domain};
+use crate::scheduling::neighborhood::missing_domain;
 use crate::scheduling::preemption::{NEVER, priority};
 use crate::scheduling::resources::{
     Amounts, NodeUsage, amount, format_amount, is_counted, pod_requests, template_requests,
@@ -40,19 +40,14 @@ use crate::scheduling::should_run::DaemonPod;
 /// The name of a node that does not exist yet.
 const NEW: &str = "(new)";
 
-/// The label that nodes are grouped by unless another one is given.
-pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-
 /// The nodes for which the overhead is computed.
 #[derive(Debug)]
 pub enum OfNodes {
     /// All nodes of the snapshot, by the values of a label.
     By(String),
-    /// An existing node.
     Existing(Node),
     /// A node that does not exist yet.
     New {
-        /// The node.
         node: Node,
         /// The name of the existing node that it is like, if any.
         like: Option<String>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::gaps;
 use super::group::FindingGroups;
 use super::overhead::startup_taint;
-use super::proposal::{Admission, Fit, Proposal, Unknown};
+use super::proposed_daemon_set::{Admission, Fit, ProposedDaemonSet, Unknown};
 use super::startup_taints::TaintRemovers;
 use super::verdict::finding::Finding;
 use super::verdict::former_pods::tolerated_for;
@@ -120,7 +120,7 @@ fn preview_of(
     incomplete: &mut Vec<Incomplete>,
 ) -> DaemonSetPreview {
     let Proposed { daemon_set, preview, admission } = proposed;
-    let proposal = Proposal::new(index, daemon_set, admission.as_ref());
+    let proposal = ProposedDaemonSet::new(index, daemon_set, admission.as_ref());
     let by = options.by.as_deref();
     let metadata = &daemon_set.metadata;
     let mut report = DaemonSetPreview {

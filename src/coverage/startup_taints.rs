@@ -33,7 +33,6 @@ pub struct AfterStart<'n> {
 /// A taint that a DaemonSet removes once it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartupTaint {
-    /// The taint.
     pub taint: Taint,
     /// The indices of the DaemonSets that remove it.
     pub removers: Vec<usize>,
@@ -96,7 +95,6 @@ pub enum Startup<'a> {
     PutBack {
         /// The DaemonSet.
         remover: &'a DaemonSet,
-        /// Its pod.
         pod: &'a Pod,
         /// How many seconds it has been ready.
         ready_for: i64,

@@ -15,14 +15,14 @@ use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::Node;
+use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodAffinityTerm, PodSpec};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::startup_taint::{is_startup, removes};
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::devices::Devices;
-use crate::scheduling::neighborhood::{HOSTNAME, Labels, Neighborhood};
+use crate::scheduling::neighborhood::{Labels, Neighborhood};
 use crate::scheduling::preemption::Budgets;
 use crate::scheduling::resources::template_requests;
 

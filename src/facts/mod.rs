@@ -19,6 +19,7 @@ use jiff::Timestamp;
 
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Namespace};

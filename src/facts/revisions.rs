@@ -51,7 +51,7 @@ pub struct Revision<'a> {
 
 /// How many seconds a revision must have been current if none of its pods shows that it works: one that was replaced
 /// earlier was probably bad, since updates are tried in quick succession.
-const LASTING: i64 = 3_600;
+const MIN_CURRENT: i64 = 3_600;
 
 /// How many seconds a revision must have been current to avoid a warning.
 pub(crate) const BRIEF: i64 = 600;
@@ -249,7 +249,7 @@ impl<'a> Revisions<'a> {
         let began = |revision: &Revision<'_>| revision.object.rollout_began_at(self.daemon_set);
         let lasted = began(newer)?.duration_since(began(revision)?).as_secs();
         let is_another = !newer.is_same_template(revision);
-        (is_another && (0..LASTING).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))
+        (is_another && (0..MIN_CURRENT).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))
     }
 
     /// Returns whether a revision was rolled back from, by any client, however many rollouts followed: a revision with a
@@ -276,9 +276,9 @@ impl<'a> Revisions<'a> {
         most_available(self.others())
     }
 
-    /// Returns it unless it was rolled back from: a stage of the live template, which may be a rollback itself, never returns to
-    /// that.
-    pub(crate) fn proven_and_kept(&self) -> Option<(&Revision<'a>, &Template)> {
+    /// Returns the [proven](Self::proven) revision unless it was rolled back from: if the rollout in stages is that rollback, it
+    /// must not be reverted.
+    pub(crate) fn proven_not_rolled_back(&self) -> Option<(&Revision<'a>, &Template)> {
         self.proven().filter(|(revision, _)| self.doubt(revision) != Some(Doubt::RolledBack))
     }
 

@@ -7,6 +7,13 @@ use super::metadata::ObjectMeta;
 use super::quantity::Quantity;
 use super::time::Time;
 
+/// The label that every node has with its own name.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The label with the zone; nodes are grouped by it unless another one is requested.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// The label with the instance type; a report on overhead groups nodes by it unless another one is requested.
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
 wire! {
     /// A node.
     pub struct Node {

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::int_or_percent::IntOrPercent;
 use super::names::is_label_key;
-use super::node::Node;
+use super::node::{INSTANCE_TYPE, Node, ZONE};
 
 /// How many stages a rollout may have.
 const MOST_STAGES: usize = 20;
@@ -164,12 +164,12 @@ impl Stratum {
         let label = |key: &str| node.metadata.labels.get(key).map_or("", String::as_str);
         let info = &node.status.node_info;
         match self {
-            Stratum::Zone => label("topology.kubernetes.io/zone"),
+            Stratum::Zone => label(ZONE),
             Stratum::Arch => &info.architecture,
             Stratum::OsImage => &info.os_image,
             Stratum::Kernel => &info.kernel_version,
             Stratum::Runtime => &info.container_runtime_version,
-            Stratum::InstanceType => label("node.kubernetes.io/instance-type"),
+            Stratum::InstanceType => label(INSTANCE_TYPE),
             Stratum::Label(key) => label(key),
         }
     }

@@ -25,7 +25,7 @@ pub fn plan(plan: &ChangePlan, page: &mut Page<'_>) {
         PlanKind::ResumePlan => format!("{name} will be resumed"),
         PlanKind::RetryPlan => format!("{name} will be retried"),
     };
-    page.paragraph(&text, style::answer);
+    page.paragraph(&text, style::summary);
     if let Some(effect) = &plan.effect {
         effect::nodes(&effect.nodes_gained, &effect.nodes_lost, page);
     }
@@ -73,7 +73,7 @@ fn left(pods: &[PodOnNode], page: &mut Page<'_>) {
         pods => format!("{pods} pods keep their template until they are deleted: "),
     };
     let nodes = view.names(&nodes, start.len());
-    writeln!(page, "{}", style::moving(format!("{start}{nodes}")));
+    writeln!(page, "{}", style::in_progress(format!("{start}{nodes}")));
     writeln!(page)
 }
 
@@ -141,7 +141,7 @@ pub fn outcome(plan: &ChangePlan, is_watched: bool, page: &mut Page<'_>) {
     let outcome = &plan.outcome;
     if outcome.changed_again {
         writeln!(page);
-        return writeln!(page, "{}", style::moving("the DaemonSet was changed again in the meantime"));
+        return writeln!(page, "{}", style::in_progress("the DaemonSet was changed again in the meantime"));
     }
     if !plan.kind.changes_template() {
         writeln!(page);
@@ -164,12 +164,12 @@ pub fn outcome(plan: &ChangePlan, is_watched: bool, page: &mut Page<'_>) {
             // A command that restores what was just rolled back would be pasted by mistake. A template that was never
             // there before cannot be recognized as a rollback.
             true if !outcome.is_target => {
-                style::moving(format!("revision {from} is retained, and the next `undo` may return to it"))
+                style::in_progress(format!("revision {from} is retained, and the next `undo` may return to it"))
             }
             true => style::context(format!(
                 "revision {from} is retained; `undo` returns to it only with --to-revision {from}"
             )),
-            false => style::moving(format!("revision {from} is no longer retained (spec.revisionHistoryLimit)")),
+            false => style::in_progress(format!("revision {from} is no longer retained (spec.revisionHistoryLimit)")),
         });
         text.iter().for_each(|text| writeln!(page, "{text}"));
     }

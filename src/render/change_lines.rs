@@ -11,7 +11,7 @@ use crate::report::age::seconds_between;
 use crate::report::list::ListReport;
 
 /// Number of seconds without a change after which a line shows that the cluster is still being followed.
-const HEARTBEAT: i64 = 60;
+pub(super) const HEARTBEAT: i64 = 60;
 
 /// A sentence about each DaemonSet, by its title. Sentences contain no ages, so that they only change with the cluster.
 pub(crate) type Sentences = BTreeMap<String, String>;

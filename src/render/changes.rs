@@ -89,9 +89,9 @@ impl Row {
 
     fn write(&self, widths: &Widths, page: &mut Page<'_>) {
         let mark = match self.op {
-            Op::Add => style::well("+"),
-            Op::Remove => style::trouble("-"),
-            Op::Replace => style::moving("~"),
+            Op::Add => style::healthy("+"),
+            Op::Remove => style::problem("-"),
+            Op::Replace => style::in_progress("~"),
         };
         write!(page, "{mark} {}", self.path);
         match &self.shape {
@@ -143,11 +143,11 @@ impl Row {
         match (self.op, values) {
             (Op::Replace, [from, to]) => {
                 let padding = pad(from, widths.from);
-                let (from, to) = (style::trouble(from), style::well(to));
+                let (from, to) = (style::problem(from), style::healthy(to));
                 writeln!(page, "{from}{padding}{GAP}{}{GAP}{to}", view.arrow())
             }
-            (Op::Remove, values) => writeln!(page, "{}", style::trouble(values.join(GAP))),
-            (_, values) => writeln!(page, "{}", style::well(values.join(GAP))),
+            (Op::Remove, values) => writeln!(page, "{}", style::problem(values.join(GAP))),
+            (_, values) => writeln!(page, "{}", style::healthy(values.join(GAP))),
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn causes(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
     let suspect = daemon_set.suspect.as_ref().filter(|suspect| suspect.what != SuspectKind::Nodes);
     let texts = blame(&daemon_set.common_causes, suspect);
     for (index, text) in texts.iter().enumerate() {
-        page.paragraph(text, style::answer);
+        page.paragraph(text, style::summary);
         let Some(cause) = daemon_set.common_causes.get(index) else { continue };
         if let Some(revision) = cause.revision.as_ref().filter(|revision| !revision.changes.is_empty()) {
             let text = format!("changed: {}", revision.changes.join(", "));

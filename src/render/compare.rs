@@ -8,7 +8,7 @@ use super::coverage::incomplete;
 use super::list::MOST_ROWS;
 use super::page::Page;
 use super::style;
-use super::table::{self, Column, Heading, TIED, wrap_tied};
+use super::table::{self, Column, Heading, NO_BREAK_SPACE, wrap_with_no_break_spaces};
 use super::text::{count, or_unknown, some_of};
 use super::view::View;
 use crate::report::age::format_age;
@@ -32,18 +32,18 @@ pub fn compare(report: &CompareReport, all: bool, page: &mut Page<'_>) {
     let view = page.view;
     let (all, all_names) = (all || view.limit.is_none(), all);
     let styled = match report.verdict {
-        Comparison::Worse => style::trouble,
-        Comparison::Better => style::well,
-        Comparison::Same | Comparison::Unknown => style::answer,
+        Comparison::Worse => style::problem,
+        Comparison::Better => style::healthy,
+        Comparison::Same | Comparison::Unknown => style::summary,
     };
     page.paragraph(&headline(report), styled);
     page.paragraph(&context(report), style::context);
     for warning in warnings(report) {
-        page.paragraph(&format!("warning: {warning}"), style::moving);
+        page.paragraph(&format!("warning: {warning}"), style::in_progress);
     }
     let (pools, hidden) = cut(report.pools.iter().collect(), MOST_LINES, all);
     for pool in pools {
-        page.paragraph(&of_pool(pool), if is_counted(pool) { style::trouble } else { style::plain });
+        page.paragraph(&of_pool(pool), if is_counted(pool) { style::problem } else { style::plain });
     }
     page.more(hidden, "pool", "--all");
     rows(report, all, page);
@@ -59,7 +59,7 @@ pub fn compare(report: &CompareReport, all: bool, page: &mut Page<'_>) {
         if !resources.is_empty() {
             let text =
                 format!("not in {side}: {}; differences that depend on these are not compared", resources.join(", "));
-            page.paragraph(&text, style::moving);
+            page.paragraph(&text, style::in_progress);
         }
     }
     incomplete(&report.incomplete, page);
@@ -269,9 +269,9 @@ fn rows(report: &CompareReport, all: bool, page: &mut Page<'_>) {
     let beneath = |one: &&DaemonSetComparison, width| {
         let (changes, hidden) = cut(changed(one), MOST_CHANGES, all);
         let more = if hidden > 0 { format!(" +{hidden} more (--all)") } else { String::new() };
-        let whole = |change: &String| view.show(change).replace(' ', &TIED.to_string());
+        let whole = |change: &String| view.show(change).replace(' ', &NO_BREAK_SPACE.to_string());
         let changes: Vec<String> = changes.iter().map(whole).collect();
-        wrap_tied(&format!("{}{more}", changes.join(", ")), width)
+        wrap_with_no_break_spaces(&format!("{}{more}", changes.join(", ")), width)
     };
     table::write_rows(Heading::Shown, &columns, &rows, beneath, page);
     page.more(hidden, "DaemonSet", "--all");
@@ -283,8 +283,8 @@ fn name(one: &DaemonSetComparison) -> String {
 
 fn verdict(one: &DaemonSetComparison) -> String {
     let styled = match one.verdict {
-        Comparison::Worse => style::trouble,
-        Comparison::Better => style::well,
+        Comparison::Worse => style::problem,
+        Comparison::Better => style::healthy,
         Comparison::Unknown | Comparison::Same => style::context,
     };
     styled(one.verdict.name().to_lowercase())
@@ -388,7 +388,7 @@ fn not_compared(report: &CompareReport, all: bool, page: &mut Page<'_>) {
     }
     let lead = "not compared, because the other side may lack them:";
     let text = format!("{lead} {}", names(&report.not_compared, lead, all, page.view));
-    page.paragraph(&text, style::moving);
+    page.paragraph(&text, style::in_progress);
     let compared: BTreeSet<&str> = report.daemon_sets.iter().map(|one| one.namespace.as_str()).collect();
     if let (Some(namespace), 1) = (compared.first(), compared.len()) {
         page.what_to_do(&Fix::new("to compare only what both have, add", Command::choice("-n", [*namespace])), "");

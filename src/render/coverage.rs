@@ -39,7 +39,7 @@ pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     }
     for daemon_set in fine {
         let is_fine = daemon_set.counts.all_available() == Some(true) && daemon_set.counts.eligible != Some(0);
-        sentence(daemon_set, if is_fine { style::well } else { style::moving }, page);
+        sentence(daemon_set, if is_fine { style::healthy } else { style::in_progress }, page);
     }
     incomplete(&report.incomplete, page)
 }
@@ -51,7 +51,7 @@ pub fn incomplete(incomplete: &[Incomplete], page: &mut Page<'_>) {
     }
     writeln!(page);
     for gap in incomplete {
-        page.paragraph(&format!("partial answer: {}", gap.message), style::moving);
+        page.paragraph(&format!("partial answer: {}", gap.message), style::in_progress);
     }
 }
 
@@ -145,7 +145,7 @@ fn daemon_set_groups(
     if let Some(removed) = &daemon_set.removed_nodes {
         removed_nodes::write(removed, now, page);
     }
-    sentence(daemon_set, style::answer, page);
+    sentence(daemon_set, style::summary, page);
     daemon_set.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     common_cause::causes(daemon_set, page);
     for concern in &daemon_set.concerns {
@@ -158,7 +158,7 @@ fn daemon_set_groups(
             // Problems of the whole DaemonSet were explained above.
             let is_explained =
                 daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
-            head(group, style::trouble, page);
+            head(group, style::problem, page);
             if !is_explained {
                 let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes).chain(&daemon_set.rollback);
                 page.advice(&group.message, Some(&group.fix.unless_in(said)), "    ");
@@ -227,7 +227,7 @@ pub fn stale_status(counters: &Counters, page: &mut Page<'_>) {
     let differences = differences.map(|it| format!("{} {}, actually {}", it.field, it.status, it.recomputed));
     let differences: Vec<String> = differences.collect();
     writeln!(page);
-    page.paragraph(&format!("outdated numbers in kubectl: {}", differences.join("; ")), style::moving)
+    page.paragraph(&format!("outdated numbers in kubectl: {}", differences.join("; ")), style::in_progress)
 }
 
 fn counts_by(by: &CountsBy, page: &mut Page<'_>) {

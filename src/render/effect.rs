@@ -29,10 +29,10 @@ pub(super) fn nodes(gained: &[String], lost: &[String], page: &mut Page<'_>) {
     };
     if !lost.is_empty() {
         let what = if lost.len() == 1 { "its pod" } else { "their pods" };
-        writeln!(page, "{}", style::trouble(view.show(&line(["loses", "lose"], what, lost))));
+        writeln!(page, "{}", style::problem(view.show(&line(["loses", "lose"], what, lost))));
     }
     if !gained.is_empty() {
-        writeln!(page, "{}", style::answer(view.show(&line(["gets", "get"], "a pod", gained))));
+        writeln!(page, "{}", style::summary(view.show(&line(["gets", "get"], "a pod", gained))));
     }
 }
 

@@ -47,25 +47,25 @@ struct Story<'a, 'v> {
 
 impl Story<'_, '_> {
     fn node(&mut self, node: &NodeCoverage, explanation: &Explanation) {
-        self.page.paragraph(&explanation.summary, style::answer);
+        self.page.paragraph(&explanation.summary, style::summary);
         if let Some(reason) = node.reasons.first() {
             self.page.what_to_do(&reason.fix, "");
         }
-        let eligible = if node.should_run { style::well("yes") } else { style::trouble("no") };
+        let eligible = if node.should_run { style::healthy("yes") } else { style::problem("no") };
         writeln!(self.page, "\n{:<HEADING_WIDTH$}{eligible}", "Eligible:");
         self.checks(&explanation.eligibility);
         if !explanation.scheduling.is_empty() {
             let is = |passed| explanation.scheduling.iter().any(|check| check.passed == passed);
             let fits = match (is(Some(false)), is(None)) {
-                (true, _) => style::trouble("does not fit"),
-                (false, true) => style::moving("not known"),
-                (false, false) => style::well("fits"),
+                (true, _) => style::problem("does not fit"),
+                (false, true) => style::in_progress("not known"),
+                (false, false) => style::healthy("fits"),
             };
             writeln!(self.page, "{:<HEADING_WIDTH$}{fits}", "Scheduling:");
             self.checks(&explanation.scheduling);
         }
         if let Some(check) = &explanation.not_ready {
-            writeln!(self.page, "{:<HEADING_WIDTH$}{}", "Node:", style::trouble("not ready"));
+            writeln!(self.page, "{:<HEADING_WIDTH$}{}", "Node:", style::problem("not ready"));
             self.checks(std::slice::from_ref(check));
         }
         if let Some(verdict) = &explanation.scheduler_says {
@@ -91,16 +91,16 @@ impl Story<'_, '_> {
         let what = if node.eligibility_unknown { "could not be read" } else { "no longer exists" };
         let pods = count(node.pods.len(), "pod");
         let sentence = format!("node {} {what}; {pods} left on it", self.page.view.show(&node.name));
-        writeln!(self.page, "{}", style::answer(sentence));
+        writeln!(self.page, "{}", style::summary(sentence));
         self.reasons("Reasons:", &node.reasons)
     }
 
     fn checks(&mut self, checks: &[Check]) {
         for check in checks.iter().filter(|check| self.wide || !check.trivial) {
             let (mark, styled): (&str, fn(String) -> String) = match check.passed {
-                Some(true) => ("ok", style::well),
-                Some(false) => ("no", style::trouble),
-                None => ("?", style::moving),
+                Some(true) => ("ok", style::healthy),
+                Some(false) => ("no", style::problem),
+                None => ("?", style::in_progress),
             };
             let rule = self.page.view.show(&check.rule);
             let padding = " ".repeat((RULE_WIDTH - 6).saturating_sub(columns(&rule)).max(1));

@@ -18,7 +18,7 @@ pub(crate) fn done(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>)
     if let Some(removed) = &rollout.removed_nodes {
         removed_nodes::write(removed, now, page);
     }
-    let style = if rollout.counts_as_complete() { style::well } else { styled(rollout.status) };
+    let style = if rollout.counts_as_complete() { style::healthy } else { styled(rollout.status) };
     page.paragraph(&headline(rollout, now), style)
 }
 

@@ -5,7 +5,7 @@ use super::coverage::incomplete;
 use super::list::age;
 use super::page::Page;
 use super::style;
-use super::table::{self, Column, TIED};
+use super::table::{self, Column, NO_BREAK_SPACE};
 use super::text::{count, cut};
 use super::view::View;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
@@ -18,13 +18,13 @@ const LEAST_WIDTH_FOR_CAUSES: usize = 120;
 
 /// Writes the summary of one DaemonSet, and a row per revision.
 pub fn one(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
-    page.paragraph(&answer(report), style::answer);
+    page.paragraph(&answer(report), style::summary);
     if !report.revisions.is_empty() {
         writeln!(page);
         table(report, wide, page);
     }
     for note in &report.notes {
-        page.paragraph(note, style::moving);
+        page.paragraph(note, style::in_progress);
     }
     for skipped in &report.skipped {
         let text = format!("not counted: {} ({})", skipped.name, skipped.reason);
@@ -63,13 +63,13 @@ fn table(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
     let rows: Vec<&RevisionRow> = report.revisions.iter().collect();
     let mut columns = vec![
         Column::text("REVISION", |row: &&RevisionRow| match row.current {
-            true => format!("{}  {}", row.revision, style::well("current")),
+            true => format!("{}  {}", row.revision, style::healthy("current")),
             false => row.revision.to_string(),
         }),
         Column::text("PODS", |row: &&RevisionRow| match row.pods {
             None => "?".to_owned(),
             Some(pods) if pods.total == 0 => "0".to_owned(),
-            Some(pods) if pods.ready < pods.total => style::moving(format!("{}/{}", pods.ready, pods.total)),
+            Some(pods) if pods.ready < pods.total => style::in_progress(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
         // Most revisions are rolled out once, when they are created.
@@ -104,7 +104,7 @@ fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
     match (&row.problem, row.same_as) {
         (Some(problem), _) => view.show(&format!("unreadable: {problem}")),
         (None, _) if !row.summary.is_empty() => {
-            let whole = |fragment: &String| view.show(fragment).replace(' ', &TIED.to_string());
+            let whole = |fragment: &String| view.show(fragment).replace(' ', &NO_BREAK_SPACE.to_string());
             let summary = row.summary.iter().map(whole).collect::<Vec<_>>().join(", ");
             match row.rolled_back_from {
                 Some(left) => format!("rolled back from {left}: {summary}"),
@@ -124,9 +124,9 @@ pub fn diff(report: &RevisionDiff, page: &mut Page<'_>) {
     let name = daemon_set.title();
     let sides = format!("{name}: {} compared with {}", label(to), label(from));
     if changes.is_empty() {
-        return writeln!(page, "{}", style::answer(view.show(&format!("{sides}: no differences in meaning"))));
+        return writeln!(page, "{}", style::summary(view.show(&format!("{sides}: no differences in meaning"))));
     }
-    writeln!(page, "{}", style::answer(view.show(&sides)));
+    writeln!(page, "{}", style::summary(view.show(&sides)));
     writeln!(page);
     changes::write(changes, page)
 }

@@ -19,7 +19,7 @@ const MOST_NAMES: usize = 3;
 pub(super) fn incidents(incidents: &[(String, &Fix)], page: &mut Page<'_>) {
     let most = if page.view.limit.is_some() { MOST_INCIDENTS } else { usize::MAX };
     for (sentence, fix) in incidents.iter().take(most) {
-        page.paragraph(sentence, style::trouble);
+        page.paragraph(sentence, style::problem);
         page.what_to_do(fix, "");
     }
     page.more(incidents.len().saturating_sub(most), "cause", "-o json");

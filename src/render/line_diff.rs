@@ -8,7 +8,7 @@ use similar::{DiffOp, TextDiff};
 use super::word_diff;
 
 /// The time limit for texts that have little in common.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The side of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Hunk {
 
 /// Compares two texts, given as lines.
 pub fn hunks(from: &[&str], to: &[&str], context: usize) -> Vec<Hunk> {
-    let difference = TextDiff::configure().timeout(PATIENCE).diff_slices(from, to);
+    let difference = TextDiff::configure().timeout(TIMEOUT).diff_slices(from, to);
     let mut hunks = Vec::new();
     for operations in difference.grouped_ops(context) {
         let Some(first) = operations.first() else { continue };

@@ -56,7 +56,7 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
     let namespace = only_namespace(namespaces, shown.heading, view);
     if shown.heading == Heading::Shown && (reports.are_several() || !all.is_empty()) {
         let headline = reports.headline(|place| summary(reports, &all, &in_namespace(namespace, place)));
-        page.paragraph(&headline, style::answer);
+        page.paragraph(&headline, style::summary);
         reports.incidents(|report| (&report.incidents, report.now), page);
         writeln!(page);
     }
@@ -174,9 +174,11 @@ pub(super) fn status(status: Status) -> String {
 /// Returns the style of a status.
 pub(super) fn styled(status: Status) -> fn(String) -> String {
     match status {
-        Status::Blocked | Status::Degraded | Status::NodesDown | Status::NotObserved => style::trouble,
-        Status::Deleting | Status::Unknown | Status::NoNodes | Status::Progressing | Status::Paused => style::moving,
-        Status::Healthy => style::well,
+        Status::Blocked | Status::Degraded | Status::NodesDown | Status::NotObserved => style::problem,
+        Status::Deleting | Status::Unknown | Status::NoNodes | Status::Progressing | Status::Paused => {
+            style::in_progress
+        }
+        Status::Healthy => style::healthy,
     }
 }
 

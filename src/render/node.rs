@@ -41,7 +41,7 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
         let (pods, have) = (count(rows.len(), "DaemonSet"), if rows.len() == 1 { "has" } else { "have" });
         format!("node {name} does not exist; {pods}{place} still {have} pods there")
     };
-    page.paragraph(&headline, style::answer);
+    page.paragraph(&headline, style::summary);
     if !place.is_empty() {
         writeln!(page, "{}", style::context("Other namespaces were not checked (-A checks all)"));
     }
@@ -72,7 +72,7 @@ pub(super) fn condition(report: &CoverageReport, page: &mut Page<'_>) {
     let cordoned = unschedulable.then(|| "the node is cordoned".to_owned());
     let taints = (!taints.is_empty()).then(|| format!("taints: {}", taints.join(", ")));
     let parts: Vec<String> = not_ready.clone().into_iter().chain(cordoned).chain(taints).collect();
-    page.paragraph(&parts.join("; "), style::moving);
+    page.paragraph(&parts.join("; "), style::in_progress);
 }
 
 fn decisions(rows: &[(&DaemonSetCoverage, &NodeCoverage)], page: &mut Page<'_>) {

@@ -88,11 +88,11 @@ fn merged(map: &NodeMap) -> NodeMap {
 /// Returns the glyph of a state, its meaning, and its style.
 fn shown(state: MapState, view: &View) -> (&'static str, &'static str, fn(String) -> String) {
     let (glyph, ascii, word, style): (_, _, _, fn(String) -> String) = match state {
-        MapState::Updated => ("■", "#", "updated", style::well),
-        MapState::Available => ("■", "#", "available", style::well),
-        MapState::Updating => ("▲", "+", "updating", style::moving),
-        MapState::Starting => ("▲", "+", "starting", style::moving),
-        MapState::Failing => ("✗", "X", "failing", style::trouble),
+        MapState::Updated => ("■", "#", "updated", style::healthy),
+        MapState::Available => ("■", "#", "available", style::healthy),
+        MapState::Updating => ("▲", "+", "updating", style::in_progress),
+        MapState::Starting => ("▲", "+", "starting", style::in_progress),
+        MapState::Failing => ("✗", "X", "failing", style::problem),
         MapState::NoPod => ("·", ".", "without a pod", style::plain),
         MapState::Old => ("□", "o", "old", style::context),
         MapState::NotEligible => ("-", "-", "not eligible", style::context),

@@ -32,7 +32,7 @@ pub fn table(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
         if index > 0 {
             writeln!(page);
         }
-        sentence(daemon_set, style::answer, page);
+        sentence(daemon_set, style::summary, page);
         let mut rows: Vec<&NodeCoverage> = daemon_set.nodes.iter().collect();
         // Problems first, ineligible nodes last; otherwise by name.
         rows.sort_by_key(|node| (node.state == NodeState::NotEligible, node.reasons.is_empty()));
@@ -47,11 +47,13 @@ pub fn table(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
 pub fn state(state: NodeState) -> String {
     let word = format!("{state:?}");
     match state {
-        NodeState::Available => style::well(word),
+        NodeState::Available => style::healthy(word),
         NodeState::NotEligible | NodeState::Unknown => style::context(word),
-        NodeState::Starting | NodeState::Ready | NodeState::Terminating | NodeState::ToBeDeleted => style::moving(word),
+        NodeState::Starting | NodeState::Ready | NodeState::Terminating | NodeState::ToBeDeleted => {
+            style::in_progress(word)
+        }
         NodeState::Missing | NodeState::Pending | NodeState::NotReady | NodeState::Failed | NodeState::Misscheduled => {
-            style::trouble(word)
+            style::problem(word)
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn overhead(report: &OverheadReport, wide: bool, page: &mut Page<'_>) {
 fn by_label(report: &OverheadReport, label: &str, wide: bool, page: &mut Page<'_>) {
     let view = page.view;
     let (daemon_sets, nodes) = (count(report.daemon_sets_total, "DaemonSet"), count(report.nodes_total, "node"));
-    page.paragraph(&format!("{daemon_sets} on {nodes}, by {label}"), style::answer);
+    page.paragraph(&format!("{daemon_sets} on {nodes}, by {label}"), style::summary);
     if let Some(pod) = &report.pod {
         page.paragraph(&format!("FITS is how many pods with {} fit beside them", listed(pod)), style::context);
     }
@@ -102,7 +102,7 @@ fn by_label(report: &OverheadReport, label: &str, wide: bool, page: &mut Page<'_
                     format!("on {place} there is room for only some of these, {order}: {listed}")
                 }
             };
-            page.paragraph(&text, style::trouble);
+            page.paragraph(&text, style::problem);
         }
     }
     if wide {
@@ -246,7 +246,7 @@ fn single(report: &OverheadReport, node: &SingleNode, shape: &OverheadShape, wid
     if !shape.may_run.is_empty() {
         line += &format!("; only some of {} others fit", shape.may_run.len());
     }
-    page.paragraph(&line, style::answer);
+    page.paragraph(&line, style::summary);
     if let (Some(pod), Some(fits)) = (&report.pod, shape.pod_fits) {
         pod_answer(pod, fits, shape, page);
         if let Some(now) = node.other_pods.as_ref().and_then(|others| others.pod_fits) {
@@ -302,7 +302,7 @@ fn pod_answer(pod: &[Amount], fits: Range, shape: &OverheadShape, page: &mut Pag
     let wanted = listed(pod);
     if fits.most > 0 {
         let number = between(&fits.least.to_string(), &fits.most.to_string());
-        page.paragraph(&format!("{number} pods with {wanted} fit beside them"), style::answer);
+        page.paragraph(&format!("{number} pods with {wanted} fit beside them"), style::summary);
         return;
     }
     let lacking = pod.iter().filter_map(|wanted| {
@@ -312,7 +312,7 @@ fn pod_answer(pod: &[Amount], fits: Range, shape: &OverheadShape, page: &mut Pag
     });
     let lacking: Vec<String> = lacking.collect();
     let why = if lacking.is_empty() { "no pod slot left".to_owned() } else { lacking.join(", ") };
-    page.paragraph(&format!("a pod with {wanted} never fits beside them: {why}"), style::trouble);
+    page.paragraph(&format!("a pod with {wanted} never fits beside them: {why}"), style::problem);
 }
 
 /// A row of the resources of a single node: the resource, and the amounts.
@@ -427,7 +427,7 @@ pub(super) fn startup_taint(taint: &StartupTaintReport, place: &str, page: &mut 
     };
     page.paragraph(
         &format!("the taint {} stays{place}: only {by} removes it, which {why}", taint.taint),
-        style::trouble,
+        style::problem,
     );
     taint.fix.iter().for_each(|fix| page.what_to_do(fix, ""));
 }

@@ -21,7 +21,7 @@ const MOST_CAUSES: usize = 2;
 /// Writes how many pods are not available, and the causes that several DaemonSets share.
 pub(super) fn head(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
     let daemon_sets = reports.rows(|report| &report.daemon_sets);
-    page.paragraph(&reports.headline(|place| summary(&daemon_sets, place)), style::answer);
+    page.paragraph(&reports.headline(|place| summary(&daemon_sets, place)), style::summary);
     reports.incidents(|report| (&report.incidents, report.now), page);
 }
 
@@ -64,7 +64,7 @@ fn removed(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
             let Some(removed) = &daemon_set.removed_nodes else { continue };
             let sentence = sentence_of_removed(removed, cluster.report.now);
             let text = format!("{}/{}: {sentence}", daemon_set.namespace, daemon_set.name);
-            let styled = if removed.needs_attention() { style::trouble } else { style::plain };
+            let styled = if removed.needs_attention() { style::problem } else { style::plain };
             page.paragraph(&cluster.sentence(&text), styled);
         }
     }
@@ -115,7 +115,7 @@ fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> St
 
 fn layout(view: &View) -> Vec<Column<'_, &Affected>> {
     vec![
-        Column::text("REASON", |reason: &&Affected| style::trouble(reason.code.name())),
+        Column::text("REASON", |reason: &&Affected| style::problem(reason.code.name())),
         Column::number("DAEMONSETS", |reason: &&Affected| Some(reason.daemon_sets.len())).droppable(1),
         Column::number("NODES", |reason: &&Affected| Some(reason.count)),
         Column::fitted("WHERE", |reason: &&Affected, width| {

@@ -50,7 +50,7 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
             format!("{name}: {what}{rest}{kept}")
         }
     };
-    page.paragraph(&head, style::answer);
+    page.paragraph(&head, style::summary);
     effect::nodes(&report.nodes_gained, &report.nodes_lost, page);
     if !report.changes.is_empty() {
         writeln!(page);
@@ -98,11 +98,11 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
     }
     if !report.not_ready.is_empty() {
         let text = format!("skipped because the node is not ready: {}", some_of(&report.not_ready, view.width));
-        page.paragraph(&text, style::moving);
+        page.paragraph(&text, style::in_progress);
     }
     if !report.skipped.is_empty() {
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
-        page.paragraph(&text, style::moving);
+        page.paragraph(&text, style::in_progress);
     }
     if report.restores_strategy && !report.changes.is_empty() {
         let text = format!("at the end, the update strategy becomes {} again", report.original_strategy);
@@ -119,7 +119,7 @@ pub(crate) fn next_stage(report: &PartitionReport, page: &mut Page<'_>) {
         0 => "no other node is updated".to_owned(),
         update => format!("update {}: {}", count_of(update), some_of(&report.nodes, page.view.width)),
     };
-    page.paragraph(&format!("stage {now} ({} of {}): {nodes}", done + 1, stages.count()), style::answer);
+    page.paragraph(&format!("stage {now} ({} of {}): {nodes}", done + 1, stages.count()), style::summary);
 }
 
 /// Writes the stages of a rollout, and what its canary stands for.
@@ -140,7 +140,7 @@ fn stages_and_canary(staged: &StagedRollout, page: &mut Page<'_>) {
             "not covered by the canary, because no node with it can be updated: {}",
             some_of(&staged.uncovered, page.view.width)
         );
-        page.paragraph(&text, style::moving);
+        page.paragraph(&text, style::in_progress);
     }
 }
 
@@ -214,10 +214,10 @@ pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
                 false => String::new(),
             };
             let text = format!("{name}: {done}{restored}");
-            page.paragraph(&text, if outcome.failures.is_empty() { style::well } else { style::trouble })
+            page.paragraph(&text, if outcome.failures.is_empty() { style::healthy } else { style::problem })
         }
-        PartitionStage::Complete => page.paragraph(&format!("{name}: {done}"), style::well),
-        PartitionStage::Begun => page.paragraph(&format!("{name}: {done}"), style::moving),
+        PartitionStage::Complete => page.paragraph(&format!("{name}: {done}"), style::healthy),
+        PartitionStage::Begun => page.paragraph(&format!("{name}: {done}"), style::in_progress),
         PartitionStage::Stopped => {
             // The pods of an Advanced DaemonSet are replaced by its controller.
             let replaced = match !report.daemon_set.is_advanced() {
@@ -225,7 +225,7 @@ pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
                 false => String::new(),
             };
             let text = format!("{name}: stopped{replaced}; {done}");
-            page.paragraph(&text, style::trouble)
+            page.paragraph(&text, style::problem)
         }
     }
 }
@@ -264,14 +264,14 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
             "also updated, because their pods were created during this run: {}",
             some_of(&outcome.leaked, view.width)
         );
-        page.paragraph(&text, style::moving);
+        page.paragraph(&text, style::in_progress);
     }
     if outcome.stage == PartitionStage::Finished {
         return;
     }
     if let Some(node) = report.skipped.first() {
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
-        page.paragraph(&text, style::moving);
+        page.paragraph(&text, style::in_progress);
         let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}-"));
         page.hint(&Fix::new("to update it", label));
     }

@@ -86,7 +86,7 @@ fn of_nodes(report: &PreviewReport, page: &mut Page<'_>) {
         0 => format!("{changes}: nothing would change for the DaemonSets on {nodes}"),
         some => format!("{changes}: on {nodes}, something would change for {}", count(some, "DaemonSet")),
     };
-    page.paragraph(&line, style::answer);
+    page.paragraph(&line, style::summary);
     if !changed.is_empty() {
         writeln!(page);
         let columns = [
@@ -216,7 +216,7 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
         Preview::ServerSideApply => " (kubectl apply --server-side)",
         Preview::Replace => " (kubectl replace)",
     };
-    page.paragraph(&line, style::answer);
+    page.paragraph(&line, style::summary);
     warnings(&one.warnings, &[], page);
     writeln!(page);
     // A user who has given them with --if knows them.
@@ -230,17 +230,17 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
     // Losses come first: nothing else does as much harm.
     groups("LOSES", &one.loses, page);
     if let Some(evicted) = &one.evicted {
-        row("EVICTED", &evicted.nodes, style::trouble, page);
+        row("EVICTED", &evicted.nodes, style::problem, page);
         evictions(one).iter().for_each(|line| page.hanging(["    "; 2], line, style::plain));
     }
-    row("GAINS", &one.gains, style::well, page);
+    row("GAINS", &one.gains, style::healthy, page);
     // Each node is in one row.
     let failing: BTreeSet<&String> =
         one.does_not_start.iter().chain(&one.does_not_fit).flat_map(|group| &group.nodes).collect();
     let keeps: Vec<String> = one.keeps.iter().filter(|node| !failing.contains(node)).cloned().collect();
     row("KEEPS", &keeps, style::context, page);
     if !one.missing.is_empty() {
-        row("MISSING NOW", &one.missing, style::trouble, page);
+        row("MISSING NOW", &one.missing, style::problem, page);
     }
     if !one.does_not_start.is_empty() {
         groups("DOES NOT START", &one.does_not_start, page);
@@ -259,7 +259,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
         groups("DOES NOT FIT", &one.does_not_fit, page);
     }
     if !unknown.is_empty() {
-        row("FIT UNKNOWN", &unknown, style::moving, page);
+        row("FIT UNKNOWN", &unknown, style::in_progress, page);
     }
     if !one.not_eligible.is_empty() && one.loses.is_empty() {
         match one.eligible_then {
@@ -294,7 +294,7 @@ fn one_node(one: &DaemonSetPreview, node: &NodeChange, page: &mut Page<'_>) {
     };
     let separator = if node.preemption.is_some() { " " } else { ": " };
     let why = node.reason.as_ref().map(|reason| format!("{separator}{}", reason.message)).unwrap_or_default();
-    page.paragraph(&format!("{} {verb} {}{but}{why}", node.name, name(one)), style::answer);
+    page.paragraph(&format!("{} {verb} {}{but}{why}", node.name, name(one)), style::summary);
     node.reason.iter().for_each(|reason| page.what_to_do(&reason.fix, ""));
 }
 
@@ -320,21 +320,21 @@ fn rows(nodes: &[NodeChange], page: &mut Page<'_>) {
 
 fn change(change: PodChange) -> String {
     match change {
-        PodChange::Loses => style::trouble("loses".to_owned()),
-        PodChange::Stays => style::trouble("stays".to_owned()),
-        PodChange::Evicted => style::trouble("evicted".to_owned()),
-        PodChange::Gains => style::well("gains".to_owned()),
+        PodChange::Loses => style::problem("loses".to_owned()),
+        PodChange::Stays => style::problem("stays".to_owned()),
+        PodChange::Evicted => style::problem("evicted".to_owned()),
+        PodChange::Gains => style::healthy("gains".to_owned()),
         PodChange::Keeps => "keeps".to_owned(),
-        PodChange::Missing => style::trouble("missing now".to_owned()),
+        PodChange::Missing => style::problem("missing now".to_owned()),
         PodChange::None => style::context("none".to_owned()),
     }
 }
 
 fn fits(node: &NodeChange) -> String {
     match (node.fits, node.change) {
-        (Some(true), _) if node.preemption.is_some() => style::moving("preempts".to_owned()),
+        (Some(true), _) if node.preemption.is_some() => style::in_progress("preempts".to_owned()),
         (Some(true), _) => "yes".to_owned(),
-        (Some(false), _) => style::trouble("no".to_owned()),
+        (Some(false), _) => style::problem("no".to_owned()),
         (None, PodChange::Gains | PodChange::Keeps | PodChange::Missing) => "?".to_owned(),
         (None, _) => "-".to_owned(),
     }
@@ -363,5 +363,5 @@ fn row(heading: &str, nodes: &[String], styled: fn(String) -> String, page: &mut
 
 fn groups(heading: &str, groups: &[ReasonGroup], page: &mut Page<'_>) {
     writeln!(page, "{heading:<14}{:>5}", nodes_of(groups));
-    rows_of(groups, true, style::trouble, page)
+    rows_of(groups, true, style::problem, page)
 }

@@ -43,7 +43,7 @@ pub(crate) fn recent_changes<'a>(
     let mut rows = reports.rows(|report| report.changes.iter().map(|row| (row, report.now)));
     // The sort is stable: within a cluster, the order is that of the report.
     rows.sort_by_key(|(_, (row, now))| now.duration_since(row.at));
-    page.paragraph(&reports.headline(|place| summary(reports, &rows, place)), style::answer);
+    page.paragraph(&reports.headline(|place| summary(reports, &rows, place)), style::summary);
     let is_narrow = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_DETAILS);
     let most = match view.limit {
         Some(_) if !wide && !all => MOST_ROWS / if is_narrow { 2 } else { 1 },

@@ -11,7 +11,7 @@ use crate::report::fix::Fix;
 /// Writes which revision has removed nodes, which ones, and how to give them their pods back.
 pub(super) fn write(removed: &RemovedNodes, now: Timestamp, page: &mut Page<'_>) {
     let view = page.view;
-    let styled = if removed.needs_attention() { style::trouble } else { style::moving };
+    let styled = if removed.needs_attention() { style::problem } else { style::in_progress };
     page.paragraph(&sentence(removed, now), styled);
     let lead = "  removed: ";
     writeln!(page, "{lead}{}", view.show(&some_of(&removed.nodes, view.width.saturating_sub(lead.len()))));
@@ -40,7 +40,7 @@ pub(super) fn in_short(removed: &RemovedNodes) -> String {
 /// Writes how many nodes have lost their pod without a new revision, and where to find the reason.
 pub(super) fn write_lost(lost: &LostPods, now: Timestamp, page: &mut Page<'_>) {
     let advice = format!("{}; {}", lost_in_short(lost, Some(now)), lost.fix.advice);
-    page.remark(&Fix { advice, command: lost.fix.command.clone() }, style::moving);
+    page.remark(&Fix { advice, command: lost.fix.command.clone() }, style::in_progress);
 }
 
 /// Returns how many nodes have lost their pod without a new revision.

@@ -94,9 +94,9 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let mut room = RowsLeft { rows, columns: view.width + 1 };
     // Rows are assigned in order of importance, not in the order on the screen.
     let removed = rollout.removed_nodes.iter().flat_map(|it| wrap(&view.show(&sentence(it, now)), view.width));
-    let removed: Vec<String> = removed.map(style::trouble).collect();
+    let removed: Vec<String> = removed.map(style::problem).collect();
     let head = wrap(&view.show(&headline(rollout, now)), view.width).into_iter();
-    let head = head.map(|line| style::answer(styled(rollout.status)(line)));
+    let head = head.map(|line| style::summary(styled(rollout.status)(line)));
     let head = room.take(removed.into_iter().chain(head).collect(), 1);
     let bar = room.take(vec![bar(rollout, view)], 1);
     let notices = room.take(moment.notices.iter().flat_map(|text| notice(text, view)).take(3).collect(), 1);
@@ -136,7 +136,7 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
 }
 
 fn notice(text: &str, view: &View) -> Vec<String> {
-    wrap(&view.show(text), view.width).into_iter().map(style::moving).collect()
+    wrap(&view.show(text), view.width).into_iter().map(style::in_progress).collect()
 }
 
 /// Returns the bar, and the numbers next to it.
@@ -152,8 +152,8 @@ fn bar(rollout: &RolloutStatus, view: &View) -> String {
     let rest = rest_glyph.repeat(width.saturating_sub(full + half));
     let drawn = format!(
         "{}{}{}",
-        style::well(done_glyph.repeat(full)),
-        style::moving(half_glyph.repeat(half)),
+        style::healthy(done_glyph.repeat(full)),
+        style::in_progress(half_glyph.repeat(half)),
         style::context(rest)
     );
     let failing: usize =
@@ -161,7 +161,7 @@ fn bar(rollout: &RolloutStatus, view: &View) -> String {
     let percent = (done * 100).checked_div(desired).unwrap_or(100);
     let mut text = format!("{drawn} {percent:>3}%");
     if failing > 0 {
-        text.push_str(&format!("  {}", style::trouble(format!("{failing} failing"))));
+        text.push_str(&format!("  {}", style::problem(format!("{failing} failing"))));
     }
     text.push_str(&format!("  {available} of {desired} available"));
     if let Some(budget) = &rollout.budget {
@@ -175,7 +175,7 @@ fn cause(cause: &ReasonGroup, now: Timestamp, view: &View) -> [String; 2] {
     let since = cause.since.map(|since| format!(" for {}", time_since(since, now))).unwrap_or_default();
     let lead = format!("{} on {}{since}: ", cause.code, count(cause.nodes.len(), "node"));
     let nodes = some_of(&cause.nodes, view.width.saturating_sub(columns(&lead)));
-    let code = style::trouble(cause.code.name());
+    let code = style::problem(cause.code.name());
     let lead = view.show(&lead);
     let rest = lead.strip_prefix(cause.code.name()).unwrap_or_default();
     let gap = " ".repeat(2);
@@ -215,7 +215,7 @@ fn event_line(event: &NodeEvent, now: Timestamp, view: &View) -> String {
     };
     let line = format!("{ago:>5} ago  {}  {}", view.show(&event.node), view.show(&text));
     match event.change {
-        NodeEventKind::Failing(_) | NodeEventKind::Restarted(_) => style::trouble(line),
+        NodeEventKind::Failing(_) | NodeEventKind::Restarted(_) => style::problem(line),
         _ => line,
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn section(
         None => return,
     };
     writeln!(page);
-    page.paragraph(&line, style::trouble);
+    page.paragraph(&line, style::problem);
     for object in changed {
         let ConfigName { kind, name } = &object.object;
         let age = time_since(object.changed_at, now);
@@ -42,7 +42,7 @@ pub(super) fn section(
     for (lead, objects) in [("does not exist: ", missing), ("last change not known: ", unknown)] {
         let names: Vec<String> = objects.iter().map(|ConfigName { kind, name }| format!("{kind} {name}")).collect();
         if !names.is_empty() {
-            page.hanging(["  "; 2], &format!("{lead}{}", page.view.names(&names, lead.len() + 2)), style::moving);
+            page.hanging(["  "; 2], &format!("{lead}{}", page.view.names(&names, lead.len() + 2)), style::in_progress);
         }
     }
     if *unknown_pods > 0 {
@@ -50,7 +50,7 @@ pub(super) fn section(
             "what they use is not known, because their revision could not be read: {}",
             count(*unknown_pods, "pod")
         );
-        page.hanging(["  "; 2], &line, style::moving);
+        page.hanging(["  "; 2], &line, style::in_progress);
     }
     fix.iter().for_each(|fix| page.what_to_do(fix, "  "));
 }

@@ -84,13 +84,13 @@ pub(super) fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<
     let namespace = only_namespace(sorted.iter().map(|row| row.namespace.as_str()), Heading::Shown, view);
     let headline =
         |place: &str| format!("{}{}{numbers}", count(sorted.len(), "DaemonSet"), in_namespace(namespace, place));
-    page.paragraph(&reports.headline(headline), style::answer);
+    page.paragraph(&reports.headline(headline), style::summary);
     reports.incidents(|report| (&report.incidents, report.now), page);
     writeln!(page);
     let problems = |(row, now): &Row<'_>, width: usize| some_of(&problems(row, *now), width);
     let of = |number: Option<usize>, all: Option<usize>| format!("{}/{}", or_unknown(number), or_unknown(all));
     let status = |row: &RolloutStatus| match is_fine(row) {
-        true => style::well(row.status.name().to_owned()),
+        true => style::healthy(row.status.name().to_owned()),
         false => list::status(row.status),
     };
     let status = Column::text("STATUS", move |(row, _): &Row<'_>| status(row));
@@ -166,16 +166,16 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     let view = page.view;
     if let Some(requested) = rollout.requested.filter(|requested| requested.current.is_none()) {
         let text = format!("cannot tell whether revision {} is the current revision", requested.number);
-        writeln!(page, "{}", style::moving(text));
+        writeln!(page, "{}", style::in_progress(text));
     }
     if let Some(requested) = rollout.requested.filter(|requested| requested.current == Some(false)) {
         let live = rollout.revision.as_ref().map(|live| format!("; revision {} is", live.number)).unwrap_or_default();
         let text = format!("revision {} is not the current revision{live}", requested.number);
-        writeln!(page, "{}", style::trouble(text));
+        writeln!(page, "{}", style::problem(text));
     }
     if rollout.matches_manifest == Some(false) {
         let text = "the cluster has another template than the manifest; `kubectl diff -f MANIFEST` shows what differs";
-        page.paragraph(text, style::trouble);
+        page.paragraph(text, style::problem);
     }
     if let Some(removed) = &rollout.removed_nodes {
         removed_nodes::write(removed, now, page);
@@ -190,7 +190,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         }
     }
     let is_well = rollout.counts_as_complete() && !RemovedNodes::are_most(&rollout.removed_nodes);
-    page.paragraph(&headline(rollout, now), if is_well { style::well } else { style::answer });
+    page.paragraph(&headline(rollout, now), if is_well { style::healthy } else { style::summary });
     rollout.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {
         page.paragraph(&not_accepted(accepted, rollout), style::plain);
@@ -491,7 +491,7 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     writeln!(page, "\n{:<24}{:>5}   {:>6}   WHERE", "REASON", "NODES", "FOR");
     for cause in &rollout.problems {
         let code = format!("{:<24}", cause.code.name());
-        let code = if cause.passing { style::moving(code) } else { style::trouble(code) };
+        let code = if cause.passing { style::in_progress(code) } else { style::problem(code) };
         let since = cause.since.map_or_else(|| "?".to_owned(), |since| time_since(since, now));
         let which = view.names(&cause.nodes, BEFORE_NAMES);
         writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which));

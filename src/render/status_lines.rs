@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::change_lines::HEARTBEAT;
 use super::page::Page;
 use super::removed_nodes::in_short;
 use super::status::headline;
@@ -12,9 +13,6 @@ use crate::report::age::seconds_between;
 use crate::report::coverage::Counts;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
-
-/// Number of seconds without a change after which a line shows that the rollout is still being followed.
-const HEARTBEAT: i64 = 60;
 
 /// The width of the list of failing nodes on a line.
 const NAMES: usize = 120;

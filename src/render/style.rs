@@ -5,17 +5,17 @@ use std::fmt::Display;
 use owo_colors::OwoColorize;
 
 /// Needs attention.
-pub fn trouble(text: impl Display) -> String {
+pub fn problem(text: impl Display) -> String {
     text.red().to_string()
 }
 
 /// In progress.
-pub fn moving(text: impl Display) -> String {
+pub fn in_progress(text: impl Display) -> String {
     text.yellow().to_string()
 }
 
 /// Healthy.
-pub fn well(text: impl Display) -> String {
+pub fn healthy(text: impl Display) -> String {
     text.green().to_string()
 }
 
@@ -25,7 +25,7 @@ pub fn context(text: impl Display) -> String {
 }
 
 /// The summary.
-pub fn answer(text: impl Display) -> String {
+pub fn summary(text: impl Display) -> String {
     text.bold().to_string()
 }
 

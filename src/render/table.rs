@@ -26,7 +26,7 @@ const LEAST_NAME: usize = 12;
 const ENOUGH_OF_A_SENTENCE: usize = 20;
 
 /// A non-breaking space; written as a space.
-pub const TIED: char = '\u{a0}';
+pub const NO_BREAK_SPACE: char = '\u{a0}';
 
 /// A column: its heading and its cells.
 pub struct Column<'a, Row> {
@@ -95,7 +95,7 @@ impl<'a, Row: 'a> Column<'a, Row> {
         let cell = move |(_, row): &(&'a str, Result<Row, String>), width| match (row, shape) {
             (Ok(row), _) => cell(row, width),
             (Err(_), Shape::Number) => or_unknown(None),
-            (Err(_), Shape::Text) if heading == "STATUS" => style::trouble("Error"),
+            (Err(_), Shape::Text) if heading == "STATUS" => style::problem("Error"),
             (Err(_), Shape::Text) => String::new(),
             // No other column is dropped to show more of it.
             (Err(error), Shape::Fitted) if width == 0 => cut(error, ENOUGH_OF_A_SENTENCE, false),
@@ -213,7 +213,7 @@ pub(super) fn write_rows<Row>(
                 Shape::Sentence => cut(cell, room, view.ascii),
                 // In a pipe nothing is truncated, but lists of names shorten themselves there, too.
                 Shape::Fitted => cut(&(last.cell)(row, room.min(view.names_room(0))), room, view.ascii),
-                Shape::Prose => wrap_tied(cell, room),
+                Shape::Prose => wrap_with_no_break_spaces(cell, room),
                 Shape::Text | Shape::Number => continue,
             };
         }
@@ -268,15 +268,16 @@ fn styled(line: String, cells: &[String]) -> String {
 }
 
 /// Wraps text, and keeps words together that are tied if there is room for them.
-pub(super) fn wrap_tied(text: &str, room: usize) -> String {
-    let lines: Vec<_> = text.split('\n').flat_map(|line| wrap(&untied(line, room), room)).collect();
-    lines.join("\n").replace(TIED, " ")
+pub(super) fn wrap_with_no_break_spaces(text: &str, room: usize) -> String {
+    let lines: Vec<_> = text.split('\n').flat_map(|line| wrap(&breakable(line, room), room)).collect();
+    lines.join("\n").replace(NO_BREAK_SPACE, " ")
 }
 
 /// Breaks non-breaking spaces between words that do not fit otherwise.
-fn untied(line: &str, room: usize) -> String {
-    let words =
-        line.split(' ').map(|word| if columns(word) > room { word.replace(TIED, " ") } else { word.to_owned() });
+fn breakable(line: &str, room: usize) -> String {
+    let words = line
+        .split(' ')
+        .map(|word| if columns(word) > room { word.replace(NO_BREAK_SPACE, " ") } else { word.to_owned() });
     words.collect::<Vec<_>>().join(" ")
 }
 

@@ -36,8 +36,8 @@ pub fn diff(from: &Labeled, to: &Labeled, context: usize, view: &View) -> Option
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let hunks = Some(hunks(&old, &new, context)).filter(|hunks| !hunks.is_empty())?;
     Some(view.text(|page| {
-        writeln!(page, "{}", style::answer(format!("--- {}", view.show(&from.label))));
-        writeln!(page, "{}", style::answer(format!("+++ {}", view.show(&to.label))));
+        writeln!(page, "{}", style::summary(format!("--- {}", view.show(&from.label))));
+        writeln!(page, "{}", style::summary(format!("+++ {}", view.show(&to.label))));
         for hunk in hunks {
             writeln!(page, "{}", style::context(&hunk.place));
             for (mark, pieces) in hunk.lines {
@@ -54,8 +54,8 @@ type Paint = fn(String) -> String;
 pub(super) fn line(mark: Mark, indent: &str, pieces: &[(bool, String)]) -> String {
     let (sign, paint, point): (_, Paint, Paint) = match mark {
         Mark::Both => (" ", style::plain, style::plain),
-        Mark::From => ("-", style::trouble, style::removed_word),
-        Mark::To => ("+", style::well, style::added_word),
+        Mark::From => ("-", style::problem, style::removed_word),
+        Mark::To => ("+", style::healthy, style::added_word),
     };
     // Do not indent empty lines.
     let is_empty = pieces.iter().all(|(_, piece)| piece.is_empty());

@@ -14,7 +14,7 @@ const LEAST_ALIKE: f32 = 0.5;
 const MOST_COMPARED: usize = 64 << 10;
 
 /// The time limit for texts that have little in common.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Splits two texts into common and differing pieces. Texts with little in common stay whole.
 pub fn compare<'a>(from: &'a str, to: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>>) {
@@ -24,7 +24,7 @@ pub fn compare<'a>(from: &'a str, to: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>
     }
     let (from_words, to_words) = (words(from), words(to));
     let difference =
-        TextDiff::configure().algorithm(Algorithm::Patience).timeout(PATIENCE).diff_slices(&from_words, &to_words);
+        TextDiff::configure().algorithm(Algorithm::Patience).timeout(TIMEOUT).diff_slices(&from_words, &to_words);
     let same: usize = difference
         .iter_all_changes()
         .filter(|change| change.tag() == ChangeTag::Equal)

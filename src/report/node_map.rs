@@ -6,9 +6,6 @@ use jiff::Timestamp;
 
 use super::reason::{ReasonCode, named_values};
 
-/// The label that nodes are grouped by, unless another one is requested.
-pub const ZONE: &str = "topology.kubernetes.io/zone";
-
 /// Nodes, grouped by the value of a label: the eligible nodes for a rollout, all nodes for coverage.
 #[apply(answer!)]
 pub struct NodeMap {

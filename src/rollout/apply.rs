@@ -400,7 +400,6 @@ async fn after_lost_answer<S: Server>(
 
 /// The result of reading an object again.
 enum Reread {
-    /// The change.
     Change,
     /// The change, except for this part.
     ChangeWithout(Kept),
@@ -409,9 +408,14 @@ enum Reread {
     /// A different object with the same name.
     AnotherObject,
     /// Another client of this tool has started to replace pods, or has paused the rollout.
-    AnotherClient { by: Vec<String>, changes: Vec<Change> },
-    /// Another change.
-    AnotherChange { by: Vec<String>, changes: Vec<Change> },
+    AnotherClient {
+        by: Vec<String>,
+        changes: Vec<Change>,
+    },
+    AnotherChange {
+        by: Vec<String>,
+        changes: Vec<Change>,
+    },
 }
 
 fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Reread {

@@ -174,7 +174,7 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
 }
 
 /// Warns if nothing will act on a change: because of a deletion, or because the controller or the scheduler seems to be down.
-pub(crate) fn nobody_acts(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
+pub(crate) fn controller_down_warnings(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
     let ago = |since| format!(" (it renewed its lease {} ago)", format_age(seconds_between(since, facts.now())));
     let down = facts.controller_silent_since().map(|since| {
         let message = format!(
@@ -195,12 +195,12 @@ fn scheduler_down(why: &str) -> Warning {
 
 /// Returns why failing gates prove nothing about the revision, and a rollback would not progress either: the controller
 /// is down, or no scheduler handles the new pods.
-pub(crate) fn nobody_acted(facts: &Facts<'_>, failures: &[GateFailure]) -> Option<Warning> {
+pub(crate) fn controller_down_warning(facts: &Facts<'_>, failures: &[GateFailure]) -> Option<Warning> {
     let template = facts.daemon_set.spec.template.spec.scheduler_name.as_str();
     let is_unseen = |failure: &GateFailure| failure.reason == Some(ReasonCode::SchedulerSilent);
     let is_default = matches!(template, "" | DEFAULT_SCHEDULER);
     let is_unscheduled = is_default && !failures.is_empty() && failures.iter().all(is_unseen);
-    nobody_acts(facts).next().or_else(|| is_unscheduled.then(|| scheduler_down("")))
+    controller_down_warnings(facts).next().or_else(|| is_unscheduled.then(|| scheduler_down("")))
 }
 
 /// Warns if the DaemonSet or its namespace is being deleted.
@@ -327,7 +327,7 @@ fn field_managers(daemon_set: &DaemonSet) -> impl Iterator<Item = &str> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Written, holder, last_applied, managers, nobody_acted, obstacles};
+    use super::{Written, controller_down_warning, holder, last_applied, managers, obstacles};
     use crate::coverage::test_support::{at, world};
     use crate::facts::Facts;
     use crate::facts::index::Index;
@@ -562,7 +562,8 @@ mod tests {
             let snapshot = without(down, scheduler);
             let failures: Vec<GateFailure> = reasons.iter().copied().map(failure).collect();
             let index = Index::new(&snapshot);
-            nobody_acted(&Facts::new(&index, &snapshot.daemon_sets[0]), &failures).map(|warning| warning.message)
+            controller_down_warning(&Facts::new(&index, &snapshot.daemon_sets[0]), &failures)
+                .map(|warning| warning.message)
         };
         let (silent, crash) = (Some(ReasonCode::SchedulerSilent), Some(ReasonCode::CrashLooping));
         assert!(told("kube-controller-manager", "", &[None]).unwrap().contains("kube-controller-manager"));

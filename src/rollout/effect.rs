@@ -93,7 +93,6 @@ fn outdated(facts: &Facts<'_>, hash: &str) -> Option<i64> {
 /// Pods that the controller would delete because a surge ends: the newer one on each node with two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurgePods {
-    /// The pods.
     pub pods: Vec<PodOnNode>,
     /// Whether waiting is enough, because the rollout continues.
     pub may_pass: bool,

@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_foretold_of_what_does_not_roll_out_or_is_not_known() {
+    fn nothing_is_predicted_for_what_does_not_roll_out_or_is_not_known() {
         let nodes = ["down", "old", "old"];
         let with = |patch: Value| cluster(&unavailable(1), &nodes).daemon_set(patch);
         check(with(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), "", None);

@@ -22,9 +22,7 @@ pub(crate) struct Trial {
     pub(crate) daemon_set_uid: String,
     /// The hash of its revision.
     pub(crate) hash: String,
-    /// The namespace.
     pub(crate) namespace: String,
-    /// The pod.
     pub(crate) pod: Value,
 }
 

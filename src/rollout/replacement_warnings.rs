@@ -8,7 +8,7 @@ use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
 use crate::coverage::{
-    Origin, TemplatePart, creation_refusal, exceeds_quota, have_same_cause, is_overdrawn, is_refused_like_controller,
+    Origin, TemplatePart, creation_refusal, exceeds_quota, have_same_cause, is_above_quota, is_refused_like_controller,
     is_refused_within_quota, refusal_reason,
 };
 use crate::facts::Facts;
@@ -132,7 +132,7 @@ const JUST_CREATED: i64 = 30;
 
 /// Returns whether a refusal may end once a pod is deleted, which frees its share of a quota.
 fn gives_back(message: &str) -> bool {
-    exceeds_quota(message) && !is_overdrawn(message)
+    exceeds_quota(message) && !is_above_quota(message)
 }
 
 /// Returns whether the API server refuses users a pod with a message, but not the controller: it has just created pods

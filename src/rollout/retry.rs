@@ -74,8 +74,8 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     if !may_wait(before) {
         report.why = Some("every node has its pod, so the controller has none to create".to_owned());
     }
-    report.warnings.extend(change_warnings::nobody_acts(before));
-    report.warnings.extend(in_vain(before, replaces));
+    report.warnings.extend(change_warnings::controller_down_warnings(before));
+    report.warnings.extend(failure_warnings(before, replaces));
     report.incomplete = proposal.unread(false);
     report.incomplete.extend(proposal.unread_refusals());
     report.incomplete.extend(unread_lease(before).filter(|_| replaces));
@@ -127,7 +127,7 @@ fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
 }
 
 /// Warns about reasons for a new attempt to fail like the last one.
-fn in_vain(before: &Situation<'_>, replaces: bool) -> Vec<Warning> {
+fn failure_warnings(before: &Situation<'_>, replaces: bool) -> Vec<Warning> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
     let asked = before.current_hash().and_then(|hash| snapshot.admission(daemon_set, hash));
     let refusal = match asked {

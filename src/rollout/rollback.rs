@@ -82,7 +82,7 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
     if situation.only_restarts() {
         return Err(NoRollback::NotTheRevision);
     }
-    if situation.has_lasted() {
+    if situation.has_worked_for_long() {
         return Err(NoRollback::HasLasted);
     }
     match situation.revisions.doubt(target) {

@@ -152,7 +152,7 @@ pub(super) fn propose<'s, 'a>(
         warnings.extend(proposal.pace_warnings(&effect));
         warnings.extend(change_warnings::managers(daemon_set, Written::Fields(&paths)));
         warnings.extend(change_warnings::last_applied_fields(daemon_set, &values));
-        warnings.extend(change_warnings::nobody_acts(before));
+        warnings.extend(change_warnings::controller_down_warnings(before));
         warnings.extend(changed.revision_history_limit.and_then(|_| change_warnings::no_history(&proposal.after)));
     }
     let mut report = ChangePlan { why: why(request.fields, changed), warnings, ..proposal.report(PlanKind::SetPlan) };

@@ -465,7 +465,7 @@ mod tests {
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         assert_eq!(situation.revisions.proven().map(|(revision, _)| revision.number()), Some(3));
-        assert!(situation.revisions.proven_and_kept().is_none());
+        assert!(situation.revisions.proven_not_rolled_back().is_none());
         let plan = undo(&situation, None).unwrap().report;
         assert_eq!(plan.to_revision, Some(1));
         assert!(plan.why.unwrap().contains("revision 3 was rolled back before"));

@@ -1,10 +1,10 @@
-//! The required node affinity of a pod: parsed once, then matched against nodes.
+//! The nodeSelector and the required node affinity of a pod: parsed once, then matched against nodes.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::names::{is_label_key, is_label_value};
 use crate::model::node::Node;
-use crate::model::pod::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
+use crate::model::pod::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 
 /// The one field that terms can match: the node's name.
 const NAME_FIELD: &str = "metadata.name";
@@ -12,12 +12,13 @@ const NAME_FIELD: &str = "metadata.name";
 /// The most terms that are all matched against a node.
 const FEW: usize = 8;
 
-/// A required node affinity, parsed so that matching does not allocate.
+/// A nodeSelector and a required node affinity, parsed so that matching does not allocate.
 ///
-/// Ported from `LazyErrorNodeSelector`,
+/// Ported from `RequiredNodeAffinity` and `LazyErrorNodeSelector`,
 /// k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, release 1.37.2.
 #[derive(Debug, Clone)]
 pub struct RequiredNodeAffinity {
+    pub(super) node_selector: BTreeMap<String, String>,
     terms: Option<Vec<Term>>,
     places: Places,
 }
@@ -122,16 +123,18 @@ struct FieldRequirement {
 
 impl RequiredNodeAffinity {
     /// Parses the terms; those that cannot be parsed never match, and the others still count.
-    pub fn new(selector: Option<&NodeSelector>) -> Self {
+    pub fn new(spec: &PodSpec) -> Self {
+        let required = spec.required_node_affinity();
         let terms: Option<Vec<Term>> =
-            selector.map(|selector| selector.node_selector_terms.iter().map(Term::parse).collect());
+            required.map(|required| required.node_selector_terms.iter().map(Term::parse).collect());
         let places = terms.as_ref().filter(|terms| terms.len() > FEW).map(|terms| Places::of(terms));
-        RequiredNodeAffinity { terms, places: places.unwrap_or_default() }
+        RequiredNodeAffinity { node_selector: spec.node_selector.clone(), terms, places: places.unwrap_or_default() }
     }
 
     /// Returns whether a node matches, without allocating.
     pub fn matches(&self, node: &Node) -> bool {
-        self.terms.as_ref().is_none_or(|terms| self.first_match(terms, node).is_some())
+        self.node_selector.iter().all(|(key, value)| node.metadata.labels.get(key) == Some(value))
+            && self.terms.as_ref().is_none_or(|terms| self.first_match(terms, node).is_some())
     }
 
     fn first_match(&self, terms: &[Term], node: &Node) -> Option<usize> {
@@ -146,7 +149,7 @@ impl RequiredNodeAffinity {
         places.filter(|place| terms[*place].matches(node)).min()
     }
 
-    /// Returns which term matches a node, or why none does.
+    /// Returns which term of the affinity matches a node, or why none does.
     pub fn explain(&self, node: &Node) -> AffinityOutcome {
         let Some(terms) = &self.terms else { return AffinityOutcome::NotSet };
         if terms.is_empty() {
@@ -312,10 +315,15 @@ impl FieldRequirement {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{from_value, json};
+    use serde_json::{Value, from_value, json};
 
-    use super::{AffinityOutcome, NodeSelector, RequiredNodeAffinity};
+    use super::{AffinityOutcome, RequiredNodeAffinity};
     use crate::model::node::Node;
+
+    fn affinity(terms: &[Value]) -> RequiredNodeAffinity {
+        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+        RequiredNodeAffinity::new(&from_value(json!({"affinity": {"nodeAffinity": required}})).unwrap())
+    }
 
     /// The first term that matches counts, however it is found.
     #[test]
@@ -333,10 +341,6 @@ mod tests {
                 "matchExpressions": [{"key": "zone", "operator": "In", "values": [format!("z{}", number % 3)]}]}),
         };
         let terms: Vec<_> = (0..60).map(term).collect();
-        let affinity = |terms: &[serde_json::Value]| {
-            let selector: NodeSelector = from_value(json!({"nodeSelectorTerms": terms})).unwrap();
-            RequiredNodeAffinity::new(Some(&selector))
-        };
         let many = affinity(&terms);
         let few: Vec<_> = terms.iter().map(|term| affinity(std::slice::from_ref(term))).collect();
         for number in 0..200 {
@@ -369,9 +373,12 @@ mod tests {
             ("Lt", "5", false),
         ] {
             let expression = json!({"key": "cores", "operator": operator, "values": ["4"]});
-            let selector = from_value(json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]})).unwrap();
             let node: Node = from_value(json!({"metadata": {"name": "n", "labels": {"cores": cores}}})).unwrap();
-            assert_eq!(RequiredNodeAffinity::new(Some(&selector)).matches(&node), matches, "{cores} {operator} 4");
+            assert_eq!(
+                affinity(&[json!({"matchExpressions": [expression]})]).matches(&node),
+                matches,
+                "{cores} {operator} 4"
+            );
         }
     }
 }

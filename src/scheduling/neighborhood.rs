@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::node::Node;
+use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodSpec, TopologySpreadConstraint};
 use crate::model::selector::{LabelSelector, LabelSelectorRequirement};
-
-/// The label that every node has with its own name.
-pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;

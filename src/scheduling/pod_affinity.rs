@@ -11,7 +11,7 @@ use crate::model::selector::LabelSelector;
 
 /// Why the filter rejects a node.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Rejection<'a> {
+pub enum AffinityRejection<'a> {
     /// The node does not have the label of a term of the pod's affinity.
     NoDomain(PodAffinityTerm),
     /// No pod in the domain of the node is one that all terms of the pod's affinity select; the term is the first without.
@@ -22,13 +22,15 @@ pub enum Rejection<'a> {
     IsExcluded(PodAffinityTerm, &'a Pod),
 }
 
-impl Rejection<'_> {
+impl AffinityRejection<'_> {
     /// Returns the words of the scheduler: `ErrReasonAffinityRulesNotMatch` and the like.
     pub fn reason(&self) -> &'static str {
         match self {
-            Rejection::NoDomain(_) | Rejection::NoneInDomain(_) => "node(s) didn't match pod affinity rules",
-            Rejection::Excludes(..) => "node(s) didn't match pod anti-affinity rules",
-            Rejection::IsExcluded(..) => "node(s) didn't satisfy existing pods anti-affinity rules",
+            AffinityRejection::NoDomain(_) | AffinityRejection::NoneInDomain(_) => {
+                "node(s) didn't match pod affinity rules"
+            }
+            AffinityRejection::Excludes(..) => "node(s) didn't match pod anti-affinity rules",
+            AffinityRejection::IsExcluded(..) => "node(s) didn't satisfy existing pods anti-affinity rules",
         }
     }
 }
@@ -151,7 +153,7 @@ impl<'a> InterPodAffinity<'a> {
         node: &Node,
         nominated: &[&'a Pod],
         neighborhood: &impl Neighborhood<'a>,
-    ) -> Outcome<Rejection<'a>> {
+    ) -> Outcome<AffinityRejection<'a>> {
         let affinity = self.satisfies_affinity(node, neighborhood);
         let selected = |pod: &&Pod| {
             let of_namespace = || neighborhood.labels_of_namespace(&pod.metadata.namespace);
@@ -162,7 +164,7 @@ impl<'a> InterPodAffinity<'a> {
             self.affinity.iter().all(selects)
         };
         match &affinity {
-            Outcome::Rejects(Rejection::NoneInDomain(_)) if nominated.iter().any(selected) => {}
+            Outcome::Rejects(AffinityRejection::NoneInDomain(_)) if nominated.iter().any(selected) => {}
             Outcome::Rejects(_) => return affinity,
             Outcome::Passes | Outcome::Unknown => {}
         }
@@ -190,12 +192,12 @@ impl<'a> InterPodAffinity<'a> {
     }
 
     /// Ported from `nodeTopologyMatchesAffinity` and `satisfiesSelfAffinityCheck`.
-    fn satisfies_affinity(&self, node: &Node, neighborhood: &impl Neighborhood<'a>) -> Outcome<Rejection<'a>> {
+    fn satisfies_affinity(&self, node: &Node, neighborhood: &impl Neighborhood<'a>) -> Outcome<AffinityRejection<'a>> {
         let mut without = None;
         let mut is_known = true;
         for (number, term) in self.affinity.iter().enumerate() {
             let Some(value) = node.metadata.labels.get(&term.topology_key) else {
-                return Outcome::Rejects(Rejection::NoDomain(term.clone()));
+                return Outcome::Rejects(AffinityRejection::NoDomain(term.clone()));
             };
             if !self.selected.pods.contains_key(&(number, value.as_str())) {
                 without = without.or(Some(term));
@@ -207,7 +209,7 @@ impl<'a> InterPodAffinity<'a> {
         if !is_known {
             return Outcome::Unknown;
         }
-        let rejects = Outcome::Rejects(Rejection::NoneInDomain(term.clone()));
+        let rejects = Outcome::Rejects(AffinityRejection::NoneInDomain(term.clone()));
         match self.selects_itself {
             _ if !self.selected.pods.is_empty() => rejects,
             // The first of its kind.
@@ -223,7 +225,7 @@ impl<'a> InterPodAffinity<'a> {
         node: &Node,
         nominated: &[&'a Pod],
         neighborhood: &impl Neighborhood<'a>,
-    ) -> Outcome<Rejection<'a>> {
+    ) -> Outcome<AffinityRejection<'a>> {
         let labels = &node.metadata.labels;
         let mut is_known = true;
         for (number, term) in self.anti_affinity.iter().enumerate() {
@@ -235,13 +237,13 @@ impl<'a> InterPodAffinity<'a> {
             };
             let found = self.excluded.pods.get(&(number, value.as_str())).map(|(pod, _)| *pod);
             if let Some(pod) = found.or_else(|| nominated.iter().find(selects).copied()) {
-                return Outcome::Rejects(Rejection::Excludes(term.clone(), pod));
+                return Outcome::Rejects(AffinityRejection::Excludes(term.clone(), pod));
             }
             is_known &= !self.excluded.perhaps.contains(&(number, value.as_str()))
                 && neighborhood.knows_domain(node, &term.topology_key);
         }
         let of_pod = |pod: &'a Pod, number: usize| {
-            Outcome::Rejects(Rejection::IsExcluded(pod.spec.required_pod_anti_affinity()[number].clone(), pod))
+            Outcome::Rejects(AffinityRejection::IsExcluded(pod.spec.required_pod_anti_affinity()[number].clone(), pod))
         };
         let is_any = !self.excluding.pods.is_empty() || !self.excluding.perhaps.is_empty();
         for (key, value) in labels.iter().filter(|_| is_any) {

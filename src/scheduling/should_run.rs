@@ -1,7 +1,5 @@
 //! Eligibility: whether a DaemonSet should have a pod on a node.
 
-use std::collections::BTreeMap;
-
 use super::affinity::{AffinityOutcome, RequiredNodeAffinity};
 use super::taints::{
     TaintOutcome, TolerationRef, automatic_tolerations, daemon_tolerations, tolerates,
@@ -28,7 +26,6 @@ impl Decision {
 #[derive(Debug, Clone)]
 pub struct DaemonPod {
     node_name: String,
-    node_selector: BTreeMap<String, String>,
     affinity: RequiredNodeAffinity,
     tolerations: Vec<Toleration>,
     automatic: Vec<Toleration>,
@@ -70,8 +67,7 @@ impl DaemonPod {
         let spec = &template.spec;
         DaemonPod {
             node_name: spec.node_name.clone(),
-            node_selector: spec.node_selector.clone(),
-            affinity: RequiredNodeAffinity::new(spec.required_node_affinity()),
+            affinity: RequiredNodeAffinity::new(spec),
             tolerations: daemon_tolerations(spec),
             automatic: automatic_tolerations(spec.host_network),
         }
@@ -87,7 +83,7 @@ impl DaemonPod {
     /// Ported from `NodeShouldRunDaemonPod`, pkg/controller/daemon/daemon_controller.go, release
     /// 1.37.2, with its feature gates at their defaults.
     pub fn decide(&self, node: &Node) -> Decision {
-        if !self.fits_node_name(node) || !self.fits_node_selector(node) || !self.affinity.matches(node) {
+        if !self.fits_node_name(node) || !self.affinity.matches(node) {
             return Decision::NEITHER;
         }
         let mut should_run = true;
@@ -104,6 +100,7 @@ impl DaemonPod {
     /// Evaluates every rule on a node.
     pub fn explain(&self, node: &Node) -> Eligibility {
         let node_selector: Vec<LabelCheck> = self
+            .affinity
             .node_selector
             .iter()
             .map(|(key, wanted)| {
@@ -136,10 +133,6 @@ impl DaemonPod {
 
     fn fits_node_name(&self, node: &Node) -> bool {
         self.node_name.is_empty() || self.node_name == node.metadata.name
-    }
-
-    fn fits_node_selector(&self, node: &Node) -> bool {
-        self.node_selector.iter().all(|(key, wanted)| node.metadata.labels.get(key) == Some(wanted))
     }
 
     fn tolerates(&self, taint: &Taint) -> bool {

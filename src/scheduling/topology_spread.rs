@@ -15,7 +15,7 @@ use crate::model::selector::LabelSelector;
 
 /// Why the filter rejects a node.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Rejection {
+pub enum SpreadRejection {
     /// The node does not have the label of a constraint.
     NoDomain(TopologySpreadConstraint),
     /// The domain of the node would have too many pods.
@@ -31,12 +31,14 @@ pub enum Rejection {
     },
 }
 
-impl Rejection {
+impl SpreadRejection {
     /// Returns the words of the scheduler: `ErrReasonConstraintsNotMatch` and `ErrReasonNodeLabelNotMatch` of plugin.go.
     pub fn reason(&self) -> &'static str {
         match self {
-            Rejection::Skew { .. } => "node(s) didn't match pod topology spread constraints",
-            Rejection::NoDomain(_) => "node(s) didn't match pod topology spread constraints (missing required label)",
+            SpreadRejection::Skew { .. } => "node(s) didn't match pod topology spread constraints",
+            SpreadRejection::NoDomain(_) => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
         }
     }
 }
@@ -60,7 +62,7 @@ impl<'a> PodTopologySpread<'a> {
         let required = pod.spec.topology_spread_constraints.iter().filter(|it| must_hold(it));
         let constraints =
             required.map(|constraint| (with_label_keys(constraint, &pod.metadata.labels), Domains::new())).collect();
-        let affinity = RequiredNodeAffinity::new(pod.spec.required_node_affinity());
+        let affinity = RequiredNodeAffinity::new(&pod.spec);
         let mut spread = PodTopologySpread { pod: pod.clone(), affinity, constraints };
         let is_alone = spread.constraints.iter().all(|(constraint, _)| honors_affinity(constraint));
         let only = target_node(pod).filter(|_| is_alone).and_then(|name| neighborhood.node(name));
@@ -107,13 +109,18 @@ impl<'a> PodTopologySpread<'a> {
     ///
     /// Ported from `Filter` and `minMatchNum`, and for nominated pods `updateWithPod` and `RunFilterPluginsWithNominatedPods`,
     /// pkg/scheduler/framework/runtime/framework.go.
-    pub fn on(&self, node: &Node, nominated: &[&Pod], neighborhood: &impl Neighborhood<'a>) -> Outcome<Rejection> {
+    pub fn on(
+        &self,
+        node: &Node,
+        nominated: &[&Pod],
+        neighborhood: &impl Neighborhood<'a>,
+    ) -> Outcome<SpreadRejection> {
         let mut is_known = true;
         let turns: &[&[&Pod]] = if nominated.is_empty() { &[&[]] } else { &[nominated, &[]] };
         for nominated in turns {
             for (number, (constraint, domains)) in self.constraints.iter().enumerate() {
                 let Some(value) = node.metadata.labels.get(&constraint.topology_key) else {
-                    return Outcome::Rejects(Rejection::NoDomain(constraint.clone()));
+                    return Outcome::Rejects(SpreadRejection::NoDomain(constraint.clone()));
                 };
                 let counts = self.counts(number, node);
                 is_known &= self.knows(constraint, node, neighborhood);
@@ -126,7 +133,7 @@ impl<'a> PodTopologySpread<'a> {
                 let max_skew = usize::try_from(constraint.max_skew).unwrap_or(0);
                 if pods + own > fewest + max_skew && is_known {
                     let (constraint, value) = (constraint.clone(), value.clone());
-                    return Outcome::Rejects(Rejection::Skew { constraint, value, pods, fewest });
+                    return Outcome::Rejects(SpreadRejection::Skew { constraint, value, pods, fewest });
                 }
             }
         }
@@ -145,13 +152,8 @@ impl<'a> PodTopologySpread<'a> {
             taints.all(|taint| self.pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
         };
         self.constraints.iter().all(|(constraint, _)| labels.contains_key(&constraint.topology_key))
-            && (!honors_affinity(constraint) || self.selects_node(node))
+            && (!honors_affinity(constraint) || self.affinity.matches(node))
             && (constraint.node_taints_policy.as_deref() != Some("Honor") || is_tolerated())
-    }
-
-    fn selects_node(&self, node: &Node) -> bool {
-        let has = |(key, value): (&String, &String)| node.metadata.labels.get(key) == Some(value);
-        self.pod.spec.node_selector.iter().all(has) && self.affinity.matches(node)
     }
 
     fn selects(&self, constraint: &TopologySpreadConstraint, pod: &Pod) -> bool {
@@ -167,7 +169,7 @@ impl<'a> PodTopologySpread<'a> {
                 neighborhood.knows_all_pods_on(&node.metadata.name)
             }
             true => {
-                let mut nodes = neighborhood.nodes().iter().filter(|node| self.selects_node(node));
+                let mut nodes = neighborhood.nodes().iter().filter(|node| self.affinity.matches(node));
                 neighborhood.knows_all_nodes() && nodes.all(|node| neighborhood.knows_all_pods_on(&node.metadata.name))
             }
             false => neighborhood.knows_all(),

@@ -128,13 +128,13 @@ pub(super) fn ip(text: &str) -> Option<&'static str> {
 }
 
 /// `validatePathNoBacksteps`, pkg/apis/core/validation/validation.go.
-pub(super) fn no_backsteps(text: &str) -> Option<&'static str> {
+pub(super) fn without_parent_directory(text: &str) -> Option<&'static str> {
     unless(text.split('/').all(|part| part != ".."), "must not contain '..'")
 }
 
 /// `validateLocalDescendingPath`, pkg/apis/core/validation/validation.go.
 pub(super) fn descending_path(text: &str) -> Option<&'static str> {
-    unless(!text.starts_with('/'), "must be a relative path").or_else(|| no_backsteps(text))
+    unless(!text.starts_with('/'), "must be a relative path").or_else(|| without_parent_directory(text))
 }
 
 /// `ValidateLocalNonReservedPath`, pkg/apis/core/validation/validation.go.

@@ -64,7 +64,6 @@ struct At<'a> {
     path: String,
     /// With the API's defaults, and without values that are equivalent to absence; null if absent.
     value: &'a Value,
-    /// As given.
     given: &'a Value,
 }
 

@@ -1,8 +1,8 @@
 //! The validation rules for single fields, as a table by type, and the traversal of the types.
 
 use super::formats::{
-    Format, absolute_path, config_key, csi_driver, descending_path, free_path, ip, iscsi_name, label, no_backsteps,
-    port_name, qualified_name, signer_name, subdomain, subdomain_prefix, sysctl, variable,
+    Format, absolute_path, config_key, csi_driver, descending_path, free_path, ip, iscsi_name, label, port_name,
+    qualified_name, signer_name, subdomain, subdomain_prefix, sysctl, variable, without_parent_directory,
 };
 use super::{At, Validation};
 use crate::model::template_types::{FieldKind, Type};
@@ -89,7 +89,7 @@ rules! {
     ConfigMapKeySelector (validateConfigMapKeySelector) { name: Always(subdomain), key: RequiredFormat(config_key) }
     SecretKeySelector (validateSecretKeySelector) { name: Always(subdomain), key: RequiredFormat(config_key) }
     FileKeySelector (validateFileKeySelector) {
-        key: RequiredFormat(variable), volumeName: RequiredFormat(label), path: RequiredFormat(no_backsteps),
+        key: RequiredFormat(variable), volumeName: RequiredFormat(label), path: RequiredFormat(without_parent_directory),
     }
     Probe (validateProbe) {
         initialDelaySeconds: NOT_NEGATIVE, timeoutSeconds: NOT_NEGATIVE, periodSeconds: NOT_NEGATIVE,
@@ -99,8 +99,8 @@ rules! {
     HTTPGetAction (validateHTTPGetAction) { scheme: OneOf(&["HTTP", "HTTPS"]) }
     GRPCAction (validateGRPCAction) { port: RequiredRange(1, 65_535) }
     VolumeMount (ValidateVolumeMounts) { name: Required, mountPath: Required }
-    VolumeDevice (ValidateVolumeDevices) { name: Required, devicePath: RequiredFormat(no_backsteps) }
-    HostPathVolumeSource (validateHostPathVolumeSource) { path: RequiredFormat(no_backsteps) }
+    VolumeDevice (ValidateVolumeDevices) { name: Required, devicePath: RequiredFormat(without_parent_directory) }
+    HostPathVolumeSource (validateHostPathVolumeSource) { path: RequiredFormat(without_parent_directory) }
     GitRepoVolumeSource (validateGitRepoVolumeSource) { repository: Required, directory: Rule::Format(descending_path) }
     ISCSIVolumeSource (validateISCSIVolumeSource) { targetPortal: Required, iqn: RequiredFormat(iscsi_name), lun: Range(0, 255) }
     GCEPersistentDiskVolumeSource (validateGCEPersistentDiskVolumeSource) { pdName: Required, partition: Range(0, 255) }

@@ -443,8 +443,6 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
                 && !other.is_terminal()
         };
         let nominated: Vec<&Pod> = index.nominated_for(&node.metadata.name).into_iter().filter(goes_first).collect();
-        let terms = RequiredNodeAffinity::new(pod.spec.required_node_affinity());
-        let has = |(key, value): (&String, &String)| node.metadata.labels.get(key) == Some(value);
         let tolerated = |taint: &&Taint| {
             !matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
                 || pod.spec.tolerations.iter().any(|it| tolerates(it, taint))
@@ -452,7 +450,7 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         if !node.spec.taints.iter().all(|taint| tolerated(&taint)) {
             return rejection("TaintToleration", "node(s) had untolerated taint(s)", true);
         }
-        if !pod.spec.node_selector.iter().all(has) || !terms.matches(node) {
+        if !RequiredNodeAffinity::new(&pod.spec).matches(node) {
             return rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", true);
         }
         let usage = NodeUsage::of(index.bound_to(&node.metadata.name).into_iter().chain(nominated.iter().copied()));
@@ -463,7 +461,7 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         match spread.on(node, &nominated, &index) {
             Outcome::Passes => {}
             Outcome::Rejects(why) => {
-                let lacks_label = matches!(why, topology_spread::Rejection::NoDomain(_));
+                let lacks_label = matches!(why, topology_spread::SpreadRejection::NoDomain(_));
                 return rejection("PodTopologySpread", why.reason(), lacks_label);
             }
             Outcome::Unknown => return rejection("PodTopologySpread", "unknown", false),
@@ -471,8 +469,10 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         match affinity.on(node, &nominated, &index) {
             Outcome::Passes => Rejection::default(),
             Outcome::Rejects(why) => {
-                let is_affinity =
-                    matches!(why, pod_affinity::Rejection::NoDomain(_) | pod_affinity::Rejection::NoneInDomain(_));
+                let is_affinity = matches!(
+                    why,
+                    pod_affinity::AffinityRejection::NoDomain(_) | pod_affinity::AffinityRejection::NoneInDomain(_)
+                );
                 rejection("InterPodAffinity", why.reason(), is_affinity)
             }
             Outcome::Unknown => rejection("InterPodAffinity", "unknown", false),

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use kubectl_ds::model::daemon_set::PodTemplate;
 use kubectl_ds::model::metadata::ObjectMeta;
 use kubectl_ds::model::node::Node;
-use kubectl_ds::model::pod::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod};
+use kubectl_ds::model::pod::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
 use kubectl_ds::scheduling::affinity::{AffinityOutcome, RequiredNodeAffinity, TermOutcome};
 use kubectl_ds::scheduling::should_run::DaemonPod;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::rows;
 
@@ -17,6 +18,11 @@ fn node(name: &str, labels: BTreeMap<String, String>) -> Node {
         metadata: ObjectMeta { name: name.to_owned(), labels: labels.into(), ..ObjectMeta::default() },
         ..Node::default()
     }
+}
+
+fn affinity(terms: &[NodeSelectorTerm]) -> RequiredNodeAffinity {
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+    RequiredNodeAffinity::new(&PodSpec::deserialize(json!({"affinity": {"nodeAffinity": required}})).unwrap())
 }
 
 fn is_invalid(outcome: &AffinityOutcome) -> bool {
@@ -38,7 +44,7 @@ fn node_selectors_match_as_they_do_upstream() {
         want: bool,
     }
     for Row { name, terms, node, invalid, want } in rows(include_str!("node_selectors.json")) {
-        let affinity = RequiredNodeAffinity::new(Some(&NodeSelector { node_selector_terms: terms }));
+        let affinity = affinity(&terms);
         let outcome = affinity.explain(&node);
         assert_eq!(is_invalid(&outcome), invalid, "{name}");
         if !invalid {
@@ -57,7 +63,7 @@ fn requirements_are_parsed_as_they_are_upstream() {
     }
     for Row { requirements, invalid } in rows(include_str!("requirements.json")) {
         let term = NodeSelectorTerm { match_expressions: requirements.clone(), match_fields: Vec::new() };
-        let affinity = RequiredNodeAffinity::new(Some(&NodeSelector { node_selector_terms: vec![term] }));
+        let affinity = affinity(&[term]);
         let labels = |foo: &str, bar: &str| {
             BTreeMap::from([("foo", foo), ("bar", bar)].map(|(key, value)| (key.to_owned(), value.to_owned())))
         };

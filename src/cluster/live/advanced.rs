@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::list::{List, plural};
-use super::reader::{Reader, is_forbidden};
+use super::reader::Reader;
 use crate::cluster::error::ClusterError;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::snapshot::{GapCause, Kind};
@@ -22,7 +22,7 @@ pub(super) async fn list(reader: &Reader<'_>) -> Result<Vec<DaemonSet>, ClusterE
             reader.list_or_gap(List { namespace, label_selector: reader.label_selector(), ..list }, Some).await
         }
         Ok(None) => Ok(Vec::new()),
-        Err(error) if is_forbidden(&error) => {
+        Err(error) if error.is_forbidden() => {
             reader.note_gap(Kind::AdvancedDaemonSets, None, GapCause::Forbidden(format!("get {GROUPS}")));
             Ok(Vec::new())
         }
@@ -33,7 +33,7 @@ pub(super) async fn list(reader: &Reader<'_>) -> Result<Vec<DaemonSet>, ClusterE
 /// Reads one Advanced DaemonSet; `None` if it does not exist.
 pub(super) async fn get(reader: &Reader<'_>, namespace: &str, name: &str) -> Result<Option<DaemonSet>, ClusterError> {
     let list = match kind(reader).await {
-        Err(error) if is_forbidden(&error) => None,
+        Err(error) if error.is_forbidden() => None,
         list => list?,
     };
     let Some(list) = list else { return Ok(None) };

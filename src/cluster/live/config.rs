@@ -6,7 +6,7 @@ use futures::stream::StreamExt;
 use serde::Deserialize;
 
 use super::list::{self, permission};
-use super::reader::{AT_ONCE, Reader, is_forbidden};
+use super::reader::{AT_ONCE, Reader};
 use crate::cluster::error::ClusterError;
 use crate::model::config_object::{ConfigObject, ConfigUse, uses};
 use crate::model::daemon_set::DaemonSet;
@@ -53,7 +53,7 @@ impl Reader<'_> {
                     config_maps.extend(object);
                     continue;
                 }
-                Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", kind)),
+                Err(error) if error.is_forbidden() => GapCause::Forbidden(permission("get", kind)),
                 // A failure affects only this object.
                 Err(error) => {
                     let object = format!("{} {namespace}/{name}", kind.api_names().1);

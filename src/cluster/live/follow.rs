@@ -12,7 +12,6 @@ use futures::stream::{self, Stream};
 use tokio::time::{Instant, sleep};
 
 use super::list::{self, Item, List, Listed};
-use super::reader::is_forbidden;
 use super::request::Transport;
 use super::watch_event::{Event, Events};
 use crate::cluster::error::ClusterError;
@@ -193,7 +192,7 @@ impl<'a, K> Follower<'a, K> {
                 };
                 ListChange::Listed(items)
             }
-            Err(error) if is_forbidden(&error) => {
+            Err(error) if error.is_forbidden() => {
                 self.state = State::Pausing(None, MAX_PAUSE);
                 ListChange::Forbidden
             }
@@ -209,7 +208,7 @@ impl<'a, K> Follower<'a, K> {
         match list::version::<T>(self.transport, &self.list).await {
             Ok(now) if self.is_stale(&now) => None,
             // If watching is allowed but listing no longer is, watch.
-            Err(error) if !is_forbidden(&error) => self.retry(version, error),
+            Err(error) if !error.is_forbidden() => self.retry(version, error),
             _ => {
                 self.state = State::At(version);
                 None

@@ -79,7 +79,6 @@ fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 /// A list request.
 #[derive(Debug, Clone)]
 pub(super) struct List {
-    /// The kind.
     pub kind: Kind,
     /// The group and version in which to read the kind.
     pub api_version: String,
@@ -158,7 +157,6 @@ impl List {
         self.check(found, self.kind.api_names().1)
     }
 
-    /// Checks the type of a list.
     pub(super) fn check_list_type(&self, found: &TypeMeta) -> Result<(), String> {
         if !found.kind.ends_with("List") {
             return Err(protobuf::NOT_A_LIST.to_owned());

@@ -21,7 +21,6 @@ use crate::plan::FIELD_MANAGER;
 /// The server's answer to a yes-or-no question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Yes.
     Yes,
     /// No, for this reason.
     No(String),
@@ -128,7 +127,6 @@ impl Live {
         answer["status"]["allowed"].as_bool().filter(|_| is_it)
     }
 
-    /// Asks whether a namespace exists.
     pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
         self.is_there("Namespace", None, name).await
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::Live;
 use super::list::{self, Item, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::reader::{AT_ONCE, Reader, add_gap, add_missing, is_forbidden, unread};
+use super::reader::{AT_ONCE, Reader, add_gap, add_missing, unread};
 use super::writes::written_list;
 use crate::cluster::error::ClusterError;
 use crate::cluster::needs::{Cluster, Pods};
@@ -166,7 +166,7 @@ impl Reader<'_> {
         };
         match list::open::<Pod>(&self.live.transport, List { field_selector, ..List::of(Kind::Pods) }).await {
             Ok(opened) => Ok(Some(opened)),
-            Err(error) if is_forbidden(&error) => {
+            Err(error) if error.is_forbidden() => {
                 self.note_gap(Kind::Pods, None, GapCause::ForbiddenElsewhere(permission("list", Kind::Pods)));
                 Ok(None)
             }
@@ -262,7 +262,7 @@ impl Reader<'_> {
         let cause = match of_controller {
             // In some clusters, the controllers hold another lease.
             Ok(lease) => return Ok(lease.into_iter().chain(of_scheduler).collect()),
-            Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("get", Kind::Leases)),
+            Err(error) if error.is_forbidden() => GapCause::Forbidden(permission("get", Kind::Leases)),
             Err(error) => unreadable_lease(&error).ok_or(error)?,
         };
         self.note_gap(Kind::Leases, list.namespace, cause);
@@ -356,7 +356,7 @@ impl Live {
                     complete => *complete = PodsComplete::Everywhere,
                 }
             }
-            Err(error) if is_forbidden(&error) => {
+            Err(error) if error.is_forbidden() => {
                 let cause = GapCause::ForbiddenElsewhere(permission("list", Kind::Pods));
                 add_gap(snapshot, Gap { kind: Kind::Pods, namespace: None, cause });
             }
@@ -481,7 +481,7 @@ impl Live {
             match self.list(list.clone(), is_named).await {
                 Ok(found) => return snapshot.namespaces.extend(found),
                 // Users who may not list them may often get them.
-                Err(error) if is_forbidden(&error) => {}
+                Err(error) if error.is_forbidden() => {}
                 Err(error) => {
                     let cause = unread("list", kind, &error);
                     return snapshot.gaps.push(Gap { kind, namespace: None, cause });

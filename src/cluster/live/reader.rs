@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
             return self.list_or_gap(List { namespace, ..list }, keep).await;
         }
         match self.live.list(list.clone(), &keep).await {
-            Err(error) if is_forbidden(&error) => {}
+            Err(error) if error.is_forbidden() => {}
             found => return found,
         }
         let lists = matcher
@@ -256,11 +256,11 @@ impl<'a> Reader<'a> {
         kind: Kind,
         read: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
-        let Some(patience) = self.needs.patience else { return read.await };
-        let problem = match timeout(patience, read).await {
+        let Some(optional_timeout) = self.needs.optional_timeout else { return read.await };
+        let problem = match timeout(optional_timeout, read).await {
             Ok(Ok(read)) => return Ok(read),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", patience.as_secs()),
+            Err(_) => format!("no answer within {} s", optional_timeout.as_secs()),
         };
         self.note_gap(kind, None, GapCause::Failed(problem));
         Ok(T::default())
@@ -274,7 +274,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<T>, ClusterError> {
         let (kind, namespace) = (list.kind, list.namespace.clone());
         let cause = match self.live.list(list, keep).await {
-            Err(error) if is_forbidden(&error) => GapCause::Forbidden(permission("list", kind)),
+            Err(error) if error.is_forbidden() => GapCause::Forbidden(permission("list", kind)),
             // An API group may be disabled, or the response is not from an API server.
             Err(error) if error.is_not_served() && is_optional(kind) => GapCause::Failed(error.to_string()),
             found => return found,
@@ -321,7 +321,7 @@ impl Live {
 
 /// Returns why objects of a kind could not be read.
 pub(super) fn unread(verb: &str, kind: Kind, error: &ClusterError) -> GapCause {
-    match is_forbidden(error) {
+    match error.is_forbidden() {
         true => GapCause::Forbidden(permission(verb, kind)),
         false => GapCause::Failed(error.to_string()),
     }
@@ -347,8 +347,4 @@ pub(super) fn add_missing<T: Object>(objects: &mut Vec<T>, found: Vec<T>) {
     let key = |object: &T| (object.metadata().namespace.clone(), object.metadata().name.clone());
     let mut known: BTreeSet<_> = objects.iter().map(key).collect();
     objects.extend(found.into_iter().filter(|object| known.insert(key(object))));
-}
-
-pub(super) fn is_forbidden(error: &ClusterError) -> bool {
-    error.is_forbidden()
 }

@@ -69,7 +69,6 @@ impl Live {
         }
     }
 
-    /// Creates an event.
     pub(crate) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), ClusterError> {
         let path = format!("{}?fieldManager={FIELD_MANAGER}", list::collection("v1", Some(namespace), "events"));
         let change = change(Method::POST, JSON, event)?;

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::list::{List, permission};
 use super::read::by_name;
-use super::reader::{Reader, is_forbidden};
+use super::reader::Reader;
 use crate::cluster::error::ClusterError;
 use crate::cluster::needs::Cluster;
 use crate::cluster::projection::{SharedKeys, keep_node};
@@ -68,7 +68,7 @@ impl Reader<'_> {
         let keep = |object: WrittenObject| (object.metadata.namespace != namespace).then_some(object);
         let cause = match timeout(ELSEWHERE, self.live.list(list, keep)).await {
             Ok(Ok(objects)) => return objects,
-            Ok(Err(error)) if is_forbidden(&error) => GapCause::ForbiddenElsewhere(permission("list", kind)),
+            Ok(Err(error)) if error.is_forbidden() => GapCause::ForbiddenElsewhere(permission("list", kind)),
             Ok(Err(error)) => GapCause::Failed(error.to_string()),
             Err(_) => GapCause::Failed(format!("no answer within {} s", ELSEWHERE.as_secs())),
         };

@@ -202,7 +202,6 @@ fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
     })
 }
 
-/// Finds that the kubelet rejected the pod.
 pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     let reason = pod.status.reason.as_str();
     let is_of_template = OF_TEMPLATE.contains(&reason);

@@ -5,7 +5,7 @@ use super::daemon_set_context::Subject;
 use super::finding::Finding;
 use super::fit::{NodeRoom, port_conflicts, port_text};
 use super::node_health;
-use super::other_pods;
+use super::other_pods::{self, Rejection};
 use super::scheduler_message::{PluginInput, SchedulerPlugin};
 use super::scheduler_report::LastReport;
 use super::unscheduled_pod;
@@ -45,31 +45,33 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     }
     let own = |pod: &Pod| daemon_pods::claim(subject.daemon_set, pod).is_claimed();
     let new;
-    let (pod, mut checks) = match waiting {
-        Some(pod) => (pod, waiting_pod(subject, node, pod, last)),
+    let pod = match waiting {
+        Some(pod) => pod,
         None => {
             let admitted = admission::admitted(subject.index.snapshot, subject.daemon_set);
             let hash = subject.current_hash().unwrap_or_default();
             new = daemon_pods::meant_for(&admission::created(admitted, subject.daemon_set, hash), &node.metadata.name);
-            (&new, Vec::new())
+            &new
         }
     };
+    let by_other_pods = other_pods::of_pending(subject, node, pod);
+    let mut checks = waiting.map_or_else(Vec::new, |pod| waiting_pod(subject, node, pod, last, &by_other_pods));
     let room = NodeRoom::of(subject.index, node, pod);
     let room = room.map(|room| room.surging(allows_surge(subject.daemon_set), own));
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
     checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
-    checks.extend(other_pods(subject, node, pod));
+    checks.extend(other_pods(subject, node, pod, &by_other_pods));
     checks
 }
 
 /// Lists the rules about other pods, if the pod has any or is kept away by those of others.
-fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
+fn other_pods(subject: &Subject, node: &Node, pod: &Pod, outcome: &Outcome<Rejection<'_>>) -> Option<Check> {
     const RULE: &str = "other pods";
     let has_rules = other_pods::has_rules(&other_pods::with_rules(subject, pod).spec);
-    match other_pods::of_pending(subject, node, pod) {
+    match outcome {
         Outcome::Rejects(_) => {
-            let finding = other_pods::finding(subject, node, pod)?;
+            let finding = other_pods::finding(subject, node, outcome)?;
             Some(failed(RULE, finding.message.to_string(), Some(finding.code)))
         }
         Outcome::Passes if has_rules => {
@@ -83,11 +85,17 @@ fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
 }
 
 /// Lists the rules that only a pod that exists can fail on.
-fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastReport>) -> Vec<Check> {
+fn waiting_pod(
+    subject: &Subject,
+    node: &Node,
+    pod: &Pod,
+    last: Option<&LastReport>,
+    by_other_pods: &Outcome<Rejection<'_>>,
+) -> Vec<Check> {
     // What is recomputed from pods has checks of its own.
     let is_arithmetic = |code| match SchedulerPlugin::of(code).and_then(|plugin| plugin.input) {
         Some(PluginInput::Pods) => true,
-        Some(PluginInput::OtherPods) => other_pods::of_pending(subject, node, pod) != Outcome::Unknown,
+        Some(PluginInput::OtherPods) => *by_other_pods != Outcome::Unknown,
         Some(PluginInput::Node) | None => false,
     };
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)

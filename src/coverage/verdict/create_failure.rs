@@ -237,7 +237,6 @@ fn problem(message: &str) -> &str {
     }
 }
 
-/// Finds a missing service account.
 fn service_account_missing(refused: Refused<'_>) -> Option<Finding> {
     let rest = refused.after("error looking up service account ")?;
     let (account, problem) = rest.split_once(": ").unwrap_or((rest, ""));
@@ -268,7 +267,6 @@ fn service_account_without_secret(refused: Refused<'_>) -> Option<Finding> {
     Some(rejected(refused, &advice).with_command(get))
 }
 
-/// Finds a missing priority class.
 fn priority_class_missing(refused: Refused<'_>) -> Option<Finding> {
     let class = refused.after("no PriorityClass with name ")?.split_whitespace().next()?;
     let known = refused.snapshot.priority_classes.iter().map(|class| class.metadata.name.as_str());
@@ -277,7 +275,6 @@ fn priority_class_missing(refused: Refused<'_>) -> Option<Finding> {
     Some(class_missing(refused, ReasonCode::PriorityClassMissing, message, "priorityClassName", near))
 }
 
-/// Finds a missing runtime class.
 fn runtime_class_missing(refused: Refused<'_>) -> Option<Finding> {
     let (class, rest) = refused.after("RuntimeClass \"")?.split_once('"')?;
     if !rest.starts_with(" not found") {

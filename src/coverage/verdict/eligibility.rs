@@ -18,7 +18,7 @@ use crate::scheduling::should_run::{Eligibility, LabelCheck};
 use crate::scheduling::taints::TaintOutcome;
 
 /// What a rule comes to on a node.
-pub struct Told {
+pub struct RuleOutcome {
     /// The values that were compared.
     pub check: Check,
     /// Why the rule excludes the node; `None` if it does not, or if another outcome tells it.
@@ -27,13 +27,13 @@ pub struct Told {
     pub near_misses: Vec<String>,
 }
 
-impl Told {
+impl RuleOutcome {
     fn of(check: Check) -> Self {
-        Told { check, finding: None, near_misses: Vec::new() }
+        RuleOutcome { check, finding: None, near_misses: Vec::new() }
     }
 
     fn failed(rule: &str, detail: String, finding: Finding) -> Self {
-        Told { finding: Some(finding.clone()), ..Told::of(failed(rule, detail, Some(finding.code))) }
+        RuleOutcome { finding: Some(finding.clone()), ..RuleOutcome::of(failed(rule, detail, Some(finding.code))) }
     }
 
     fn near(mut self, near_misses: impl IntoIterator<Item = String>) -> Self {
@@ -42,31 +42,36 @@ impl Told {
     }
 }
 
-/// Tells every rule of the controller, in its order.
-pub fn told(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Vec<Told> {
-    let mut told = vec![node_name(daemon_set, node, eligibility)];
+/// Applies every rule of the controller, in its order.
+pub fn rule_outcomes(
+    index: &Index<'_>,
+    daemon_set: &DaemonSet,
+    node: &Node,
+    eligibility: &Eligibility,
+) -> Vec<RuleOutcome> {
+    let mut outcomes = vec![node_name(daemon_set, node, eligibility)];
     if eligibility.node_selector.is_empty() {
-        told.push(Told::of(nothing("nodeSelector")));
+        outcomes.push(RuleOutcome::of(nothing("nodeSelector")));
     }
     let is_all = lacks_one_label(eligibility);
-    told.extend(eligibility.node_selector.iter().map(|outcome| label(daemon_set, node, outcome, is_all)));
-    told.extend(affinity(daemon_set, node, &eligibility.affinity));
-    told.extend(eligibility.taints.iter().map(|outcome| taint(index, daemon_set, node, outcome)));
+    outcomes.extend(eligibility.node_selector.iter().map(|outcome| label(daemon_set, node, outcome, is_all)));
+    outcomes.extend(affinity(daemon_set, node, &eligibility.affinity));
+    outcomes.extend(eligibility.taints.iter().map(|outcome| taint(index, daemon_set, node, outcome)));
     let preferences = node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
-    told.extend(preferences.map(|taint| Told::of(passed("taint", format!("{taint} is only a preference")))));
-    if !told.iter().any(|told| told.check.rule == "taint") {
-        told.push(Told::of(nothing("taint")));
+    outcomes.extend(preferences.map(|taint| RuleOutcome::of(passed("taint", format!("{taint} is only a preference")))));
+    if !outcomes.iter().any(|outcome| outcome.check.rule == "taint") {
+        outcomes.push(RuleOutcome::of(nothing("taint")));
     }
     if node.spec.unschedulable {
-        told.push(Told::of(passed("cordon", "the node is cordoned, which DaemonSets ignore")));
+        outcomes.push(RuleOutcome::of(passed("cordon", "the node is cordoned, which DaemonSets ignore")));
     }
-    told
+    outcomes
 }
 
 /// Finds every rule that excludes a node, permanent ones before those that pass by themselves.
 pub fn findings(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Vec<Finding> {
-    let told = told(index, daemon_set, node, eligibility);
-    let mut findings: Vec<Finding> = told.into_iter().filter_map(|told| told.finding).collect();
+    let outcomes = rule_outcomes(index, daemon_set, node, eligibility);
+    let mut findings: Vec<Finding> = outcomes.into_iter().filter_map(|outcome| outcome.finding).collect();
     findings.sort_by_key(|finding| match finding.code {
         ReasonCode::AffinityTermInvalid => 1,
         ReasonCode::UntoleratedNoExecute => 2,
@@ -78,17 +83,19 @@ pub fn findings(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, eligibil
 }
 
 /// Tells whether the template pins its pods to another node.
-fn node_name(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> Told {
+fn node_name(daemon_set: &DaemonSet, node: &Node, eligibility: &Eligibility) -> RuleOutcome {
     match &eligibility.pinned_to {
-        None => Told::of(nothing("nodeName")),
-        Some(pinned) if *pinned == node.metadata.name => Told::of(passed("nodeName", format!("{pinned}: this node"))),
+        None => RuleOutcome::of(nothing("nodeName")),
+        Some(pinned) if *pinned == node.metadata.name => {
+            RuleOutcome::of(passed("nodeName", format!("{pinned}: this node")))
+        }
         Some(pinned) => {
             let finding = Finding::new(
                 ReasonCode::NodeNameMismatch,
                 format!("nodeName in the template pins the pods to node {pinned}"),
                 "if the pods should run on other nodes too, remove nodeName from the template",
             );
-            Told::failed("nodeName", format!("{pinned}: another node"), finding.with_command(edit(daemon_set)))
+            RuleOutcome::failed("nodeName", format!("{pinned}: another node"), finding.with_command(edit(daemon_set)))
         }
     }
 }
@@ -105,12 +112,12 @@ fn lacks_one_label(eligibility: &Eligibility) -> bool {
 const OPERATOR_STATES: [&str; 2] = ["paused-for-", "upgrade-"];
 
 /// Tells whether the node has a label of the node selector; `is_all` says that nothing else excludes it.
-fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool) -> Told {
+fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool) -> RuleOutcome {
     const RULE: &str = "nodeSelector";
     const MISTAKE: &str = "check the nodeSelector for a mistake";
     let LabelCheck { key, wanted, actual, matches } = outcome;
     if *matches {
-        return Told::of(passed(RULE, format!("{key}={wanted} matches")));
+        return RuleOutcome::of(passed(RULE, format!("{key}={wanted} matches")));
     }
     let requires = format!("nodeSelector requires {key}={wanted}");
     let Some(actual) = actual else {
@@ -127,7 +134,7 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
             }
         };
         let near = near.map(|(near, value)| format!("{requires}; the node has {near}={value}"));
-        return Told::failed(RULE, format!("{key}={wanted}: label missing"), finding).near(near);
+        return RuleOutcome::failed(RULE, format!("{key}={wanted}: label missing"), finding).near(near);
     };
     let code = ReasonCode::NodeSelectorValueMismatch;
     let message = Sentence::from(format!("label {key} is ")).value(quote_empty(actual));
@@ -140,13 +147,17 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
         if key.starts_with("nvidia.com/") && OPERATOR_STATES.iter().any(|state| actual.starts_with(state)) {
             let advice =
                 "wait for the operator that has set this value while it works on the node, or see what keeps it";
-            let told = format!("{key}={wanted}: the node has {key}={actual}");
-            return Told::failed(RULE, told, Finding::new(code, message, advice).with_command(describe_node(node)));
+            let detail = format!("{key}={wanted}: the node has {key}={actual}");
+            return RuleOutcome::failed(
+                RULE,
+                detail,
+                Finding::new(code, message, advice).with_command(describe_node(node)),
+            );
         }
         try_label(Finding::new(code, message, node_label_advice(key, &change)), node, key, wanted, is_all)
     };
     let near = is_near.then(|| format!("{requires}; the node has {key}={actual}"));
-    Told::failed(RULE, format!("{key}={wanted}: the node has {key}={actual}"), finding).near(near)
+    RuleOutcome::failed(RULE, format!("{key}={wanted}: the node has {key}={actual}"), finding).near(near)
 }
 
 /// Adds to the advice to change a label how to see what else that would change: the label may steer other DaemonSets, too.
@@ -168,19 +179,19 @@ fn quote_empty(value: &str) -> &str {
 
 /// Tells whether a term of the required node affinity matches, or why each does not. The closest one stands for all that
 /// do not match.
-fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> Vec<Told> {
+fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> Vec<RuleOutcome> {
     const RULE: &str = "node affinity";
     let terms = match outcome {
-        AffinityOutcome::NotSet => return vec![Told::of(nothing(RULE))],
+        AffinityOutcome::NotSet => return vec![RuleOutcome::of(nothing(RULE))],
         AffinityOutcome::Matches { term } => {
             let selector = daemon_set.spec.template.spec.required_node_affinity();
             let text = selector.and_then(|selector| selector.node_selector_terms.get(*term)).map(term_text);
             let detail = format!("term {} matches: {}", term + 1, text.unwrap_or_default());
-            return vec![Told::of(passed(RULE, detail))];
+            return vec![RuleOutcome::of(passed(RULE, detail))];
         }
         AffinityOutcome::NoTerms => {
             let detail = "no terms, which matches no node".to_owned();
-            return vec![Told::failed(RULE, detail, affinity_empty_terms(daemon_set))];
+            return vec![RuleOutcome::failed(RULE, detail, affinity_empty_terms(daemon_set))];
         }
         AffinityOutcome::NoMatch { terms } => terms,
     };
@@ -193,9 +204,9 @@ fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> V
     let tell = |(at, term): (usize, &TermOutcome)| {
         let number = at + 1;
         match term {
-            TermOutcome::Empty => Told {
+            TermOutcome::Empty => RuleOutcome {
                 finding: (all_are_empty && at == 0).then(|| affinity_empty_terms(daemon_set)),
-                ..Told::of(failed(
+                ..RuleOutcome::of(failed(
                     RULE,
                     format!("term {number} is empty and matches no node"),
                     Some(ReasonCode::AffinityEmptyTerms),
@@ -206,7 +217,7 @@ fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> V
                 let message = format!("term {number} of the required node affinity {never}");
                 let code = ReasonCode::AffinityTermInvalid;
                 let finding = Finding::mistake(daemon_set, code, message, "correct the value");
-                Told::failed(RULE, format!("term {number} {never}"), finding)
+                RuleOutcome::failed(RULE, format!("term {number} {never}"), finding)
             }
             TermOutcome::Mismatch { failing, matching } => {
                 let near: Vec<_> = failing.iter().map(|requirement| near_label(node, requirement)).collect();
@@ -226,7 +237,7 @@ fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> V
                 let finding =
                     (closest == Some(at)).then(|| affinity_term_mismatch(daemon_set, terms.len() == 1, failing, &near));
                 let check = failed(RULE, detail, Some(ReasonCode::AffinityTermMismatch));
-                Told { finding, ..Told::of(check).near(only).near(keys) }
+                RuleOutcome { finding, ..RuleOutcome::of(check).near(only).near(keys) }
             }
         }
     };
@@ -332,19 +343,19 @@ fn label_change(requirement: &FailingRequirement) -> Option<String> {
 }
 
 /// Tells whether a taint is tolerated.
-fn taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, outcome: &TaintOutcome) -> Told {
+fn taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, outcome: &TaintOutcome) -> RuleOutcome {
     let text = &outcome.taint;
     if let Some(by) = &outcome.tolerated_by {
         let who = match by.automatic {
             true => "tolerated (added by the controller)".to_owned(),
             false => format!("tolerated by {}", toleration_text(&by.toleration)),
         };
-        return Told::of(passed("taint", format!("{text} {who}")));
+        return RuleOutcome::of(passed("taint", format!("{text} {who}")));
     }
     let near = near_miss::near_toleration(&outcome.taint, &daemon_set.spec.template.spec.tolerations);
     let finding = untolerated(index, daemon_set, node, outcome, near.as_ref().map(|(_, wrong)| wrong.as_str()));
     let near = near.map(|(toleration, wrong)| format!("toleration {} has {wrong}", toleration_text(toleration)));
-    Told::failed("taint", format!("{text} is not tolerated"), finding).near(near)
+    RuleOutcome::failed("taint", format!("{text} is not tolerated"), finding).near(near)
 }
 
 /// Writes a toleration.

@@ -18,8 +18,10 @@ use crate::scheduling::neighborhood::Outcome;
 
 /// Explains the state of a node, and why it is so.
 pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) -> Explanation {
-    let told = eligibility::told(subject.index, subject.daemon_set, node, &subject.daemon_pod.explain(node));
-    let failing: Vec<ReasonCode> = told.iter().filter_map(|told| Some(told.finding.as_ref()?.code)).collect();
+    let outcomes =
+        eligibility::rule_outcomes(subject.index, subject.daemon_set, node, &subject.daemon_pod.explain(node));
+    let failing: Vec<ReasonCode> =
+        outcomes.iter().filter_map(|outcomes| Some(outcomes.finding.as_ref()?.code)).collect();
     let only = match failing[..] {
         [only] => Some(format!("{only} is the only failing rule")),
         _ => None,
@@ -28,8 +30,11 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerd
     let last = waiting.and_then(|pod| last_report(subject, pod));
     Explanation {
         summary: summary(subject, node, pods, verdict),
-        near_misses: only.into_iter().chain(told.iter().flat_map(|told| told.near_misses.clone())).collect(),
-        eligibility: told.into_iter().map(|told| told.check).collect(),
+        near_misses: only
+            .into_iter()
+            .chain(outcomes.iter().flat_map(|outcomes| outcomes.near_misses.clone()))
+            .collect(),
+        eligibility: outcomes.into_iter().map(|outcomes| outcomes.check).collect(),
         scheduling: checks::scheduling(subject, node, pods, last.as_ref()),
         not_ready: checks::readiness(subject, node),
         scheduler_says: last.zip(waiting).map(|(last, pod)| scheduler_verdict(subject, node, pod, &last)),
@@ -93,12 +98,12 @@ fn agrees(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Optio
     if !subject.index.snapshot.knows_all_pods_on(&node.metadata.name) || last.message.reasons.is_empty() {
         return None;
     }
-    let recomputed = unscheduled_pod::recomputed(subject, node, pod);
+    let other_pods = other_pods::of_pending(subject, node, pod);
+    let recomputed = unscheduled_pod::recomputed(subject, node, pod, &other_pods);
     let codes = last.message.reasons.iter().map(|reason| code_of(reason));
-    let knows_other_pods = || !matches!(other_pods::of_pending(subject, node, pod), Outcome::Unknown);
     let is_recomputed = |code: &ReasonCode| {
         let input = SchedulerPlugin::of(*code).and_then(|plugin| plugin.input);
-        input.is_some_and(|input| input != PluginInput::OtherPods || knows_other_pods())
+        input.is_some_and(|input| input != PluginInput::OtherPods || other_pods != Outcome::Unknown)
     };
     let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(is_recomputed);
     if !others.is_empty() && checked.is_empty() {

@@ -67,20 +67,15 @@ pub enum TemplatePart {
     Object {
         /// As Kubernetes spells it, such as `ConfigMap`.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// The key.
         key: Option<String>,
     },
     /// What containers request, and their limits.
     Requests,
-    /// A volume.
     Volume(String),
     /// What the sandbox depends on: everything outside of the containers.
     Sandbox,
-    /// The runtime class.
     RuntimeClass,
-    /// The scheduler.
     Scheduler,
     /// It may be anything.
     Anything,
@@ -89,7 +84,6 @@ pub enum TemplatePart {
 /// What is judged of a finding: all but its words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnosis {
-    /// The reason code.
     pub code: ReasonCode,
     /// Where it comes from.
     pub origin: Origin,
@@ -114,7 +108,6 @@ impl Diagnosis {
 /// What a rule finds wrong with one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// The reason code.
     pub code: ReasonCode,
     /// Where it comes from.
     pub origin: Origin,
@@ -272,22 +265,18 @@ pub fn resource(daemon_set: &DaemonSet) -> &'static str {
     }
 }
 
-/// Returns the command that describes a pod.
 pub fn describe_pod(pod: &Pod) -> Command {
     Command::kubectl(&["describe", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)
 }
 
-/// Returns the command that describes nodes.
 pub fn describe(nodes: &[&String]) -> Command {
     nodes.iter().fold(Command::kubectl(&["describe", "node"]), |command, node| command.name(*node))
 }
 
-/// Returns the command that describes a node.
 pub fn describe_node(node: &Node) -> Command {
     describe(&[&node.metadata.name])
 }
 
-/// Returns the command that describes the node of a pod.
 pub fn describe_bound_node(pod: &Pod) -> Command {
     describe(&[&pod.spec.node_name])
 }

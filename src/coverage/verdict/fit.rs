@@ -21,9 +21,7 @@ use crate::scheduling::resources::{
 
 /// The pods that use resources of a node: bound, or nominated for it, and neither succeeded nor failed.
 pub struct NodeRoom<'a> {
-    /// The node.
     pub node: &'a Node,
-    /// The pods.
     pub pods: Vec<&'a Pod>,
     usage: NodeUsage,
     /// What the pods request that the scheduler may preempt for the pod.

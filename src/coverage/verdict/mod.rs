@@ -73,7 +73,6 @@ use sentence::Sentence;
 pub struct NodeVerdict {
     /// What the controller decides.
     pub decision: Decision,
-    /// The state.
     pub state: NodeState,
     /// Why it is not Available, the primary finding first.
     pub findings: Vec<Finding>,
@@ -128,7 +127,6 @@ fn without_pods(subject: &Subject, node: &Node, decision: Decision) -> NodeVerdi
     NodeVerdict { decision, state: NodeState::Unknown, findings: vec![unknown] }
 }
 
-/// Finds why a node is not eligible.
 fn why_not_eligible(subject: &Subject, node: &Node) -> Vec<Finding> {
     eligibility::findings(subject.index, subject.daemon_set, node, &subject.daemon_pod.explain(node))
 }
@@ -308,9 +306,14 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     };
     let is_by_hand = subject.daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     // The new pod does not start without it either.
-    let lacks_the_same = |finding: &Finding| {
-        matches!(&finding.origin, Origin::Template(TemplatePart::Object { kind, name, key })
-            if subject.revisions.live.needs(kind, name, key.as_deref()))
+    let lacks_the_same = |finding: &Finding| match &finding.origin {
+        Origin::Template(TemplatePart::Object { kind, name, key }) => {
+            subject.revisions.live.needs(kind, name, key.as_deref())
+        }
+        Origin::Template(TemplatePart::Scheduler) => {
+            subject.daemon_set.spec.template.spec.scheduler_name == pod.spec.scheduler_name
+        }
+        _ => false,
     };
     let is_about_template =
         |finding: &&mut Finding| matches!(finding.origin, Origin::Template(_)) && !lacks_the_same(finding);

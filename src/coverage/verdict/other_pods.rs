@@ -12,23 +12,23 @@ use super::sentence::Sentence;
 use super::workload::workload;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::node::Node;
+use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::selector::LabelSelector;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
-use crate::scheduling::neighborhood::{HOSTNAME, Outcome, apply_label_keys};
-use crate::scheduling::pod_affinity::{self, InterPodAffinity};
+use crate::scheduling::neighborhood::{Outcome, apply_label_keys};
+use crate::scheduling::pod_affinity::{AffinityRejection, InterPodAffinity};
 use crate::scheduling::rolling_update::allows_surge;
-use crate::scheduling::topology_spread::{self, PodTopologySpread};
+use crate::scheduling::topology_spread::{PodTopologySpread, SpreadRejection};
 
 /// Why one of the filters rejects a node.
 #[derive(Debug, PartialEq)]
 pub enum Rejection<'a> {
     /// The pods would be spread too unevenly.
-    Spread(topology_spread::Rejection),
+    Spread(SpreadRejection),
     /// A pod is missing, or in the way.
-    Affinity(pod_affinity::Rejection<'a>),
+    Affinity(AffinityRejection<'a>),
 }
 
 /// Applies both filters, in the scheduler's order.
@@ -50,6 +50,9 @@ pub fn filter<'a>(
 
 /// Applies both filters to a pod that is meant for a node.
 pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Outcome<Rejection<'a>> {
+    if !subject.nodes_known {
+        return Outcome::Unknown;
+    }
     let pod = with_rules(subject, pod);
     let spread = PodTopologySpread::new(&pod, subject.index, |_| false);
     match filter(subject.index, &spread, &subject.pod_affinity(&pod), node, &pod) {
@@ -83,11 +86,10 @@ pub fn with_rules<'p>(subject: &Subject, pod: &'p Pod) -> Cow<'p, Pod> {
 }
 
 /// Finds what keeps a pod that is meant for a node from it, as far as it is known.
-pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
-    let Outcome::Rejects(rejection) = of_pending(subject, node, pod) else { return None };
-    if let Rejection::Affinity(
-        pod_affinity::Rejection::Excludes(_, other) | pod_affinity::Rejection::IsExcluded(_, other),
-    ) = rejection
+pub fn finding(subject: &Subject, node: &Node, outcome: &Outcome<Rejection<'_>>) -> Option<Finding> {
+    let Outcome::Rejects(rejection) = outcome else { return None };
+    if let Rejection::Affinity(AffinityRejection::Excludes(_, other) | AffinityRejection::IsExcluded(_, other)) =
+        rejection
         && allows_surge(subject.daemon_set)
         && other.spec.node_name == node.metadata.name
         && !other.metadata.is_terminating()
@@ -116,13 +118,11 @@ impl Rejection<'_> {
         let with_edit =
             |message: Sentence, advice: &str| Finding::new(code, message, advice).with_command(edit(daemon_set));
         match self {
-            Rejection::Spread(topology_spread::Rejection::NoDomain(constraint)) => {
+            Rejection::Spread(SpreadRejection::NoDomain(constraint)) => {
                 no_domain(message, &constraint.topology_key, node)
             }
-            Rejection::Affinity(pod_affinity::Rejection::NoDomain(term)) => {
-                no_domain(message, &term.topology_key, node)
-            }
-            Rejection::Spread(topology_spread::Rejection::Skew { constraint, value, pods, fewest }) => {
+            Rejection::Affinity(AffinityRejection::NoDomain(term)) => no_domain(message, &term.topology_key, node),
+            Rejection::Spread(SpreadRejection::Skew { constraint, value, pods, fewest }) => {
                 let count = |pods: &usize| i64::try_from(*pods).unwrap_or(i64::MAX);
                 let message = message
                     .words(format!("; {}=", constraint.topology_key))
@@ -138,13 +138,13 @@ impl Rejection<'_> {
                     "check which pods the constraint counts; relax it only if the pod may run without it",
                 )
             }
-            Rejection::Affinity(pod_affinity::Rejection::NoneInDomain(term)) => {
+            Rejection::Affinity(AffinityRejection::NoneInDomain(term)) => {
                 let selector = term.label_selector.as_ref().map(LabelSelector::to_string).unwrap_or_default();
                 let message =
                     message.words(format!("; no pod with {selector} runs ")).then(place(&term.topology_key, node));
                 with_edit(message, "run such a pod there, or relax the rule, if the pod may run without it")
             }
-            Rejection::Affinity(pod_affinity::Rejection::Excludes(term, other)) => {
+            Rejection::Affinity(AffinityRejection::Excludes(term, other)) => {
                 let message = message
                     .words("; it excludes ")
                     .name(other.metadata.full_name(), workload(other))
@@ -152,7 +152,7 @@ impl Rejection<'_> {
                     .then(place(&term.topology_key, node));
                 with_edit(message, "check which pods the rule selects; relax it only if the pod may run without it")
             }
-            Rejection::Affinity(pod_affinity::Rejection::IsExcluded(term, other)) => {
+            Rejection::Affinity(AffinityRejection::IsExcluded(term, other)) => {
                 let message = message
                     .words("; excluded by ")
                     .name(other.metadata.full_name(), workload(other))

@@ -145,9 +145,9 @@ pub fn newest<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<EventLine> {
     let mut seen: Vec<(&str, String)> = Vec::new();
     let mut lines = Vec::new();
     for event in events {
-        let gist = (event.reason.as_str(), gist(&event.message));
-        if lines.len() < MAX_EVENTS && !seen.contains(&gist) {
-            seen.push(gist);
+        let key = (event.reason.as_str(), without_variable_parts(&event.message));
+        if lines.len() < MAX_EVENTS && !seen.contains(&key) {
+            seen.push(key);
             lines.push(event_line(event));
         }
     }
@@ -155,7 +155,7 @@ pub fn newest<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<EventLine> {
 }
 
 /// Returns a message without numbers and pod names, which differ between attempts.
-fn gist(message: &str) -> String {
+fn without_variable_parts(message: &str) -> String {
     let message = create_failure::refusal(message);
     message.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

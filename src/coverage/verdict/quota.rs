@@ -23,7 +23,7 @@ pub fn is_within_quota(message: &str) -> bool {
 }
 
 /// Returns whether a quota that refused a pod was overdrawn, so that it refuses one like it although another one is deleted for it.
-pub fn is_overdrawn(message: &str) -> bool {
+pub fn is_above_quota(message: &str) -> bool {
     is_within(message) == Some(false)
 }
 

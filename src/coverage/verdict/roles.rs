@@ -79,5 +79,4 @@ pub fn is_done(status: &ContainerStatus) -> bool {
     status.state.terminated.as_ref().is_some_and(|end| end.exit_code == 0)
 }
 
-/// A container with its role and its status.
 pub type Observed<'p> = (Role, &'p Container, &'p ContainerStatus);

@@ -18,7 +18,6 @@ pub struct SchedulerMessage {
 /// The outcome of preemption, as the scheduler reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preemption {
-    /// Not reported.
     #[default]
     NotReported,
     /// Preemption could help, but there are no lower-priority pods on the node.
@@ -106,7 +105,6 @@ pub struct SchedulerPlugin {
 /// What the outcome of a plugin depends on besides the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PluginInput {
-    /// The node.
     Node,
     /// All pods of the node.
     Pods,
@@ -203,7 +201,6 @@ pub fn is_before(code: ReasonCode, other: ReasonCode) -> bool {
     place(code) < place(other)
 }
 
-/// Returns the code of one reason.
 pub fn code_of(reason: &str) -> ReasonCode {
     let is_said = |plugin: &&SchedulerPlugin| plugin.says.iter().any(|words| reason.contains(words));
     PLUGINS.iter().find(is_said).map_or(ReasonCode::SchedulerRejected, |plugin| plugin.codes[0])

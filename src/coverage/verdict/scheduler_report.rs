@@ -6,7 +6,7 @@ use super::claims::{device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin};
 use super::fit::{NEVER_BESIDE_OLD, beside_old_pod, instead_of_surge, single_pod_node};
-use super::other_pods;
+use super::other_pods::{self, Rejection};
 use super::pod_claims::{get_claims, shared_claims, volumes_not_bound};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
@@ -50,7 +50,7 @@ pub fn last_report(subject: &Subject, pod: &Pod) -> Option<LastReport> {
         .and_then(|event| event.last_seen())
         .max(condition.and_then(|condition| condition.last_transition_time.get()));
     let target = daemon_pods::target_node(pod).and_then(|node| subject.index.node(node));
-    let selects_target = target.is_some_and(|node| selects(pod, node));
+    let selects_target = target.is_some_and(|node| RequiredNodeAffinity::new(&pod.spec).matches(node));
     Some(LastReport {
         text: text.clone(),
         message: SchedulerMessage::parse(text, selects_target),
@@ -59,15 +59,15 @@ pub fn last_report(subject: &Subject, pod: &Pod) -> Option<LastReport> {
     })
 }
 
-/// Returns whether the nodeSelector and the node affinity of a pod match a node.
-fn selects(pod: &Pod, node: &Node) -> bool {
-    let labels = &node.metadata.labels;
-    pod.spec.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-        && RequiredNodeAffinity::new(pod.spec.required_node_affinity()).matches(node)
-}
-
 /// Finds what the scheduler reports and what is not recomputed, by its reasons.
-pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, recomputed: &[Finding]) -> Vec<Finding> {
+pub fn findings(
+    subject: &Subject,
+    node: &Node,
+    pod: &Pod,
+    last: &LastReport,
+    recomputed: &[Finding],
+    other_pods: &Outcome<Rejection<'_>>,
+) -> Vec<Finding> {
     if last.is_scheduler_error {
         if last.text.contains("binding volumes: ") {
             return vec![volumes_not_bound(subject, &last.text)];
@@ -81,8 +81,6 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
         subject.nodes_known
             && (input != PluginInput::Pods || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
     };
-    let knows_other_pods =
-        || subject.nodes_known && !matches!(other_pods::of_pending(subject, node, pod), Outcome::Unknown);
     let mut findings: Vec<Finding> = Vec::new();
     for reason in &last.message.reasons {
         let code = code_of(reason);
@@ -99,7 +97,9 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
             {
                 scheduler_rejected(reason)
             }
-            (Some((PluginInput::OtherPods, _)), _) if !knows_other_pods() => other_pods::reported(subject, reason),
+            (Some((PluginInput::OtherPods, _)), _) if *other_pods == Outcome::Unknown => {
+                other_pods::reported(subject, reason)
+            }
             (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
             (Some((_, advice)), _) => {
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);

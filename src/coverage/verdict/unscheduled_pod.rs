@@ -7,7 +7,7 @@ use super::claims::waits_for_claim;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, fits_now, port_conflicts};
-use super::other_pods;
+use super::other_pods::{self, Rejection};
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{Preemption, code_of, is_same_plugin};
 use super::scheduler_report::{self, LastReport, last_report};
@@ -24,6 +24,7 @@ use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::{amount, pod_requests, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
@@ -35,14 +36,15 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         return vec![gated];
     }
     let last = last_report(subject, pod);
-    let recomputed = recomputed(subject, node, pod);
+    let other_pods = other_pods::of_pending(subject, node, pod);
+    let recomputed = recomputed(subject, node, pod, &other_pods);
     let mut findings = Vec::new();
     findings.extend(waiting_for_preemption(subject, node, pod));
     match &last {
         // A scheduler that has nominated a node has tried the pod.
         None if !findings.is_empty() => {}
         None => findings.extend(waits_for_claim(subject, pod).or_else(|| scheduler_silent(subject, pod))),
-        Some(last) => findings.extend(scheduler_report::findings(subject, node, pod, last, &recomputed)),
+        Some(last) => findings.extend(scheduler_report::findings(subject, node, pod, last, &recomputed, &other_pods)),
     }
     // What the scheduler names goes before what was only recomputed: it is what it acts on.
     let named: Vec<ReasonCode> =
@@ -59,12 +61,13 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
 }
 
 /// Recomputes every rule of the scheduler that the snapshot knows enough for, in the scheduler's order.
-pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
+pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod, other_pods: &Outcome<Rejection<'_>>) -> Vec<Finding> {
     if !subject.nodes_known {
         return Vec::new();
     }
     let mut findings = untolerated_by_the_pod(subject, node, pod);
     findings.extend(injected_node_selector(subject.index.snapshot, subject.daemon_set, node, &pod.spec.node_selector));
+    let by_other_pods = other_pods::finding(subject, node, other_pods);
     let room = NodeRoom::of(subject.index, node, pod);
     // Not all pods of the node may be known, but those of the DaemonSet are.
     let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| room.pods.clone());
@@ -74,11 +77,10 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);
         findings.extend(NodeRoom::never_fits_on(subject.index, node, pod).into_iter().map(|(_, finding)| finding));
-        findings.extend(other_pods::finding(subject, node, pod));
+        findings.extend(by_other_pods);
         return findings;
     };
     let requests = pod_requests(pod);
-    let by_other_pods = other_pods::finding(subject, node, pod);
     // Preemption does not help a pod that does not tolerate the node, or does not match it. Whether it helps one that other pods keep from
     // the node is not simulated.
     let simulation = (findings.is_empty() && by_other_pods.is_none())
@@ -176,7 +178,6 @@ fn expects_preemption(subject: &Subject, pod: &Pod) -> bool {
         && message.reasons.iter().all(|reason| is_of_room(code_of(reason)))
 }
 
-/// Finds scheduling gates.
 fn scheduling_gated(pod: &Pod) -> Option<Finding> {
     let gates: Vec<&str> = pod.spec.scheduling_gates.iter().map(|gate| gate.name.as_str()).collect();
     if gates.is_empty() {
@@ -201,8 +202,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     }
     let age = pod.metadata.creation_timestamp.get().map(|created| seconds_between(created, subject.index.now()));
     if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
-        let finding = Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now");
-        return Some(finding.with_origin(Origin::ControlPlane));
+        return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
     }
     let events = subject.index.events_about("Pod", &pod.metadata);
     // What a policy only reports keeps no pod from a node.
@@ -222,9 +222,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         DEFAULT_SCHEDULER => check_scheduler(),
         other => Fix::new(format!("start scheduler {other:?}, or correct schedulerName"), edit(subject.daemon_set)),
     };
-    let finding = Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) };
-    // Pods of any other template that names no scheduler wait, too.
-    Some(if scheduler == DEFAULT_SCHEDULER { finding.with_origin(Origin::ControlPlane) } else { finding })
+    Some(Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) })
 }
 
 /// Finds that the scheduler has nominated the node for the pod, and which lower-priority pods are being preempted for it.

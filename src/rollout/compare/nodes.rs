@@ -59,7 +59,7 @@ fn kind(node: &Node) -> Vec<&str> {
 }
 
 /// Returns whether a taint is there for good, rather than for the state that a node is in.
-fn is_lasting(taint: &Taint) -> bool {
+fn is_permanent(taint: &Taint) -> bool {
     let is_state = |domain: &str| matches!(domain, "node.kubernetes.io" | "node.cloudprovider.kubernetes.io");
     !taint.key.split_once('/').is_some_and(|(domain, _)| is_state(domain))
         && !is_startup(&taint.key)
@@ -72,8 +72,8 @@ impl<'a> Sides<'a> {
         let [before, after] = &self.0;
         let mut nodes = before.iter().chain(after);
         let taints = |node: &&'a Node| {
-            let lasting = node.spec.taints.iter().filter(|taint| is_lasting(taint));
-            lasting.map(|taint| (&*taint.key, &*taint.value, &*taint.effect)).collect::<BTreeSet<_>>()
+            let permanent = node.spec.taints.iter().filter(|taint| is_permanent(taint));
+            permanent.map(|taint| (&*taint.key, &*taint.value, &*taint.effect)).collect::<BTreeSet<_>>()
         };
         let Some(first) = nodes.next() else { return Group::Alike(Vec::new(), BTreeSet::new()) };
         Group::Alike(kind(first), nodes.fold(taints(first), |all, node| &all & &taints(node)))

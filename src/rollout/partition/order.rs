@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::plan::{StageRefusal, StageRequest};
-use crate::report::node_map::ZONE;
+use crate::model::node::ZONE;
 use crate::rollout::situation::fault::was_broken;
 use crate::rollout::situation::{RolloutNode, Situation};
 

@@ -585,7 +585,7 @@ fn warnings(
     template: Option<&Template>,
 ) -> Result<Vec<Warning>, StageRefusal> {
     let daemon_set = proposal.before.daemon_set;
-    let mut warnings: Vec<Warning> = change_warnings::nobody_acts(proposal.before).collect();
+    let mut warnings: Vec<Warning> = change_warnings::controller_down_warnings(proposal.before).collect();
     warnings.extend(who_puts_back(daemon_set, Some(keep)));
     warnings.extend(lost_original(daemon_set));
     if let Some(template) = template {
@@ -952,7 +952,7 @@ mod tests {
     fn nodes_that_were_chosen_are_updated_in_their_order_or_not_at_all() {
         let of = |keep, nodes: &[&str]| {
             let request = StageRequest { nodes: names(nodes), ..request(keep) };
-            planned(rolling(&json!({"maxUnavailable": 1})), &request).map(|planned| planned.report.nodes)
+            planned(rolling(&json!({"maxUnavailable": 2})), &request).map(|planned| planned.report.nodes)
         };
         assert_eq!(of(2, &["n1", "n0", "n1", "n4"]), Ok(names(&["n1", "n0"])));
         assert_eq!(of(2, &["n1", "n9"]), Err(StageRefusal::NoSuchNode("n9".to_owned())));
@@ -1005,6 +1005,8 @@ mod tests {
         let of = |state: Value, created: &str, stage: &str, requested: Option<i64>| {
             let mut pod = old();
             pod["metadata"]["creationTimestamp"] = at(created).into();
+            pod["status"]["conditions"] =
+                json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(created)}]);
             let world = world()
                 .daemon_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}}))
                 .node("n0", json!({}))

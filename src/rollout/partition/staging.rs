@@ -20,7 +20,6 @@ const MIN_PODS: i64 = 3;
 /// The stages that are requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Staging {
-    /// The stages.
     pub(crate) stages: Stages,
     /// What the canary covers.
     pub(crate) strata: Vec<Stratum>,

@@ -19,9 +19,7 @@ pub(crate) enum NewTemplate {
     Live,
     /// That with these images, by container.
     Images(Vec<(String, String)>),
-    /// That of a revision.
     Revision(i64),
-    /// That of a manifest.
     Manifest(Box<DaemonSet>),
     /// That of the DaemonSet with a restart at this time.
     Restart(Timestamp),

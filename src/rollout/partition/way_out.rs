@@ -34,7 +34,6 @@ pub(crate) struct Continued<'a> {
 }
 
 impl<'a> Continued<'a> {
-    /// Returns the stage of a run.
     pub(crate) fn of_run(report: &'a PartitionReport, request: &'a StageRequest) -> Self {
         let amount = report.partition.parse().map_or(request.amount, Amount::Keep);
         let is_on_delete = report.original_strategy == Strategy::OnDelete;

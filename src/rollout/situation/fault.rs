@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::lasting::RUN;
 use super::next_step::NextStep;
+use super::worked_for_long::RUN;
 use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal};
 use crate::facts::controller::DEFAULT_SCHEDULER;
@@ -18,8 +18,8 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::{host_ports, includes};
 use crate::scheduling::resources::template_requests;
 
-/// The number of other pods on a node from which their state says something about the node.
-const WITNESSES: usize = 2;
+/// How many other pods of a node must fail, and none work, so that the node is to blame.
+const MIN_OTHER_PODS: usize = 2;
 
 /// The significance level for blaming the update for lost nodes.
 const IMPROBABLE: f64 = 0.05;
@@ -154,7 +154,7 @@ fn blame(
 ) -> Fault {
     let raised = || situation.raised();
     // Pods that were admitted before are refused because of something newer.
-    let is_of_cluster = situation.has_lasted();
+    let is_of_cluster = situation.has_worked_for_long();
     match &diagnosis.origin {
         Origin::Node => node.map_or(Fault::Node, |node| of_state(situation, node, diagnosis.code)),
         Origin::Surplus | Origin::Unknown => Fault::Unknown,
@@ -199,7 +199,7 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
         // This pod may be of a DaemonSet that makes the others fail, such as a network plugin, unless they failed before it existed.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
         _ if suspect.is_some_and(|suspect| suspect.what != SuspectKind::Revision) => Fault::Unknown,
-        _ if situation.has_lasted() || is_in_common(situation, origin) => Fault::Unknown,
+        _ if situation.has_worked_for_long() || is_in_common(situation, origin) => Fault::Unknown,
         _ => Fault::Revision,
     }
 }
@@ -211,7 +211,7 @@ fn of_lack(situation: &Situation<'_>, suspect: Option<&Suspect>, lack: Lack, nod
     match lack {
         // It would fit if the revision had the requests of the other ones, or did not surge.
         Lack::Pods | Lack::Requests | Lack::HostPorts | Lack::BesideOldPod
-            if requests_too_much && !situation.has_lasted() =>
+            if requests_too_much && !situation.has_worked_for_long() =>
         {
             Fault::Revision
         }
@@ -286,7 +286,7 @@ fn works_on_most(situation: &Situation<'_>) -> bool {
     *situation.works_on_most.get_or_init(|| {
         let available = situation.eligible().filter(|node| situation.works_on(node)).count();
         let lost = situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count();
-        situation.has_lasted() || available > lost && !spares_the_others(situation, available, lost)
+        situation.has_worked_for_long() || available > lost && !spares_the_others(situation, available, lost)
     })
 }
 
@@ -312,7 +312,7 @@ fn lost_since(node: &RolloutNode<'_>) -> Option<Timestamp> {
     node.object?.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()
 }
 
-/// Returns whether the current revision may take nodes down: if so, neither a larger budget nor another pace helps.
+/// Returns whether the current revision may make nodes go down; a larger budget or another pace must not be advised then.
 pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
     situation.nodes.iter().any(|node| may_be_taken_down(situation, node))
 }
@@ -390,7 +390,7 @@ pub(super) struct Raised {
 impl Raised {
     pub(super) fn of(situation: &Situation<'_>) -> Self {
         let revisions = &situation.revisions;
-        if situation.has_lasted() {
+        if situation.has_worked_for_long() {
             let no = Some(false);
             return Raised { requests: no, limits: no, ports: no, scheduler: no };
         }
@@ -489,7 +489,7 @@ fn everything_fails_since(situation: &Situation<'_>, node: &RolloutNode<'_>) -> 
     };
     let others: Vec<&Pod> = situation.index.bound_to(node.name).into_iter().filter(is_other).collect();
     let since: Option<Vec<Timestamp>> = others.iter().map(|pod| failing_since(pod, now)).collect();
-    let mut since = since.filter(|since| since.len() >= WITNESSES)?;
+    let mut since = since.filter(|since| since.len() >= MIN_OTHER_PODS)?;
     since.sort();
     // One of them may have been recreated since.
     since.get(since.len() / 2).copied()

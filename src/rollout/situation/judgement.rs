@@ -15,7 +15,6 @@ pub(in crate::rollout) struct Judgement<'s, 'a> {
     situation: &'s Situation<'a>,
     /// What the controller does next.
     pub(in crate::rollout) step: NextStep<'a>,
-    /// The verdict on it.
     pub(in crate::rollout) verdict: Verdict,
     /// What blocks it.
     pub(in crate::rollout) blocked_by: Option<BlockedBy>,

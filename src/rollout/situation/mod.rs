@@ -3,13 +3,13 @@
 
 pub(super) mod fault;
 pub(super) mod judgement;
-mod lasting;
 pub(super) mod next_step;
 mod parts_in_common;
 pub(super) mod severity;
 pub(super) mod simulation;
 pub(super) mod suspect;
 pub(super) mod verdict;
+mod worked_for_long;
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -56,7 +56,6 @@ const RESTARTS: i64 = 3;
 /// The facts of a DaemonSet, with why its nodes are not available.
 pub struct Situation<'a> {
     facts: Facts<'a>,
-    /// Its coverage.
     pub(in crate::rollout) coverage: DaemonSetCoverage,
     /// Every node that exists or has a pod, by name; deleted ones come last.
     pub(in crate::rollout) nodes: Vec<RolloutNode<'a>>,
@@ -64,7 +63,7 @@ pub struct Situation<'a> {
     pub(in crate::rollout) is_known: bool,
     /// Results of [`fault`] about all nodes, computed once.
     works_on_most: OnceCell<bool>,
-    has_lasted: OnceCell<bool>,
+    has_worked_for_long: OnceCell<bool>,
     raised: OnceCell<Raised>,
     only_restarts: OnceCell<bool>,
     /// Results of [`parts_in_common`] for each part of a template.
@@ -84,7 +83,6 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) old: Option<&'a Pod>,
     pub(in crate::rollout) updated_is_available: bool,
     pub(in crate::rollout) old_is_available: bool,
-    /// The terminating pods.
     pub(in crate::rollout) terminating: Vec<&'a Pod>,
     /// The failed pods that are not terminating.
     pub(in crate::rollout) failed: Vec<&'a Pod>,
@@ -92,12 +90,12 @@ pub(in crate::rollout) struct RolloutNode<'a> {
     pub(in crate::rollout) keeps_failing: bool,
     /// The primary finding of coverage; `None` if there is no problem.
     pub(in crate::rollout) diagnosis: Option<Diagnosis>,
-    /// The resources of which the updated pod requests more than older pods, if it does not fit but they would; empty
-    /// if host ports are the reason.
+    /// The resources of which the updated pod requests more than older pods did; empty if it needs other host ports.
+    /// `None` unless it does not fit on the node although an older pod would.
     pub(in crate::rollout) excess: Option<Vec<RaisedRequest>>,
-    /// Whether it does not fit next to the old pod during a surge, but would with the requests of older pods.
+    /// Whether the updated pod does not fit next to the old one during a surge, but would if it requested no more than that.
     pub(in crate::rollout) is_excess_surge: bool,
-    /// Whether its pod was compared with an older one for that.
+    /// Whether the updated pod was compared with an older one to find `excess`.
     pub(in crate::rollout) is_compared: bool,
     /// Since when the node has had no available pod, if known.
     pub(in crate::rollout) since: Option<Timestamp>,
@@ -168,8 +166,8 @@ impl<'a> RolloutNode<'a> {
         if self.eligible { !self.is_done } else { self.object.is_some() && self.old.is_some() }
     }
 
-    /// Returns whether no pod of the current revision is available because of such a pod. A node without any pod gets
-    /// one, unless the API server refuses it.
+    /// Returns whether it is up to a pod of the current revision that none is available: no old pod has to be replaced
+    /// first. The next pod of a node without any is of the current revision, too.
     pub(in crate::rollout) fn is_on_current(&self) -> bool {
         !self.updated_is_available && (self.updated.is_some() || self.old.is_none())
     }
@@ -207,16 +205,24 @@ impl<'a> Situation<'a> {
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
         let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
-        let (works_on_most, has_lasted, only_restarts) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let (works_on_most, has_worked_for_long, only_restarts) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         let raised = OnceCell::new();
         let in_common = RefCell::default();
-        let mut situation =
-            Situation { facts, coverage, nodes, is_known, works_on_most, has_lasted, only_restarts, raised, in_common };
+        let mut situation = Situation {
+            facts,
+            coverage,
+            nodes,
+            is_known,
+            works_on_most,
+            has_worked_for_long,
+            only_restarts,
+            raised,
+            in_common,
+        };
         situation.find_excess();
         situation
     }
 
-    /// Returns the node with a name.
     pub(in crate::rollout) fn node(&self, name: &str) -> Option<&RolloutNode<'a>> {
         match self.index.number(name) {
             Some(number) => self.nodes.get(number),
@@ -277,8 +283,8 @@ impl<'a> Situation<'a> {
 
     /// Returns whether the current revision has worked for long, so that something else has broken: it is not at fault,
     /// and another one would not do better.
-    pub(in crate::rollout) fn has_lasted(&self) -> bool {
-        *self.has_lasted.get_or_init(|| lasting::has_lasted(self))
+    pub(in crate::rollout) fn has_worked_for_long(&self) -> bool {
+        *self.has_worked_for_long.get_or_init(|| worked_for_long::has_worked_for_long(self))
     }
 
     /// Returns whether the revision to roll back to has the same part of the template: its pods would fail for the same

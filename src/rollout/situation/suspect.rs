@@ -54,13 +54,13 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if is_only_broken => SuspectKind::Nodes,
         () if old_failing > 0 => SuspectKind::EveryRevision,
         // Pods of the older revision would run on the nodes where these do not.
-        () if for_itself.count() == 0 && !situation.has_lasted() => SuspectKind::Revision,
+        () if for_itself.count() == 0 && !situation.has_worked_for_long() => SuspectKind::Revision,
         // A node is not to blame if its pod is refused.
         () if working > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
         () if working > failing && (kind.is_some() || asks_otherwise) => SuspectKind::Revision,
         () if working > failing => SuspectKind::Nodes,
         // Something else has broken.
-        () if situation.has_lasted() => return None,
+        () if situation.has_worked_for_long() => return None,
         // A policy or a limit may be as new as the revision: only the API server can tell.
         () if is_refused && !situation.another_is_admitted() => return None,
         () if situation.only_restarts() => SuspectKind::Surroundings,
@@ -91,7 +91,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
 /// Returns what the failing nodes have in common, if the current revision works on no node of that kind, but an older
 /// one does: its success on other nodes then says nothing about these.
 fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
-    if situation.has_lasted() || situation.only_restarts() {
+    if situation.has_worked_for_long() || situation.only_restarts() {
         return None;
     }
     let objects = |is_one: &dyn Fn(&RolloutNode<'_>) -> bool| -> Vec<&Node> {
@@ -102,12 +102,13 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
     common_cause::kind_of(&failing, &old, &objects(&|node| situation.works_on(node)))
 }
 
-/// How many seconds a pod must fail so that it is not just starting, and how long before a rollout this was last seen at most.
-const LASTS: i64 = 300;
+/// How many seconds a former pod must have failed, or it may have been starting; and at most how many seconds before the rollout
+/// this must have been seen last.
+const FAILED_BEFORE: i64 = 300;
 
 /// Number of random characters at the end of a pod's name (`SimpleNameGenerator`, k8s.io/apiserver, pkg/storage/names, release
 /// 1.37.2).
-const SUFFIX: usize = 5;
+const SUFFIX_LENGTH: usize = 5;
 
 /// Returns whether, according to events, as many former pods failed like the current ones until the rollout of the
 /// current revision started, which may have been meant to fix that.
@@ -134,18 +135,24 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
     let lasted = |event: &Event| {
         let (first, last) = event.first_timestamp.get().zip(event.last_seen())?;
         let until = seconds_between(last, began);
-        Some(seconds_between(first, last) >= LASTS && (0..LASTS).contains(&until))
+        Some(seconds_between(first, last) >= FAILED_BEFORE && (0..FAILED_BEFORE).contains(&until))
     };
     let former = situation.index.snapshot.events.iter().filter_map(|event| {
         let about = &event.involved_object;
         let is_pod = about.kind == "Pod" && about.namespace == metadata.namespace;
         let suffix = about.name.strip_prefix(metadata.name.as_str())?.strip_prefix('-')?;
-        let is_generated = suffix.len() == SUFFIX && !suffix.contains('-');
+        let is_generated = suffix.len() == SUFFIX_LENGTH && !suffix.contains('-');
         let is_own = is_pod && is_generated && !present.contains(about.name.as_str());
         (is_own && is_alike(event) && lasted(event) == Some(true)).then_some(about.name.as_str())
     });
     former.collect::<BTreeSet<&str>>().len() >= failing.len()
 }
+
+/// How many seconds after its creation a pod that never worked has failed at most.
+const FROM_THE_START: i64 = 300;
+
+/// For how many seconds a revision must have run so that it is taken to have worked.
+const RAN: i64 = 3600;
 
 /// Returns whether all pods of the current revision have failed from the start, and the revision before it ran for so long that it worked:
 /// no pod of that is left to prove it.
@@ -154,19 +161,19 @@ fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) ->
         let (target, _) = situation.revisions.target()?;
         let until = situation.rolled_out_at()?;
         let from = target.object.rollout_began_at(situation.daemon_set)?;
-        Some(target.failing == 0 && seconds_between(from, until) >= RECENT)
+        Some(target.failing == 0 && seconds_between(from, until) >= RAN)
     };
     let never_worked = |node: &&RolloutNode<'_>| {
         let times = || {
             let pod = node.updated?;
             Some((pod.metadata.creation_timestamp.get()?, failing_since(pod, situation.now())?))
         };
-        times().is_some_and(|(created, since)| seconds_between(created, since) < LASTS)
+        times().is_some_and(|(created, since)| seconds_between(created, since) < FROM_THE_START)
     };
     failing.len() == situation.eligible().count() && failing.iter().all(never_worked) && ran() == Some(true)
 }
 
-/// How many seconds before the first failing pod another pod may have started to prove that it could run, too.
+/// A working pod that was started at most this many seconds before the first failing one proves that pods could start at that time.
 const RECENT: i64 = 3600;
 
 /// Returns whether a working pod was started not long before the first failing one, or later: a change to the cluster

@@ -61,7 +61,7 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<
     }
 }
 
-/// Returns why the controller does nothing, which must end first.
+/// Returns what keeps the controller from acting: the first cause that applies must be removed before the others.
 fn blocked_by(situation: &Situation<'_>, step: &NextStep<'_>) -> BlockedBy {
     let is_used_up = |update: &UpdateStep<'_>| {
         let waits = !update.candidates.is_empty() || !update.not_eligible.is_empty();

@@ -1026,6 +1026,7 @@ fn no_larger_budget_helps_where_deleted_pods_stay() {
         ending["metadata"]["finalizers"] = json!(["example.com/hold"]);
         let mut next = old();
         next["metadata"]["finalizers"] = json!([finalizer]);
+        let world = world.node("c", json!({})).pod("agent-c", "c", next.clone());
         let snapshot = world.pod("agent-a", "a", ending).pod("agent-b", "b", next).finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);

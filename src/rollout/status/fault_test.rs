@@ -1019,12 +1019,12 @@ fn what_refuses_or_crowds_out_a_revision_after_a_long_time_is_at_fault_itself() 
     let quota = "pods \"agent-x\" is forbidden: exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=2, \
         limited: requests.cpu=2";
     let account = "pods \"agent-\" is forbidden: error looking up service account default/none: serviceaccount \"none\" not found";
-    let fault = |has_lasted: bool, refusal: &str| {
+    let fault = |has_worked_for_long: bool, refusal: &str| {
         let mut world = world();
         world.snapshot.controller_revisions.clear();
         let world = world.template(container("500m")).revision_of_image("hash1", 1, "agent:1");
         let world = began_long_ago(world.template(container("1")).revision_of_image("hash2", 2, "agent:2"));
-        let world = match has_lasted {
+        let world = match has_worked_for_long {
             true => lasted(world, "a", None),
             false => world.node("a", json!({})).pod("agent-a", "a", json!({})),
         };

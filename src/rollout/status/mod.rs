@@ -195,7 +195,8 @@ fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<Rol
     let current = situation.current.known()?;
     let most = outdated.iter().max_by_key(|old| old.nodes.len());
     // Once no old pod is left, the number that was replaced still explains why none is available.
-    let is_missed = || most.is_none() && situation.eligible().any(|node| !node.is_done) && !situation.has_lasted();
+    let is_missed =
+        || most.is_none() && situation.eligible().any(|node| !node.is_done) && !situation.has_worked_for_long();
     // A revision that was rolled back from is the newest of the others.
     let mut before = situation.revisions.others().map(|(revision, _)| revision.number());
     let replaced = || before.find(|number| *number < current.revision).filter(|_| is_missed());

@@ -59,7 +59,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
         _ if revision_fails => vec![undo(), to_restore(situation), resume_afterwards(situation)],
-        Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(is_piled_up) => {
+        Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(has_many_failed_pods) => {
             vec![delete_failed(situation)]
         }
         // There is no rollout: each cause has its own advice.
@@ -124,7 +124,7 @@ fn delete_replaced(step: &NextStep<'_>) -> Option<Fix> {
 }
 
 /// Returns whether failed pods have piled up next to an available one.
-fn is_piled_up(node: &RolloutNode<'_>) -> bool {
+fn has_many_failed_pods(node: &RolloutNode<'_>) -> bool {
     node.updated_is_available && node.failed.len() >= PILE
 }
 
@@ -133,7 +133,7 @@ fn is_piled_up(node: &RolloutNode<'_>) -> bool {
 fn delete_failed(situation: &Situation<'_>) -> Option<Fix> {
     let daemon_set = situation.daemon_set;
     let mut by_hash: BTreeMap<&str, usize> = BTreeMap::new();
-    for pod in situation.nodes.iter().filter(|node| is_piled_up(node)).flat_map(|node| &node.failed) {
+    for pod in situation.nodes.iter().filter(|node| has_many_failed_pods(node)).flat_map(|node| &node.failed) {
         *by_hash.entry(pod.revision_hash()).or_default() += 1;
     }
     let (hash, pods) = by_hash.into_iter().filter(|(hash, _)| !hash.is_empty()).max_by_key(|(_, pods)| *pods)?;
@@ -177,7 +177,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             let skipped = eligible().filter(|node| node.old.is_some() && is_skipped(node));
             let skipped: Vec<&str> = skipped.map(|node| node.name).collect();
             let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
-            let back_to = situation.revisions.proven_and_kept().map(|(revision, _)| revision.number());
+            let back_to = situation.revisions.proven_not_rolled_back().map(|(revision, _)| revision.number());
             let mut fixes = match skipped.len() < old {
                 true => continuation(&name, hold, updates, back_to, situation),
                 false => Vec::new(),

@@ -11,24 +11,24 @@ use crate::report::plan::{ChangePlan, WarningCode};
 const NODE_CRITICAL: (&str, i32) = ("system-node-critical", 2_000_001_000);
 
 /// Returns what a change may break.
-pub(crate) fn harm(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
-    let is_harm = |code| {
+pub(crate) fn risks(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
+    let is_risk = |code| {
         use WarningCode as W;
         matches!(code, W::Blocks | W::MissingObjects | W::ReadyPodsDeleted | W::ReplacedRegardless)
     };
-    let warnings = report.warnings.iter().filter(|warning| is_harm(warning.code));
-    let mut harm: Vec<String> = warnings.map(|warning| warning.message.clone()).collect();
+    let warnings = report.warnings.iter().filter(|warning| is_risk(warning.code));
+    let mut risks: Vec<String> = warnings.map(|warning| warning.message.clone()).collect();
     if let Some(effect) = &report.effect {
         let allowed = effect.after.filter(|pace| !pace.surges).map_or(0, |pace| pace.allowed);
-        harm.extend(nodes_lost(&effect.nodes_lost, allowed));
+        risks.extend(nodes_lost(&effect.nodes_lost, allowed));
         let is_replaced = effect.outdated.is_none_or(|outdated| outdated > 0);
-        harm.extend(critical(after, effect.desired, allowed).filter(|_| is_replaced));
+        risks.extend(critical(after, effect.desired, allowed).filter(|_| is_replaced));
     }
-    harm
+    risks
 }
 
 /// Returns what a stage of a partition may break.
-pub(crate) fn harm_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec<String> {
+pub(crate) fn risks_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec<String> {
     let allowed = report.max_unavailable;
     let lost = nodes_lost(&report.nodes_lost, allowed);
     // What is confirmed is the first stage, and the others follow.

@@ -43,7 +43,6 @@ pub struct Admission {
 
 /// Whether a pod fits on a node.
 pub(super) enum Fit {
-    /// It fits.
     Fits,
     /// The scheduler preempts other pods for it.
     ByPreemption(Finding, NodePreemption),
@@ -65,7 +64,7 @@ pub(super) enum Unknown {
 }
 
 /// A proposed DaemonSet, and what it would replace.
-pub(super) struct Proposal<'a> {
+pub(super) struct ProposedDaemonSet<'a> {
     index: &'a Index<'a>,
     proposed: &'a DaemonSet,
     /// The pod that the controller would create.
@@ -85,7 +84,7 @@ pub(super) struct Proposal<'a> {
     pub(super) refused: Option<Finding>,
 }
 
-impl<'a> Proposal<'a> {
+impl<'a> ProposedDaemonSet<'a> {
     /// Compares a DaemonSet with the live one of the same namespace and name, which may be the same object.
     pub(super) fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let live = index.snapshot.daemon_set(&proposed.metadata.namespace, &proposed.metadata.name);
@@ -93,7 +92,7 @@ impl<'a> Proposal<'a> {
         let existing = live_facts.as_ref().and_then(|live| live.revisions.of_template(&proposed.template()));
         let hash = existing.map_or("", |revision| revision.object.hash());
         let new_pod = admission::created(admission::admitted(index.snapshot, proposed), proposed, hash);
-        Proposal {
+        ProposedDaemonSet {
             index,
             proposed,
             pod: DaemonPod::new(&proposed.spec.template),
@@ -188,7 +187,7 @@ impl<'a> Proposal<'a> {
     }
 }
 
-impl<'a> Proposal<'a> {
+impl<'a> ProposedDaemonSet<'a> {
     /// Tells whether other pods let a pod run on an eligible node, and if they do, on what that depends.
     fn other_pods(&self, node: &Node, beside: bool) -> (Outcome<other_pods::Rejection<'a>>, Option<Unknown>) {
         let index = self.index;

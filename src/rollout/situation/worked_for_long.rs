@@ -12,14 +12,15 @@ pub(super) const RUN: i64 = 3_600;
 
 /// Returns whether the current revision was available for a day on at least half as many nodes as there are others on which it
 /// fails: fewer may be canaries. Nodes that have joined since the rollout do not count as failing.
-pub(super) fn has_lasted(situation: &Situation<'_>) -> bool {
-    let (lasted, others): (Vec<_>, Vec<_>) = situation.nodes.iter().partition(|node| has_lasted_on(situation, node));
-    let failing = others.into_iter().filter(|node| fails_anew(situation, node)).count();
+pub(super) fn has_worked_for_long(situation: &Situation<'_>) -> bool {
+    let (lasted, others): (Vec<_>, Vec<_>) =
+        situation.nodes.iter().partition(|node| has_worked_for_long_on(situation, node));
+    let failing = others.into_iter().filter(|node| newly_fails(situation, node)).count();
     !lasted.is_empty() && 2 * lasted.len() >= failing
 }
 
 /// Returns whether the pod of the current revision on a node is available, or was until it failed, for a day.
-fn has_lasted_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+fn has_worked_for_long_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let lasted = |pod: &Pod| {
         let created = pod.metadata.creation_timestamp.get()?;
         let ready = pod.condition("Ready")?;
@@ -32,7 +33,7 @@ fn has_lasted_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     node.updated.and_then(lasted).unwrap_or(false)
 }
 
-fn fails_anew(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+fn newly_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let joined = node.object.and_then(|node| node.metadata.creation_timestamp.get());
     let has_joined_since = joined.zip(situation.rolled_out_at()).is_some_and(|(joined, began)| joined > began);
     let is_of_pod = || {

@@ -74,6 +74,8 @@ struct Order<'a> {
     earlier: Option<&'a Passed>,
     /// The other DaemonSets before the first of several stages, if they can be read.
     fleet: Option<&'a Fleet>,
+    /// Whether a gate has failed, so that stages are taken back.
+    takes_back: bool,
     session: &'a Session,
 }
 
@@ -141,6 +143,7 @@ impl RunCommand for PartitionArgs {
             patience: None,
             earlier: None,
             fleet: None,
+            takes_back: false,
             session,
         };
         let fleet;
@@ -181,6 +184,7 @@ pub(super) async fn replace_pods(
         patience: settings.given_patience(),
         earlier: None,
         fleet: None,
+        takes_back: false,
         session,
     };
     Ok(order.stage(request, Some(snapshot), None, io, out).await?.0)
@@ -197,7 +201,8 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(Exit, Option<Passed>), Failure> {
-        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, earlier, fleet, session } = *self;
+        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, earlier, fleet, takes_back, session } =
+            *self;
         let view = &session.view;
         // A dry run sends nothing.
         let asks = !dry_run;
@@ -231,10 +236,9 @@ impl Order<'_> {
             && let Some(number) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
         {
             writeln!(io.err, "a gate had failed before; going on to roll back to revision {number}")?;
-            let undo = way_back(&request, number, daemon_set);
-            let order = Order { yes: true, doubts: Vec::new(), fleet: None, ..*self };
-            Box::pin(order.stage(undo, Some(snapshot), None, io, out)).await?;
-            return Ok((Exit::No, None));
+            let (undo, name) = (way_back(&request, number, daemon_set), name_of(daemon_set));
+            let ended = Box::pin(self.take_back(undo, snapshot, io, out)).await;
+            return ended.map(|()| (Exit::No, None)).map_err(|failure| not_taken_back(failure, &name));
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan = |snapshot: &Snapshot,
@@ -387,26 +391,17 @@ impl Order<'_> {
             write!(io.err, "{}", view.text(|page| render::partition::summary(&run.report, page)))?;
         }
         io.interrupt.changes_are_reported();
-        let exit = ended.map_err(|failure| run.unfinished(failure))?;
+        let exit = ended.map_err(|failure| match run.unfinished(failure) {
+            // What somebody has stopped is not to be repeated.
+            Failure::Error(error) if run.is_lost && takes_back => CommandError { exit: Exit::No, ..error }.into(),
+            failure => failure,
+        })?;
         if undoes {
             let before = Revisions::of(run.before, &snapshot);
             let worked = before.proven_besides(&run.stage.template).map(|(revision, _)| revision.number());
             let begun = (request, &run.stage, run.written.as_ref(), worked);
-            let name = &run.report.daemon_set;
-            let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
-            let status = Fix::new(advice, name.command(Subcommand::Status));
-            Box::pin(self.undo(begun, &run.report.outcome.failures, io, &mut out)).await.map_err(|failure| {
-                match failure {
-                    // A gate has failed all the same.
-                    Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut | Exit::NotObserved) => {
-                        CommandError { exit: Exit::No, ..error }.hint(status).into()
-                    }
-                    Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => {
-                        error.hint(status).into()
-                    }
-                    failure => failure,
-                }
-            })?;
+            let undone = Box::pin(self.undo(begun, &run.report.outcome.failures, io, &mut out)).await;
+            undone.map_err(|failure| not_taken_back(failure, &run.report.daemon_set))?;
         }
         let again = Continued::of_run(&run.report, request).again();
         let passed = followed.map(|staging| Passed { stage: run.stage, written: run.written, staging, again });
@@ -478,13 +473,11 @@ impl Order<'_> {
         }
         let unread = incomplete_for_history(&snapshot, &daemon_set.metadata.namespace);
         if !unread.is_empty() {
-            let message = "the stage is not rolled back: which revision works cannot be told";
-            let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
+            let error = CommandError::new("the stage is not rolled back: which revision works cannot be told");
             return Err(unread.into_iter().fold(error, |error, gap| error.hint(gap.message)).hint(choose(name)).into());
         }
         if let Some(down) = nobody_acted(&Situation::new(&Index::new(&snapshot), daemon_set), failures) {
-            let message = format!("the stage is not rolled back: {}", down.message);
-            let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
+            let error = CommandError::new(format!("the stage is not rolled back: {}", down.message));
             return Err(down.fix.into_iter().fold(error, CommandError::hint).into());
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
@@ -502,10 +495,32 @@ impl Order<'_> {
             CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name))
         })?;
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-        let undo = way_back(request, number, daemon_set);
-        // The user has asked for it already.
-        let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, ..*self };
+        self.take_back(way_back(request, number, daemon_set), snapshot, io, out).await
+    }
+
+    /// Takes stages back, which the user has asked for already.
+    async fn take_back(
+        &self,
+        undo: StageRequest,
+        snapshot: Snapshot,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, takes_back: true, ..*self };
         order.stage(undo, Some(snapshot), None, io, out).await.map(drop)
+    }
+}
+
+/// Gives what has ended a rollback early a code of its own: whoever repeats the command continues the rollback.
+fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
+    let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
+    let status = Fix::new(advice, name.command(Subcommand::Status));
+    match failure {
+        Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => error.hint(status).into(),
+        Failure::Error(error) if !matches!(error.exit, Exit::No | Exit::Interrupted) => {
+            CommandError { exit: Exit::NotObserved, ..error }.hint(status).into()
+        }
+        failure => failure,
     }
 }
 

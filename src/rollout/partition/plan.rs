@@ -116,6 +116,7 @@ impl StageRequest {
             staged: self.staging.as_ref().map(|staging| StagedFlags {
                 stages: staging.stages.clone(),
                 strata: staging.strata.clone(),
+                began: now,
                 stage_began: now,
             }),
         }
@@ -298,7 +299,12 @@ pub(crate) fn plan(
         NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
-    let flags = StageFlags { replaced_revision, restarted_at, ..request.flags(snapshot.now) };
+    let mut flags = StageFlags { replaced_revision, restarted_at, ..request.flags(snapshot.now) };
+    // Whoever pauses it has looked at what is broken.
+    let goes_on = begun.filter(|_| daemon_set.annotations.contains_key(RUN_ANNOTATION));
+    if let (Some(staged), Some(began)) = (&mut flags.staged, goes_on.and_then(Hold::rollout_began)) {
+        staged.began = began;
+    }
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },

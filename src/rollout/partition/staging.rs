@@ -124,12 +124,9 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     let of_state = |state| int(stages.iter().filter(|stage| stage.state == state).count());
     // What the stages have waited beside that is waited again.
     let soaked = flags.soak_seconds.saturating_mul(of_state(StageState::Done));
-    let took = hold.since.map(|since| (seconds_between(since, situation.now()) - soaked).max(0));
-    let left = |took: i64| {
-        let soaks = flags.soak_seconds.saturating_mul(int(stages.len()) - of_state(StageState::Done));
-        (took.saturating_mul(old) / updated).saturating_add(soaks)
-    };
-    let seconds_left = took.filter(|_| updated >= MIN_PODS).map(left);
+    let took = (seconds_between(staged.began, situation.now()) - soaked).max(0);
+    let soaks = flags.soak_seconds.saturating_mul(of_state(StageState::Now) + of_state(StageState::Next));
+    let seconds_left = (updated >= MIN_PODS).then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));
     Some(HeldStages { stages, stage_began: staged.stage_began, seconds_left })
 }
 
@@ -155,7 +152,8 @@ mod tests {
 
     fn staged(stages: &str) -> StagedFlags {
         let strata = Stratum::DEFAULT.into();
-        StagedFlags { stages: stages.parse().unwrap(), strata, stage_began: at("11:55:00").parse().unwrap() }
+        let [began, stage_began] = ["11:50:00", "11:55:00"].map(|time| at(time).parse().unwrap());
+        StagedFlags { stages: stages.parse().unwrap(), strata, began, stage_began }
     }
 
     /// Ten nodes, of which the last two have another kernel; the first ones, or the last one, are updated.

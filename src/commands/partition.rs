@@ -44,7 +44,7 @@ use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::job::job;
-use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
+use crate::rollout::partition::plan::{PlannedStage, StageRequest, no_room, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::staging::{Staging, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
@@ -115,13 +115,20 @@ impl RunCommand for PartitionArgs {
         let session = change::open(&target, &named, dry_run, io).await?;
         if let Some(image) = as_job {
             let snapshot = session.read_for_change(&named, false, io).await?;
-            let name = name_of(only_one(&snapshot, &named.name)?);
+            let daemon_set = only_one(&snapshot, &named.name)?;
+            let name = name_of(daemon_set);
             if let (true, Some(flag)) = (name.is_advanced(), not_for_advanced(&request)) {
                 return Err(refusal::advanced(flag).into());
             }
+            // What cannot begin now is told now.
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, daemon_set);
+            plan(&before, &request, None)
+                .map_err(|refusal| refusal::partition(&before.revisions, &request, refusal))?;
             let command = Continued::of_request(&name, &request).whole_again(&request, None).unwrap_or_default();
             let words = command.words().unwrap_or_default();
-            yaml::write(&job(&name, words.get(1..).unwrap_or_default(), &image, request.evict), out)?;
+            let rollout = (&name, daemon_set.metadata.generation, snapshot.nodes.len());
+            yaml::write(&job(rollout, words.get(1..).unwrap_or_default(), &image, request.evict), out)?;
             return Ok(Exit::Success);
         }
         let manifest = match &filename {
@@ -296,6 +303,12 @@ impl Order<'_> {
         }
         let PlannedStage { plan, stage, mut report } = planned;
         report.warnings.splice(0..0, doubts.iter().cloned());
+        if matches!(request.template, NewTemplate::Manifest(_) | NewTemplate::Revision(_)) && !request.is_undo() {
+            let (mut all, nodes) = (snapshot.clone(), stage.nodes.iter().cloned().collect());
+            // On a node whose other pods cannot be read, it is not known.
+            let _ = show_progress(session.read_pods_on(&mut all, &nodes), &session.progress, io).await;
+            report.warnings.extend(no_room(only_one(&snapshot, &named.name)?, &stage.template, &all));
+        }
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
                 let plan = if earlier.is_some() { render::partition::next_stage } else { render::partition::plan };
@@ -535,8 +548,8 @@ fn way_back(request: &StageRequest, number: i64, daemon_set: &DaemonSet) -> Stag
 fn following(request: &StageRequest, report: &PartitionReport) -> Option<Staging> {
     let staging = request.staging.as_ref().filter(|_| report.outcome.stage == PartitionStage::Complete)?;
     let stages = &report.staged.as_ref()?.stages;
-    let passed = stages.iter().position(|stage| stage.state == StageState::Now)? + 1;
-    (passed < stages.len()).then(|| Staging { passed, ..staging.clone() })
+    let passed = stages.iter().position(|stage| stage.state == StageState::Next)?;
+    Some(Staging { passed, ..staging.clone() })
 }
 
 /// Returns why something that decides about a rollback could not be read, if that may pass.

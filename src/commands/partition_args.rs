@@ -92,7 +92,7 @@ pub struct PartitionArgs {
     ///
     /// With --stages. The Job is not applied. It comes with a service account and the permissions that it needs; the image has this program as its
     /// entry point.
-    #[arg(long, value_name = "IMAGE", requires = "stages", conflicts_with_all = ["filename", "to_revision", "verify"])]
+    #[arg(long, value_name = "IMAGE", requires = "stages", conflicts_with_all = ["filename", "to_revision", "verify", "output"])]
     pub(super) as_job: Option<String>,
     #[command(flatten)]
     gates: GateArgs,

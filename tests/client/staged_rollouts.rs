@@ -50,6 +50,19 @@ fn one_command_updates_the_canary_and_then_the_others() {
     assert_eq!((deletions(&server), cluster.is_suspended()), (2, false));
 }
 
+#[test]
+fn a_stage_that_is_no_larger_than_the_canary_is_skipped() {
+    let cluster = Cluster::new();
+    let kept = cluster.clone();
+    let server = Server::start(move |asked| kept.answer(asked));
+    let address = format!("http://{}", server.address);
+    let arguments = ["partition", "agent", "0", "-n", "team", "--stages=canary,1,100%", "--image=agent=agent:2"];
+    let ended = end(kubectl_ds(&[&arguments[..], &["--server", &address]].concat()), None);
+    assert_eq!((ended.code, deletions(&server)), (Some(0), 2), "{} {}", ended.out, ended.err);
+    let said = ["canary now (1 node), 1 skipped (1 node), 100% (2 nodes)", "stage 100% (3 of 3): update 1 node: n2"];
+    assert!(said.iter().all(|words| ended.out.contains(words)), "{}", ended.out);
+}
+
 /// Nobody may be asked, and nobody looks.
 #[test]
 fn clients_that_are_killed_at_any_moment_leave_what_the_same_command_finishes() {

@@ -22,6 +22,7 @@ use super::partition_run::{Run, RunClock, repeat};
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use super::watch::{self, Display};
 use super::{Failure, RunCommand, interrupted, refusal};
+use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{self, Manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
@@ -74,8 +75,6 @@ struct Order<'a> {
     earlier: Option<&'a Passed>,
     /// The other DaemonSets before the first of several stages, if they can be read.
     fleet: Option<&'a Fleet>,
-    /// Whether a gate has failed, so that stages are taken back.
-    takes_back: bool,
     session: &'a Session,
 }
 
@@ -150,7 +149,6 @@ impl RunCommand for PartitionArgs {
             patience: None,
             earlier: None,
             fleet: None,
-            takes_back: false,
             session,
         };
         let fleet;
@@ -191,7 +189,6 @@ pub(super) async fn replace_pods(
         patience: settings.given_patience(),
         earlier: None,
         fleet: None,
-        takes_back: false,
         session,
     };
     Ok(order.stage(request, Some(snapshot), None, io, out).await?.0)
@@ -208,8 +205,7 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(Exit, Option<Passed>), Failure> {
-        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, earlier, fleet, takes_back, session } =
-            *self;
+        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, earlier, fleet, session } = *self;
         let view = &session.view;
         // A dry run sends nothing.
         let asks = !dry_run;
@@ -404,11 +400,7 @@ impl Order<'_> {
             write!(io.err, "{}", view.text(|page| render::partition::summary(&run.report, page)))?;
         }
         io.interrupt.changes_are_reported();
-        let exit = ended.map_err(|failure| match run.unfinished(failure) {
-            // What somebody has stopped is not to be repeated.
-            Failure::Error(error) if run.is_lost && takes_back => CommandError { exit: Exit::No, ..error }.into(),
-            failure => failure,
-        })?;
+        let exit = ended.map_err(|failure| run.unfinished(failure))?;
         if undoes {
             let before = Revisions::of(run.before, &snapshot);
             let worked = before.proven_besides(&run.stage.template).map(|(revision, _)| revision.number());
@@ -452,7 +444,7 @@ impl Order<'_> {
                 Err(failure) => return Err(failure),
             };
             if left.is_zero() {
-                return Err(why.into());
+                return Err(CommandError { exit: Exit::NotObserved, ..why }.into());
             }
             if pause == PAUSE {
                 writeln!(io.err, "waiting: {}", self.session.view.show(&why.message))?;
@@ -486,11 +478,13 @@ impl Order<'_> {
         }
         let unread = incomplete_for_history(&snapshot, &daemon_set.metadata.namespace);
         if !unread.is_empty() {
-            let error = CommandError::new("the stage is not rolled back: which revision works cannot be told");
+            let message = "the stage is not rolled back: which revision works cannot be told";
+            let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
             return Err(unread.into_iter().fold(error, |error, gap| error.hint(gap.message)).hint(choose(name)).into());
         }
         if let Some(down) = nobody_acted(&Situation::new(&Index::new(&snapshot), daemon_set), failures) {
-            let error = CommandError::new(format!("the stage is not rolled back: {}", down.message));
+            let message = format!("the stage is not rolled back: {}", down.message);
+            let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
             return Err(down.fix.into_iter().fold(error, CommandError::hint).into());
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
@@ -519,22 +513,26 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, takes_back: true, ..*self };
+        let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, ..*self };
         order.stage(undo, Some(snapshot), None, io, out).await.map(drop)
     }
 }
 
-/// Gives what has ended a rollback early a code of its own: whoever repeats the command continues the rollback.
+/// Gives what has ended a rollback early the code of a gate that has failed, or, if the API server is the reason, one of its own: the same
+/// command continues it.
 fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let is_of_server = error.source.as_deref().is_some_and(|source| source.is::<ClusterError>());
+    let exit = match error.exit {
+        Exit::No => return error.into(),
+        Exit::Interrupted if !error.hints.is_empty() => return error.into(),
+        // It is refused, or somebody has changed the DaemonSet, who would have to do so again and again.
+        Exit::Error if !is_of_server => Exit::No,
+        Exit::Error | Exit::TimedOut | Exit::OutcomeUnknown => Exit::NotObserved,
+        exit => exit,
+    };
     let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
-    let status = Fix::new(advice, name.command(Subcommand::Status));
-    match failure {
-        Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => error.hint(status).into(),
-        Failure::Error(error) if !matches!(error.exit, Exit::No | Exit::Interrupted) => {
-            CommandError { exit: Exit::NotObserved, ..error }.hint(status).into()
-        }
-        failure => failure,
-    }
+    CommandError { exit, ..error }.hint(Fix::new(advice, name.command(Subcommand::Status))).into()
 }
 
 /// Returns the request that takes the stages of another one back to a revision.

@@ -77,7 +77,6 @@ impl<'a> Run<'a> {
                 self.report.outcome.stage = PartitionStage::Unknown;
             }
             if !changes.is_empty() {
-                self.is_lost |= self.report.outcome.stage == PartitionStage::Planned;
                 self.progress.clear(io)?;
                 let text = self.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
                 write!(io.err, "{text}")?;

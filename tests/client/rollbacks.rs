@@ -437,7 +437,7 @@ fn a_gate_that_fails_rolls_nothing_back_to_a_revision_whose_pods_are_refused() {
     let cluster = Cluster::new();
     let server = refusing(&cluster, "agent:1");
     let ended = run(&server, &[UPDATE, UNDO].concat());
-    assert_eq!((ended.code, deletions(&server)), (Some(6), 1), "{} {}", ended.out, ended.err);
+    assert_eq!((ended.code, deletions(&server)), (Some(3), 1), "{} {}", ended.out, ended.err);
     assert!(
         ended.err.contains("admission policy registry denied") && ended.err.contains("kubectl ds undo"),
         "{}",

@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::partition::GateFailure;
-use crate::rollout::new_trouble::{Trouble, new_trouble};
+use crate::rollout::new_trouble::{NewTrouble, Trouble, new_trouble};
 
 /// How long trouble must last that does not pass by itself. What may pass has as long as the stage without progress.
 const MIN_TROUBLE: Duration = Duration::from_secs(30);
@@ -54,6 +54,28 @@ fn unread(snapshot: &Snapshot) -> Option<String> {
     Some(format!("cannot read all {}", gap.kind.resource()))
 }
 
+/// How long trouble has lasted.
+struct Patience {
+    /// When each DaemonSet was first seen to have trouble on a node, and has had it since.
+    first_seen: BTreeMap<(String, String), Instant>,
+    /// How long what may pass by itself may last.
+    limit: Duration,
+}
+
+impl Patience {
+    /// Returns which of the trouble that there is at a time has lasted too long.
+    fn lasting(&mut self, now: NewTrouble, at: Instant) -> Vec<GateFailure> {
+        self.first_seen.retain(|key, _| now.contains_key(key));
+        let mut has_lasted = |key, passing: bool| {
+            let most = if passing { self.limit } else { MIN_TROUBLE.min(self.limit) };
+            at.duration_since(*self.first_seen.entry(key).or_insert(at)) >= most
+        };
+        now.into_iter()
+            .filter_map(|(key, Trouble { failure, passing })| has_lasted(key, passing).then_some(failure))
+            .collect()
+    }
+}
+
 async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
     let scope = CoverageScope { held_pods: false, ..CoverageScope::default() };
     live.read(&Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() }).await
@@ -69,7 +91,7 @@ impl Run<'_> {
         out: &mut dyn Write,
     ) -> Result<Vec<GateFailure>, Failure> {
         let limit = self.limit();
-        let mut first_seen: BTreeMap<(String, String), Instant> = BTreeMap::new();
+        let mut patience = Patience { first_seen: BTreeMap::new(), limit };
         let (mut read_at, mut pause) = (Instant::now(), PAUSE);
         loop {
             let why = match self.unless_interrupted(io, Box::pin(read(self.live))).await? {
@@ -82,16 +104,11 @@ impl Run<'_> {
                 Ok(after) => {
                     read_at = Instant::now();
                     let now = new_trouble(&fleet.before, &after, &self.report.daemon_set, updated);
-                    first_seen.retain(|key, _| now.contains_key(key));
                     let Some(((daemon_set, node), _)) = now.first_key_value() else { return Ok(Vec::new()) };
                     let why = format!("{daemon_set} is not available on {node}");
-                    let mut has_lasted = |(key, trouble): &((String, String), Trouble)| {
-                        let patience = if trouble.passing { limit } else { MIN_TROUBLE.min(limit) };
-                        first_seen.entry(key.clone()).or_insert(read_at).elapsed() >= patience
-                    };
-                    let lasting: Vec<_> = now.into_iter().filter(|one| has_lasted(one)).collect();
+                    let lasting = patience.lasting(now, read_at);
                     if !lasting.is_empty() {
-                        return Ok(lasting.into_iter().map(|(_, trouble)| trouble.failure).collect());
+                        return Ok(lasting);
                     }
                     why
                 }
@@ -103,5 +120,49 @@ impl Run<'_> {
             // A look reads the whole fleet.
             pause = (2 * pause).min(MIN_TROUBLE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeMap, Duration, GateFailure, Instant, MIN_TROUBLE, NewTrouble, Patience, Trouble};
+    use crate::report::partition::Gate;
+
+    fn trouble(all: &[(&str, bool)]) -> NewTrouble {
+        let failure = |node: &str| GateFailure {
+            gate: Gate::OtherDaemonSets,
+            node: Some(node.to_owned()),
+            pod: None,
+            reason: None,
+            message: String::new(),
+        };
+        let of = |(node, passing): &(&str, bool)| {
+            (("team/cni".to_owned(), (*node).to_owned()), Trouble { failure: failure(node), passing: *passing })
+        };
+        all.iter().map(of).collect()
+    }
+
+    /// A pod that is restarted, or a new one that starts, must not stop a rollout.
+    #[test]
+    fn only_trouble_that_lasts_stops_a_stage() {
+        let (stays, starts) = (("n1", false), ("n2", true));
+        let began = Instant::now();
+        let looks = |limit: u64, looks: &[(u64, &[(&str, bool)])]| {
+            let mut patience = Patience { first_seen: BTreeMap::new(), limit: Duration::from_secs(limit) };
+            let mut look = |(second, now): &(u64, &[(&str, bool)])| {
+                let stopped = patience.lasting(trouble(now), began + Duration::from_secs(*second));
+                stopped.into_iter().filter_map(|failure| failure.node).collect::<Vec<_>>().join(" ")
+            };
+            looks.iter().map(&mut look).collect::<Vec<_>>()
+        };
+        assert_eq!(MIN_TROUBLE, Duration::from_secs(30));
+        assert_eq!(looks(60, &[(0, &[stays]), (29, &[stays]), (30, &[stays])]), ["", "", "n1"]);
+        assert_eq!(looks(60, &[(0, &[starts]), (59, &[starts]), (60, &[starts])]), ["", "", "n2"]);
+        // What has passed, and has begun again, is other trouble.
+        assert_eq!(looks(60, &[(0, &[stays]), (20, &[]), (25, &[stays]), (54, &[stays])]), ["", "", "", ""]);
+        // Each has its own time.
+        assert_eq!(looks(60, &[(0, &[starts]), (25, &[stays, starts]), (55, &[stays, starts])]), ["", "", "n1"]);
+        // Nothing has longer than the stage has without progress.
+        assert_eq!(looks(4, &[(0, &[stays, starts]), (4, &[stays, starts])]), ["", "n1 n2"]);
     }
 }

@@ -22,6 +22,7 @@ use super::partition_run::{Run, RunClock, repeat};
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use super::watch::{self, Display};
 use super::{Failure, RunCommand, interrupted, refusal};
+use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{self, Manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
@@ -43,7 +44,7 @@ use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::job::job;
-use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
+use crate::rollout::partition::plan::{PlannedStage, StageRequest, no_room, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::staging::{Staging, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
@@ -113,13 +114,20 @@ impl RunCommand for PartitionArgs {
         let session = change::open(&target, &named, dry_run, io).await?;
         if let Some(image) = as_job {
             let snapshot = session.read_for_change(&named, false, io).await?;
-            let name = name_of(only_one(&snapshot, &named.name)?);
+            let daemon_set = only_one(&snapshot, &named.name)?;
+            let name = name_of(daemon_set);
             if let (true, Some(flag)) = (name.is_advanced(), not_for_advanced(&request)) {
                 return Err(refusal::advanced(flag).into());
             }
+            // What cannot begin now is told now.
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, daemon_set);
+            plan(&before, &request, None)
+                .map_err(|refusal| refusal::partition(&before.revisions, &request, refusal))?;
             let command = Continued::of_request(&name, &request).whole_again(&request, None).unwrap_or_default();
             let words = command.words().unwrap_or_default();
-            yaml::write(&job(&name, words.get(1..).unwrap_or_default(), &image, request.evict), out)?;
+            let rollout = (&name, daemon_set.metadata.generation, snapshot.nodes.len());
+            yaml::write(&job(rollout, words.get(1..).unwrap_or_default(), &image, request.evict), out)?;
             return Ok(Exit::Success);
         }
         let manifest = match &filename {
@@ -231,10 +239,9 @@ impl Order<'_> {
             && let Some(number) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
         {
             writeln!(io.err, "a gate had failed before; going on to roll back to revision {number}")?;
-            let undo = way_back(&request, number, daemon_set);
-            let order = Order { yes: true, doubts: Vec::new(), fleet: None, ..*self };
-            Box::pin(order.stage(undo, Some(snapshot), None, io, out)).await?;
-            return Ok((Exit::No, None));
+            let (undo, name) = (way_back(&request, number, daemon_set), name_of(daemon_set));
+            let ended = Box::pin(self.take_back(undo, snapshot, io, out)).await;
+            return ended.map(|()| (Exit::No, None)).map_err(|failure| not_taken_back(failure, &name));
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan = |snapshot: &Snapshot,
@@ -292,6 +299,12 @@ impl Order<'_> {
         }
         let PlannedStage { plan, stage, mut report } = planned;
         report.warnings.splice(0..0, doubts.iter().cloned());
+        if matches!(request.template, NewTemplate::Manifest(_) | NewTemplate::Revision(_)) && !request.is_undo() {
+            let (mut all, nodes) = (snapshot.clone(), stage.nodes.iter().cloned().collect());
+            // On a node whose other pods cannot be read, it is not known.
+            let _ = show_progress(session.read_pods_on(&mut all, &nodes), &session.progress, io).await;
+            report.warnings.extend(no_room(only_one(&snapshot, &named.name)?, &stage.template, &all));
+        }
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
                 let plan = if earlier.is_some() { render::partition::next_stage } else { render::partition::plan };
@@ -392,21 +405,8 @@ impl Order<'_> {
             let before = Revisions::of(run.before, &snapshot);
             let worked = before.proven_besides(&run.stage.template).map(|(revision, _)| revision.number());
             let begun = (request, &run.stage, run.written.as_ref(), worked);
-            let name = &run.report.daemon_set;
-            let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
-            let status = Fix::new(advice, name.command(Subcommand::Status));
-            Box::pin(self.undo(begun, &run.report.outcome.failures, io, &mut out)).await.map_err(|failure| {
-                match failure {
-                    // A gate has failed all the same.
-                    Failure::Error(error) if matches!(error.exit, Exit::Error | Exit::TimedOut | Exit::NotObserved) => {
-                        CommandError { exit: Exit::No, ..error }.hint(status).into()
-                    }
-                    Failure::Error(error) if error.exit == Exit::Interrupted && error.hints.is_empty() => {
-                        error.hint(status).into()
-                    }
-                    failure => failure,
-                }
-            })?;
+            let undone = Box::pin(self.undo(begun, &run.report.outcome.failures, io, &mut out)).await;
+            undone.map_err(|failure| not_taken_back(failure, &run.report.daemon_set))?;
         }
         let again = Continued::of_run(&run.report, request).again();
         let passed = followed.map(|staging| Passed { stage: run.stage, written: run.written, staging, again });
@@ -444,7 +444,7 @@ impl Order<'_> {
                 Err(failure) => return Err(failure),
             };
             if left.is_zero() {
-                return Err(why.into());
+                return Err(CommandError { exit: Exit::NotObserved, ..why }.into());
             }
             if pause == PAUSE {
                 writeln!(io.err, "waiting: {}", self.session.view.show(&why.message))?;
@@ -479,12 +479,12 @@ impl Order<'_> {
         let unread = incomplete_for_history(&snapshot, &daemon_set.metadata.namespace);
         if !unread.is_empty() {
             let message = "the stage is not rolled back: which revision works cannot be told";
-            let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
+            let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
             return Err(unread.into_iter().fold(error, |error, gap| error.hint(gap.message)).hint(choose(name)).into());
         }
         if let Some(down) = controller_down_warning(&Situation::new(&Index::new(&snapshot), daemon_set), failures) {
             let message = format!("the stage is not rolled back: {}", down.message);
-            let error = CommandError { exit: Exit::No, ..CommandError::new(message) };
+            let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
             return Err(down.fix.into_iter().fold(error, CommandError::hint).into());
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
@@ -502,11 +502,37 @@ impl Order<'_> {
             CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name))
         })?;
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
-        let undo = way_back(request, number, daemon_set);
-        // The user has asked for it already.
+        self.take_back(way_back(request, number, daemon_set), snapshot, io, out).await
+    }
+
+    /// Takes stages back, which the user has asked for already.
+    async fn take_back(
+        &self,
+        undo: StageRequest,
+        snapshot: Snapshot,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
         let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, ..*self };
         order.stage(undo, Some(snapshot), None, io, out).await.map(drop)
     }
+}
+
+/// Gives what has ended a rollback early the code of a gate that has failed, or, if the API server is the reason, one of its own: the same
+/// command continues it.
+fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let is_of_server = error.source.as_deref().is_some_and(|source| source.is::<ClusterError>());
+    let exit = match error.exit {
+        Exit::No => return error.into(),
+        Exit::Interrupted if !error.hints.is_empty() => return error.into(),
+        // It is refused, or somebody has changed the DaemonSet, who would have to do so again and again.
+        Exit::Error if !is_of_server => Exit::No,
+        Exit::Error | Exit::TimedOut | Exit::OutcomeUnknown => Exit::NotObserved,
+        exit => exit,
+    };
+    let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
+    CommandError { exit, ..error }.hint(Fix::new(advice, name.command(Subcommand::Status))).into()
 }
 
 /// Returns the request that takes the stages of another one back to a revision.
@@ -520,8 +546,8 @@ fn way_back(request: &StageRequest, number: i64, daemon_set: &DaemonSet) -> Stag
 fn following(request: &StageRequest, report: &PartitionReport) -> Option<Staging> {
     let staging = request.staging.as_ref().filter(|_| report.outcome.stage == PartitionStage::Complete)?;
     let stages = &report.staged.as_ref()?.stages;
-    let passed = stages.iter().position(|stage| stage.state == StageState::Now)? + 1;
-    (passed < stages.len()).then(|| Staging { passed, ..staging.clone() })
+    let passed = stages.iter().position(|stage| stage.state == StageState::Next)?;
+    Some(Staging { passed, ..staging.clone() })
 }
 
 /// Returns why something that decides about a rollback could not be read, if that may pass.

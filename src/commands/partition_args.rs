@@ -26,8 +26,8 @@ use crate::rollout::partition::template::NewTemplate;
 /// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
 /// evicted or has failed. For an Advanced DaemonSet of OpenKruise, `partition` is set, and its controller does the rest.
 ///
-/// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act, or an error has ended a stage that had begun; 7
-/// if a change was sent and it is not known whether it was applied.
+/// Exit codes: 3 if a gate has stopped it; 6 if the controller was not seen to act, or an error has ended a stage that had begun, or
+/// its rollback; 7 if a change was sent and it is not known whether it was applied.
 #[derive(Debug, Args)]
 #[command(before_help = "# Show which nodes would be updated if 50% of the pods stay as they are
 kubectl ds partition node-problem-detector 50% -n kube-system --dry-run
@@ -92,7 +92,7 @@ pub struct PartitionArgs {
     ///
     /// With --stages. The Job is not applied. It comes with a service account and the permissions that it needs; the image has this program as its
     /// entry point.
-    #[arg(long, value_name = "IMAGE", requires = "stages", conflicts_with_all = ["filename", "to_revision", "verify"])]
+    #[arg(long, value_name = "IMAGE", requires = "stages", conflicts_with_all = ["filename", "to_revision", "verify", "output"])]
     pub(super) as_job: Option<String>,
     #[command(flatten)]
     gates: GateArgs,

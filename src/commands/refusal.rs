@@ -136,6 +136,15 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                      in this run",
                 )
         }
+        StageRefusal::BroadCanary { nodes, desired, stratum, values } => {
+            let message = format!(
+                "the canary would have {nodes} of {desired} nodes: {stratum} alone has {values} values, each of which needs a node"
+            );
+            CommandError::new(message).hint(
+                "give --strata with what many nodes have in common, such as zone,kernel,instance-type, or begin with a number of \
+                 nodes, such as --stages 5,10%,100%",
+            )
+        }
         StageRefusal::SeveralBudgets(budgets) => {
             let message = format!(
                 "no pod of {title} can be evicted: more than one PodDisruptionBudget matches them ({})",

@@ -97,6 +97,11 @@ impl Hold {
         replaced.is_some() && replaced == current_hash
     }
 
+    /// Returns when the rollout in several stages has begun that it is about.
+    pub(crate) fn rollout_began(&self) -> Option<Timestamp> {
+        Some(self.flags.as_ref()?.staged.as_ref()?.began)
+    }
+
     /// Returns whether the last stage rolls out the restart in the DaemonSet's template to all nodes.
     pub(crate) fn is_restart(&self, daemon_set: &DaemonSet) -> bool {
         let at = self.flags.as_ref().and_then(|flags| flags.restarted_at.as_deref());
@@ -172,6 +177,8 @@ pub struct StagedFlags {
     pub stages: Stages,
     /// What the canary covers.
     pub strata: Vec<Stratum>,
+    /// When the first run has begun, until somebody pauses the rollout: what is broken since may be its fault.
+    pub began: Timestamp,
     /// When the last run has begun its stage.
     pub stage_began: Timestamp,
 }
@@ -269,6 +276,7 @@ mod tests {
             staged: Some(StagedFlags {
                 stages: "canary,10%,100%".parse().unwrap(),
                 strata: vec![Stratum::Kernel, Stratum::Label("example.com/rack".to_owned())],
+                began: "2026-11-21T05:00:00Z".parse().unwrap(),
                 stage_began: "2026-11-21T06:00:00Z".parse().unwrap(),
             }),
             ..StageFlags::default()
@@ -292,6 +300,7 @@ mod tests {
     /// Anybody may have written it, or another version of this program.
     #[test]
     fn flags_that_no_run_writes_are_not_used() {
+        const SINCE: &str = "2026-11-21T06:00:00Z";
         let with = |change: &dyn Fn(&mut Value)| {
             let mut annotation: Value = serde_json::from_str(&flags().to_annotation()).unwrap();
             change(&mut annotation);
@@ -317,10 +326,10 @@ mod tests {
             ("waitForLabel", json!("a")),
             ("waitForLabel", json!("a=\u{1b}[2J")),
             ("staged", json!("canary,100%")),
-            ("staged", json!({"stages": "canary", "strata": [], "stageBegan": "2026-11-21T06:00:00Z"})),
-            ("staged", json!({"stages": "100%", "strata": ["a b"], "stageBegan": "2026-11-21T06:00:00Z"})),
-            ("staged", json!({"stages": "100%", "strata": [], "stageBegan": "\u{1b}[2J"})),
-            ("staged", json!({"stages": "100%", "strata": [], "stageBegan": "2026-11-21T06:00:00Z", "number": 3})),
+            ("staged", json!({"stages": "canary", "strata": [], "began": SINCE, "stageBegan": SINCE})),
+            ("staged", json!({"stages": "100%", "strata": ["a b"], "began": SINCE, "stageBegan": SINCE})),
+            ("staged", json!({"stages": "100%", "strata": [], "began": SINCE, "stageBegan": "\u{1b}[2J"})),
+            ("staged", json!({"stages": "100%", "strata": [], "began": SINCE, "stageBegan": SINCE, "number": 3})),
         ] {
             assert_eq!(with(&|annotation| annotation["flags"][field] = value.clone()), None, "{field} {value}");
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::quantity::Quantity;
 use super::selector::LabelSelector;
@@ -360,6 +362,12 @@ impl Pod {
     /// Returns whether the `Ready` condition is `True`.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
+    }
+
+    /// Returns since when a pod that is not ready has not been, as far as that is known.
+    pub fn unready_since(&self) -> Option<Timestamp> {
+        let ready = self.condition("Ready").and_then(|ready| ready.last_transition_time.get());
+        ready.or_else(|| self.metadata.creation_timestamp.get())
     }
 
     /// Returns the node that the pod is bound to, or those named in its node affinity.

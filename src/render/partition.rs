@@ -24,11 +24,14 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
     let name = format!("{}{}", report.daemon_set.title(), stage.unwrap_or_default());
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let kept = report.old - report.update;
+    // It does not wait for nodes that are not ready.
+    let is_left_to_controller = report.restores_strategy && report.original_strategy != Strategy::OnDelete;
     let head = match report.update {
         0 if !report.changes.is_empty() => {
             let what = if report.restores_strategy { "end the hold" } else { "hold the rollout" };
             let stay = match kept {
                 0 => String::new(),
+                kept if is_left_to_controller => format!(", and {kept} are left to the controller"),
                 kept => format!(", and {kept} of {} stay on other revisions", count_of(report.desired)),
             };
             format!("{name}: {what}; no node is updated{stay}")
@@ -42,7 +45,11 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
                 (false, true) => format!("restart the pods of {nodes} as {revision}"),
                 (false, false) => format!("update {nodes} to {revision}"),
             };
-            let kept = if kept == 0 { String::new() } else { format!(", keep {kept} on other revisions") };
+            let kept = match kept {
+                0 => String::new(),
+                kept if is_left_to_controller => format!(", leave {kept} to the controller"),
+                kept => format!(", keep {kept} on other revisions"),
+            };
             let rest = [(report.already_updated, "already on it"), (report.without_pod, "without a pod")];
             let rest = rest.iter().filter(|(nodes, _)| *nodes > 0).map(|(nodes, how)| format!("{nodes} {how}"));
             let rest: Vec<String> = rest.collect();
@@ -96,17 +103,21 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
             "only pods of the revision that is rolled back are replaced, because the update strategy is OnDelete";
         page.paragraph(text, style::plain);
     }
-    if !report.not_ready.is_empty() {
-        let text = format!("skipped because the node is not ready: {}", some_of(&report.not_ready, view.width));
-        page.paragraph(&text, style::in_progress);
-    }
-    if !report.skipped.is_empty() {
-        let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
-        page.paragraph(&text, style::in_progress);
-    }
+    left_out(report, page);
     if report.restores_strategy && !report.changes.is_empty() {
         let text = format!("at the end, the update strategy becomes {} again", report.original_strategy);
         page.paragraph(&text, style::plain);
+    }
+}
+
+/// Writes which nodes are not updated.
+fn left_out(report: &PartitionReport, page: &mut Page<'_>) {
+    let labeled = format!("of the label {SKIP_LABEL}");
+    for (nodes, why) in [(&report.not_ready, "the node is not ready"), (&report.skipped, &labeled)] {
+        if !nodes.is_empty() {
+            let text = format!("skipped because {why}: {}", some_of(nodes, page.view.width));
+            page.paragraph(&text, style::in_progress);
+        }
     }
 }
 
@@ -120,6 +131,7 @@ pub(crate) fn next_stage(report: &PartitionReport, page: &mut Page<'_>) {
         update => format!("update {}: {}", count_of(update), some_of(&report.nodes, page.view.width)),
     };
     page.paragraph(&format!("stage {now} ({} of {}): {nodes}", done + 1, stages.count()), style::summary);
+    left_out(report, page);
 }
 
 /// Writes the stages of a rollout, and what its canary stands for.
@@ -152,6 +164,7 @@ pub(super) fn stages(stages: &[RolloutStage]) -> String {
             StageState::Done => format!("{} done", stage.stage),
             StageState::Now => format!("{} now {nodes}", stage.stage),
             StageState::Next => format!("{} {nodes}", stage.stage),
+            StageState::Skipped => format!("{} skipped {nodes}", stage.stage),
         }
     };
     stages.iter().map(stage).collect::<Vec<_>>().join(", ")

@@ -123,6 +123,8 @@ pub enum StageState {
     Now,
     /// It comes later.
     Next,
+    /// It has no more nodes than one before.
+    Skipped,
 }
 
 /// A node of the canary.

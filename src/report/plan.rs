@@ -309,6 +309,8 @@ pub enum WarningCode {
     HoldEnds,
     /// The revision was replaced within minutes, or its pods fail now, and none of its pods proves that it works.
     TargetNotProven,
+    /// The new pods would not fit on nodes.
+    NoRoom,
     /// New pods do not become available, for a reason that is not tied to their nodes, such as a scheduler that is down.
     NotByNodes,
     /// The API server refuses new pods at present.

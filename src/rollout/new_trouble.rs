@@ -1,11 +1,17 @@
 //! What has become worse for other DaemonSets on the nodes that a rollout has updated.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use jiff::Timestamp;
+
+use crate::model::hold::Hold;
+use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
+use crate::report::compare::CompareReport;
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure};
 use crate::rollout::compare::{CompareOptions, compare};
+use crate::scheduling::daemon_pods::target_node;
 
 /// What is worse, by DaemonSet and node.
 pub(crate) type NewTrouble = BTreeMap<(String, String), Trouble>;
@@ -21,39 +27,63 @@ pub(crate) struct Trouble {
 
 /// Returns what is worse than before of all DaemonSets but one, on the nodes that it has updated. What was not read is no trouble, nor is
 /// a node that is not ready, which a gate of its own judges, nor a DaemonSet that somebody has created or rolled out meanwhile.
+///
+/// If the rollout had begun before, what was broken already counts, too, unless it is known to be older than the rollout.
 pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetName, updated: &[String]) -> NewTrouble {
     let ready = after.nodes.iter().filter(|node| node.is_ready()).map(|node| node.metadata.name.as_str());
     let ready: BTreeSet<&str> = ready.collect();
     let updated: BTreeSet<&str> = updated.iter().map(String::as_str).filter(|node| ready.contains(node)).collect();
-    let report = compare(before, after, &CompareOptions::default());
+    let compared = |before: &Snapshot| compare(before, after, &CompareOptions::default());
+    let report = compared(before);
     let others = report.daemon_sets.iter().filter(|one| {
         let is_other = (&one.namespace, &one.name) != (&own.namespace, &own.name);
         is_other && one.status_before.is_some() && one.template_changes.is_empty()
     });
+    let others: BTreeSet<(&str, &str)> = others.map(|one| (&*one.namespace, &*one.name)).collect();
     let mut trouble = NewTrouble::new();
-    for one in others {
-        let title = format!("{}/{}", one.namespace, one.name);
-        let setbacks = one.counted().flat_map(|setback| {
-            let message = match setback.message.as_str() {
-                "" => "no available pod".to_owned(),
-                message => message.to_owned(),
-            };
-            setback.nodes.iter().map(move |node| (node, setback.code, setback.passing, message.clone()))
-        });
-        let restarting = one.restarting.iter().map(|node| (node, None, false, "its pod keeps restarting".to_owned()));
-        let on_updated = setbacks.chain(restarting).filter(|(node, ..)| updated.contains(node.as_str()));
-        for (node, reason, passing, message) in on_updated {
-            trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
-                failure: GateFailure {
-                    gate: Gate::OtherDaemonSets,
-                    node: Some(node.clone()),
-                    pod: None,
-                    reason,
-                    message: format!("DaemonSet {title} has a problem there that it did not have before: {message}"),
-                },
-                passing,
+    let mut add = |report: &CompareReport, what: &str, counts: &dyn Fn(&str, &str, &str) -> bool| {
+        for one in report.daemon_sets.iter().filter(|one| others.contains(&(&*one.namespace, &*one.name))) {
+            let title = format!("{}/{}", one.namespace, one.name);
+            let setbacks = one.counted().flat_map(|setback| {
+                let message = if setback.message.is_empty() { "no available pod" } else { &setback.message };
+                setback.nodes.iter().map(move |node| (node, setback.code, setback.passing, message))
             });
+            let restarting = one.restarting.iter().map(|node| (node, None, false, "its pod keeps restarting"));
+            let on_updated = setbacks
+                .chain(restarting)
+                .filter(|(node, ..)| updated.contains(node.as_str()) && counts(&one.namespace, &one.name, node));
+            for (node, reason, passing, message) in on_updated {
+                trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
+                    failure: GateFailure {
+                        gate: Gate::OtherDaemonSets,
+                        node: Some(node.clone()),
+                        pod: None,
+                        reason,
+                        message: format!("DaemonSet {title} has a problem there that {what}: {message}"),
+                    },
+                    passing,
+                });
+            }
         }
+    };
+    add(&report, "it did not have before", &|_, _, _| true);
+    let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
+    if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
+        let older = ready_or_older(after, began);
+        let all = compared(&Snapshot::empty(before.now));
+        add(&all, "may be newer than the rollout", &|namespace, name, node| !older.contains(&(namespace, name, node)));
     }
     trouble
+}
+
+/// Returns the namespaces and names of DaemonSets, with the nodes where a pod of theirs is ready, or has not been ready since before a
+/// time, as the API server has it.
+fn ready_or_older(snapshot: &Snapshot, time: Timestamp) -> HashSet<(&str, &str, &str)> {
+    let is_one = |pod: &&Pod| {
+        // It is written in whole seconds.
+        pod.is_ready() || pod.unready_since().is_some_and(|since| since.as_second() < time.as_second())
+    };
+    let pods = snapshot.pods.iter().filter(is_one);
+    pods.filter_map(|pod| Some((&*pod.metadata.namespace, &*pod.metadata.controller()?.name, target_node(pod)?)))
+        .collect()
 }

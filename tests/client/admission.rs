@@ -779,7 +779,7 @@ fn a_daemon_set_from_before_the_hold_is_not_rolled_back() {
     });
     let flags = &["--image=agent=agent:2", "--progress-deadline=6s", "--verify=false", "--on-failure=undo"];
     let ended = run(&server, &[&["partition", "agent", "0"][..], flags].concat());
-    assert_eq!((ended.code, cluster.is_suspended()), (Some(3), true), "{} {}", ended.out, ended.err);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(6), true), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("older than one that this run has seen"), "{}", ended.err);
     assert!(!ended.err.contains("restored") && ended.err.contains("kubectl ds status -n team"), "{}", ended.err);
     let asked = server.asked();

@@ -86,7 +86,7 @@ fn a_stage_is_not_rolled_back_by_pods_that_cannot_be_read() {
             }
         });
         let ended = run(&server, &[UPDATE, UNDO].concat());
-        assert_eq!((ended.code, cluster.is_suspended()), (Some(3), true), "{} {}", ended.out, ended.err);
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(6), true), "{} {}", ended.out, ended.err);
         assert!(!ended.err.contains("available on any node"), "{}", ended.err);
         assert!(ended.err.contains(&format!("{resource} in namespace team could not be read")), "{}", ended.err);
         assert_eq!(image(&live(&cluster)), "agent:2");

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -48,6 +48,19 @@ fn one_command_updates_the_canary_and_then_the_others() {
     // What comes next is no advice.
     assert!(!ended.out.contains("to finish"), "{}", ended.out);
     assert_eq!((deletions(&server), cluster.is_suspended()), (2, false));
+}
+
+#[test]
+fn a_stage_that_is_no_larger_than_the_canary_is_skipped() {
+    let cluster = Cluster::new();
+    let kept = cluster.clone();
+    let server = Server::start(move |asked| kept.answer(asked));
+    let address = format!("http://{}", server.address);
+    let arguments = ["partition", "agent", "0", "-n", "team", "--stages=canary,1,100%", "--image=agent=agent:2"];
+    let ended = end(kubectl_ds(&[&arguments[..], &["--server", &address]].concat()), None);
+    assert_eq!((ended.code, deletions(&server)), (Some(0), 2), "{} {}", ended.out, ended.err);
+    let said = ["canary now (1 node), 1 skipped (1 node), 100% (2 nodes)", "stage 100% (3 of 3): update 1 node: n2"];
+    assert!(said.iter().all(|words| ended.out.contains(words)), "{}", ended.out);
 }
 
 /// Nobody may be asked, and nobody looks.
@@ -137,32 +150,47 @@ fn a_failure_between_two_stages_passes() {
     assert_eq!((ended.code, deletions(&server)), (Some(0), 2), "{} {}", ended.out, ended.err);
 }
 
+const LONG_AGO: &str = "2026-01-01T00:00:00Z";
+
 /// A server that has another DaemonSet, `cni`, whose pod on a node is not ready any more once a pod of the agent was deleted.
 fn with_cni(cluster: Arc<Cluster>, breaks: &'static str) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
-    let is_broken = AtomicBool::new(false);
+    with_cni_since(cluster, breaks, Some(|| LONG_AGO.to_owned()))
+}
+
+/// The same, with the time since when the pod is not ready; without one, the pod is gone.
+fn with_cni_since(
+    cluster: Arc<Cluster>,
+    breaks: &'static str,
+    broken_since: Option<fn() -> String>,
+) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
+    let since_when = OnceLock::new();
     move |asked| {
-        is_broken.fetch_or(asked.method == "DELETE", Ordering::SeqCst);
+        if asked.method == "DELETE" {
+            since_when.get_or_init(|| broken_since.map(|since| since()));
+        }
         let mut reply = cluster.answer(asked);
         let more: Vec<Value> = match (asked.method.as_str(), asked.path()) {
             ("GET", "/apis/apps/v1/daemonsets") => vec![daemon_set("cni")],
             ("GET", "/api/v1/pods") => ["n1", "n2"]
-                .map(|node| {
-                    let is_ready = node != breaks || !is_broken.load(Ordering::SeqCst);
+                .into_iter()
+                .filter_map(|node| {
+                    let broken = since_when.get().filter(|_| node == breaks);
+                    let since = broken.map_or(Some(LONG_AGO), |since| since.as_deref())?;
+                    let is_ready = broken.is_none();
                     let status = if is_ready { "True" } else { "False" };
-                    let since = "2026-01-01T00:00:00Z";
-                    json!({
+                    Some(json!({
                         "metadata": {"name": format!("cni-{node}"), "namespace": "team", "uid": format!("cni-{node}"),
-                            "creationTimestamp": since, "labels": {"app": "cni", "controller-revision-hash": "1"},
+                            "creationTimestamp": LONG_AGO, "labels": {"app": "cni", "controller-revision-hash": "1"},
                             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cni",
                                 "uid": "uid-of-cni", "controller": true}]},
                         "spec": {"nodeName": node, "containers": [{"name": "cni", "image": "cni:1"}]},
                         "status": {"phase": "Running",
                             "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": since}],
                             "containerStatuses": [{"name": "cni", "ready": is_ready, "restartCount": 0,
-                                "state": {"running": {"startedAt": since}}}]},
-                    })
+                                "state": {"running": {"startedAt": LONG_AGO}}}]},
+                    }))
                 })
-                .into(),
+                .collect(),
             _ => return reply,
         };
         let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
@@ -194,6 +222,98 @@ fn trouble_of_another_daemon_set_on_an_updated_node_stops_the_stage() {
         assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], image, "{}", ended.err);
         assert_eq!(cluster.is_suspended(), code == 3 && !undoes, "{}", ended.err);
     }
+}
+
+/// What a rollout has broken may be what ends its client, and must not be what the next one begins with.
+#[test]
+fn a_client_that_continues_another_one_does_not_excuse_what_was_broken_meanwhile() {
+    let now: fn() -> String = || jiff::Timestamp::now().to_string();
+    let arguments = ["--image=agent=agent:2"];
+    for (since, pauses, code) in [
+        (Some(now), false, 3),
+        // Nobody knows since when.
+        (None, false, 3),
+        (Some(|| LONG_AGO.to_owned()), false, 0),
+        // Somebody has looked at it.
+        (Some(now), true, 0),
+    ] {
+        let cluster = Cluster::new();
+        let server = Server::start(with_cni_since(cluster.clone(), "n1", since));
+        let mut first = rollout(&server, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while deletions(&server) == 0 {
+            thread::sleep(Duration::from_millis(20));
+        }
+        first.kill().unwrap();
+        first.wait().unwrap();
+        if pauses {
+            let address = format!("--server=http://{}", server.address);
+            let paused = end(kubectl_ds(&["pause", "agent", "-n", "team", "--no-wait", &address]), None);
+            assert_eq!(paused.code, Some(0), "{}", paused.err);
+        }
+        for _ in 0..2 {
+            let ended = end(rollout(&server, &arguments), None);
+            assert_eq!(ended.code, Some(code), "{pauses} {} {}", ended.out, ended.err);
+            assert_eq!(ended.out.contains("DaemonSet team/cni has a problem there"), code == 3, "{}", ended.out);
+        }
+        assert_eq!((deletions(&server), cluster.is_suspended()), (if code == 3 { 1 } else { 2 }, code == 3));
+    }
+}
+
+/// A Job repeats what ends with 6.
+#[test]
+fn a_rollback_that_was_not_completed_has_a_code_of_its_own_and_is_continued() {
+    let cluster = Cluster::new();
+    let (refuses, is_stopped) = (Arc::new(AtomicBool::new(true)), AtomicBool::new(false));
+    let (broken, answer) = (refuses.clone(), with_cni(cluster.clone(), "n1"));
+    let old_revisions = OnceLock::new();
+    let server = Server::start(move |asked| {
+        is_stopped.fetch_or(is_event(asked, "PartitionStopped"), Ordering::SeqCst);
+        let fails = is_stopped.load(Ordering::SeqCst) && broken.load(Ordering::SeqCst);
+        match asked.method.as_str() {
+            "DELETE" if fails => refusal(403, "Forbidden", "pods are forbidden"),
+            // The controller keeps the revision that has failed.
+            "GET" if asked.path().ends_with("/controllerrevisions") && !asked.target.contains("watch=true") => {
+                let mut reply = answer(asked);
+                let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+                let items = list["items"].as_array_mut().unwrap();
+                match items.get(1) {
+                    Some(new) => drop(old_revisions.set(new.clone())),
+                    None => items.extend(old_revisions.get().cloned()),
+                }
+                reply.body = list.to_string().into_bytes();
+                reply
+            }
+            _ => answer(asked),
+        }
+    });
+    let arguments = ["--image=agent=agent:2", "--on-failure=undo"];
+    for (is_repaired, code) in [(false, 6), (false, 6), (true, 3)] {
+        refuses.store(!is_repaired, Ordering::SeqCst);
+        let ended = end(rollout(&server, &arguments), None);
+        assert_eq!((ended.code, cluster.is_suspended()), (Some(code), !is_repaired), "{} {}", ended.out, ended.err);
+        assert_eq!(ended.err.contains("not to its end"), !is_repaired, "{}", ended.err);
+    }
+    let object: Value = serde_json::from_slice(&cluster.object()).unwrap();
+    assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1");
+}
+
+/// Whoever stops a rollback would otherwise have to stop it again and again.
+#[test]
+fn a_rollback_that_somebody_has_stopped_is_not_repeated() {
+    let cluster = Cluster::new();
+    let (kept, answer) = (cluster.clone(), with_cni(cluster.clone(), "n1"));
+    let is_stopped = AtomicBool::new(false);
+    let server = Server::start(move |asked| {
+        let reply = answer(asked);
+        if is_stopped.load(Ordering::SeqCst) && is_event(asked, "PartitionBegun") {
+            kept.edit(|object| object["metadata"]["annotations"]["kubectl-ds/run"] = "another".into());
+        }
+        is_stopped.fetch_or(is_event(asked, "PartitionStopped"), Ordering::SeqCst);
+        reply
+    });
+    let ended = end(rollout(&server, &["--image=agent=agent:2", "--on-failure=undo"]), None);
+    assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("is partitioned by another client"), "{}", ended.err);
 }
 
 /// What cannot be read is no gate, and that is said.

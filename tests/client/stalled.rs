@@ -232,7 +232,7 @@ fn a_rollback_does_not_wait_for_a_silent_server_for_ever() {
     });
     let stage = ["partition", "agent", "0", "--image=agent=agent:2", "--verify=false", "--on-failure=undo"];
     let (ended, took) = run_fast(&on(&server, &stage), &clock);
-    assert_eq!((ended.code, cluster.is_suspended()), (Some(3), true), "{} {}", ended.out, ended.err);
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(6), true), "{} {}", ended.out, ended.err);
     // Which of two limits ends it depends on the machine.
     let says_why =
         ["no answer came within", "the API server does not answer"].iter().any(|why| ended.err.contains(why));

@@ -1,6 +1,9 @@
 //! The canary of a staged rollout: a few nodes that together have each value of the strata.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use jiff::Timestamp;
 
 use super::is_skipped;
 use crate::model::stages::Stratum;
@@ -16,10 +19,12 @@ pub(super) struct Canary<'v, 'a> {
     pub(super) nodes: Vec<(&'v RolloutNode<'a>, Vec<Value<'v>>)>,
     /// The values of eligible nodes that the canary lacks, because none of those nodes can be updated now.
     pub(super) uncovered: Vec<Value<'v>>,
+    /// The stratum with the most values, and how many those are.
+    pub(super) broadest: Option<(&'v Stratum, usize)>,
 }
 
 /// Chooses the nodes of a canary from an order. Nodes that have a pod of the revision already, or get one because they have none, stand
-/// for their values, so that a canary that was begun is continued.
+/// for their values, so that a canary that was begun is continued, unless they have failed since before the rollout `began`.
 ///
 /// This is the greedy approximation of a set cover: the node with the most values that are left is next, the first one of equals. Nodes
 /// on which everything fails are a last resort, because they tell nothing about the revision.
@@ -27,6 +32,7 @@ pub(super) fn canary<'v, 'a>(
     situation: &'v Situation<'a>,
     order: &[&'v RolloutNode<'a>],
     strata: &'v [Stratum],
+    began: Timestamp,
 ) -> Canary<'v, 'a> {
     let mut numbers: HashMap<Value<'v>, usize> = HashMap::new();
     let mut values: Vec<Value<'v>> = Vec::new();
@@ -47,7 +53,17 @@ pub(super) fn canary<'v, 'a>(
     // What all nodes have in common needs no node of its own, but there is at least one.
     let mut is_left: Vec<bool> = values.iter().map(|(stratum, _)| of_stratum[stratum] > 1).collect();
     let mut needs_one = true;
-    for node in situation.eligible().filter(|node| node.updated.is_some() || node.old.is_none()) {
+    // What has failed since fails because of the revision, and no other node must fail for it.
+    let is_older = |since: Option<Timestamp>| since.is_some_and(|since| since.as_second() < began.as_second());
+    let stands = |node: &&RolloutNode<'a>| match (node.updated, node.object) {
+        (Some(pod), _) => node.updated_is_available || !is_older(pod.unready_since()),
+        (None, Some(object)) => {
+            let down_since = || object.condition("Ready")?.last_transition_time.get();
+            node.old.is_none() && (node.is_ready() || !is_older(down_since()))
+        }
+        (None, None) => false,
+    };
+    for node in situation.eligible().filter(stands) {
         values_of.get(node.name).into_iter().flatten().for_each(|value| is_left[*value] = false);
         needs_one = false;
     }
@@ -58,19 +74,28 @@ pub(super) fn canary<'v, 'a>(
         candidates.partition(|(node, _)| node.old_is_available || !was_broken(situation, node));
     let mut nodes = Vec::new();
     for candidates in [sound, broken] {
-        loop {
-            let gain = |of_node: &[usize]| of_node.iter().filter(|value| is_left[**value]).count();
-            // Of equals, the last one is the maximum.
-            let best = candidates.iter().rev().max_by_key(|(_, of_node)| gain(of_node));
-            let Some((node, of_node)) = best.filter(|(_, of_node)| needs_one || gain(of_node) > 0) else { break };
-            let stands_for = of_node.iter().filter(|value| is_left[**value]).map(|value| values[*value]).collect();
-            nodes.push((*node, stands_for));
+        // What each node would add at most: it adds less after another one was chosen, and never more.
+        let gains = candidates.iter().enumerate().map(|(at, (_, of_node))| (of_node.len(), Reverse(at)));
+        let mut gains: BinaryHeap<(usize, Reverse<usize>)> = gains.collect();
+        while let Some((at_most, Reverse(at))) = gains.pop() {
+            let (node, of_node) = candidates[at];
+            let stands_for: Vec<_> =
+                of_node.iter().filter(|value| is_left[**value]).map(|value| values[*value]).collect();
+            if stands_for.len() < at_most {
+                gains.push((stands_for.len(), Reverse(at)));
+                continue;
+            }
+            if stands_for.is_empty() && !needs_one {
+                break;
+            }
+            nodes.push((node, stands_for));
             of_node.iter().for_each(|value| is_left[*value] = false);
             needs_one = false;
         }
     }
     let uncovered = values.into_iter().zip(is_left).filter(|(_, is_left)| *is_left).map(|(value, _)| value).collect();
-    Canary { nodes, uncovered }
+    let broadest = of_stratum.into_iter().max_by_key(|(_, values)| *values);
+    Canary { nodes, uncovered, broadest }
 }
 
 #[cfg(test)]
@@ -109,12 +134,16 @@ mod tests {
 
     /// Returns the nodes of the canary with what they stand for, and what is left.
     fn chosen(world: World, strata: &[Stratum]) -> (Vec<(String, String)>, String) {
+        chosen_since(world, strata, &at("12:00:00"))
+    }
+
+    fn chosen_since(world: World, strata: &[Stratum], began: &str) -> (Vec<(String, String)>, String) {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         let all = Amount::Keep(IntOrPercent::Int(0));
         let order = order(&situation, &StageRequest::new(all, NewTemplate::Live, String::new())).unwrap();
-        let canary = canary(&situation, &order, strata);
+        let canary = canary(&situation, &order, strata, began.parse().unwrap());
         let text = |values: Vec<super::Value<'_>>| {
             values.into_iter().map(|(stratum, value)| format!("{stratum} {value}")).collect::<Vec<_>>().join(", ")
         };
@@ -174,6 +203,29 @@ mod tests {
         assert_eq!((nodes.len(), nodes[0].0.as_str(), uncovered.as_str()), (1, "n00", ""));
     }
 
+    /// What has failed since the rollout began fails because of it: no other node must fail for that.
+    #[test]
+    fn a_node_that_failed_before_the_rollout_stands_for_nothing() {
+        let since = json!({"type": "Ready", "status": "False", "lastTransitionTime": at("11:30:00")});
+        let kernel = json!({"kernelVersion": "7"});
+        let nodes = || with_nodes(&[("a", "6", true, false), ("a", "7", true, false)]);
+        let waiting = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let unready = || {
+            let world = nodes().node("n99", json!({"status": {"nodeInfo": kernel}}));
+            world.unready_pod("a99", "n99", waiting.clone(), json!({"status": {"conditions": [since]}}))
+        };
+        let down = || nodes().node("n99", json!({"status": {"nodeInfo": kernel, "conditions": [since]}}));
+        for (situation, world) in [("an updated pod", &unready as &dyn Fn() -> World), ("a node without a pod", &down)]
+        {
+            let names = |began: &str| {
+                let (nodes, uncovered) = chosen_since(world(), &[Stratum::Kernel], &at(began));
+                assert_eq!(uncovered, "", "{situation}");
+                nodes.into_iter().map(|(node, _)| node).collect::<Vec<_>>().join(" ")
+            };
+            assert_eq!((&*names("11:45:00"), &*names("11:30:00")), ("n00 n01", "n00"), "{situation}");
+        }
+    }
+
     /// A skipped node cannot stand for its kernel.
     #[test]
     fn a_skipped_node_is_no_canary() {
@@ -209,6 +261,9 @@ mod tests {
             let naive = [all(&zone, &every).len(), all(&kernel, &every).len()];
             let naive: usize = naive.into_iter().filter(|values| *values > 1).sum();
             prop_assert!(canary.len() <= naive.max(1), "{} nodes for {naive} values", canary.len());
+            // Each node adds the most of all that are left.
+            let adds: Vec<usize> = canary.iter().map(|(_, values)| values.matches(", ").count()).collect();
+            prop_assert!(adds.is_sorted_by(|one, next| one >= next), "{canary:?}");
         }
     }
 }

@@ -12,6 +12,7 @@ use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
+use crate::coverage::preview::{PreviewOptions, Proposed, preview};
 use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
 use crate::facts::revisions::{Doubt, Revision, name_of};
@@ -19,12 +20,15 @@ use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy}
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::selector::LabelSelector;
+use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan};
 use crate::report::age::{format_age, seconds_between};
+use crate::report::count_and;
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{Warning, WarningCode};
+use crate::report::preview::{Preview, nodes_of};
 use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
@@ -116,6 +120,7 @@ impl StageRequest {
             staged: self.staging.as_ref().map(|staging| StagedFlags {
                 stages: staging.stages.clone(),
                 strata: staging.strata.clone(),
+                began: now,
                 stage_began: now,
             }),
         }
@@ -197,6 +202,17 @@ pub(crate) enum StageRefusal {
         /// How many may be without an available pod.
         allowed: usize,
     },
+    /// A canary would be most nodes.
+    BroadCanary {
+        /// How many nodes it would have.
+        nodes: usize,
+        /// How many there are.
+        desired: usize,
+        /// The stratum with the most values.
+        stratum: String,
+        /// How many it has.
+        values: usize,
+    },
     /// The API server evicts no pod that more than one PodDisruptionBudget matches; these do.
     SeveralBudgets(Vec<String>),
     /// It would make things worse; how.
@@ -260,7 +276,7 @@ pub(crate) fn plan(
     let order = order(situation, request)?;
     let staging = request.staging.as_ref();
     let begun = hold.as_ref().filter(|_| template.is_none());
-    let running = staging.map(|staging| running(situation, &order, staging, begun));
+    let running = staging.map(|staging| running(situation, &order, staging, begun)).transpose()?;
     let keep = keep(running.as_ref().map_or(request.amount, |running| running.amount), desired);
     let needed = old.saturating_sub(kept(keep, desired));
     // What admission makes of a revision is on no node yet. Pods of the revision itself need no rollback.
@@ -278,12 +294,12 @@ pub(crate) fn plan(
         !is_on_delete || !request.is_undo() || node.old.is_some_and(|pod| left.contains(&pod.revision_hash()))
     };
     let (nodes, staged) = running.map_or((None, None), |running| (running.nodes, Some(running.report)));
-    let order = nodes.unwrap_or(order).into_iter().filter(|node| !has_it(node) && is_taken_back(node));
+    let order = order.into_iter().filter(|node| !has_it(node) && is_taken_back(node));
     let name = |node: &RolloutNode<'_>| node.name.to_owned();
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
     let (skipped, order): (Vec<_>, Vec<_>) = order.partition(|node| is_skipped(node));
     let (ready, not_ready): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| node.is_ready());
-    let nodes: Vec<String> = ready.into_iter().take(needed).map(name).collect();
+    let nodes: Vec<String> = nodes.unwrap_or(ready).into_iter().take(needed).map(name).collect();
     let not_ready: Vec<String> = not_ready.into_iter().map(name).collect();
     let skipped: Vec<String> = skipped.into_iter().map(name).collect();
     let is_chosen = !request.nodes.is_empty() || !request.node_selector.is_empty();
@@ -298,7 +314,12 @@ pub(crate) fn plan(
         NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
-    let flags = StageFlags { replaced_revision, restarted_at, ..request.flags(snapshot.now) };
+    let mut flags = StageFlags { replaced_revision, restarted_at, ..request.flags(snapshot.now) };
+    // Whoever pauses it has looked at what is broken.
+    let goes_on = begun.filter(|_| daemon_set.annotations.contains_key(RUN_ANNOTATION));
+    if let (Some(staged), Some(began)) = (&mut flags.staged, goes_on.and_then(Hold::rollout_began)) {
+        staged.began = began;
+    }
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
         false => Plan { action: Action::Partition(keep), steps: Vec::new() },
@@ -577,6 +598,20 @@ fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
     Some(Warning::new(WarningCode::MayBlock, message))
 }
 
+/// Warns that the pods of a template would not fit where those of a DaemonSet are replaced by them one by one, as far as the pods are
+/// known.
+pub(crate) fn no_room(daemon_set: &DaemonSet, template: &Template, snapshot: &Snapshot) -> Option<Warning> {
+    let mut after = daemon_set.with_template(template);
+    after.spec.update_strategy = UpdateStrategy::OnDelete;
+    let proposed = Proposed { daemon_set: after, preview: Preview::Edit, admission: None };
+    let report = preview(snapshot, &[proposed], &PreviewOptions::default());
+    let groups = &report.daemon_sets.first()?.does_not_fit;
+    let first = groups.first()?;
+    let nodes = count_and(nodes_of(groups), "node", ["has", "have"]);
+    let example = first.nodes.first().map_or(String::new(), |node| format!(", such as {node}"));
+    Some(Warning::new(WarningCode::NoRoom, format!("{nodes} no room for the new pod{example}: {}", first.message)))
+}
+
 /// Returns what may revert the stage, and what it may break.
 fn warnings(
     proposal: &Proposal<'_, '_>,
@@ -632,14 +667,14 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
+    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, no_room, plan};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::hold::{Hold, StageFlags};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
-    use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
+    use crate::model::snapshot::{Admission, Gap, GapCause, Kind, PodsComplete};
     use crate::report::plan::WarningCode;
     use crate::rollout::situation::Situation;
 
@@ -656,6 +691,30 @@ mod tests {
     fn planned(world: World, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
         let snapshot = world.finish();
         plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None)
+    }
+
+    /// Only what is known is said: other pods may not have been read.
+    #[test]
+    fn pods_that_do_not_fit_are_known_before_they_are_replaced() {
+        let warned = |requests: &str, is_all_read: bool| {
+            let world =
+                world().node("n0", json!({"status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}));
+            let other = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
+            let mut snapshot = world.pod("agent-0", "n0", old()).other_pod("other", "n0", other).finish();
+            if !is_all_read {
+                snapshot.pods_complete = PodsComplete::default();
+            }
+            let daemon_set = &snapshot.daemon_sets[0];
+            let mut object = daemon_set.object.clone();
+            object["spec"]["template"]["spec"]["containers"] =
+                json!([{"name": "agent", "image": "agent:3", "resources": {"requests": {"cpu": requests}}}]);
+            let template = DaemonSet::from_object(object).unwrap().template();
+            no_room(daemon_set, &template, &snapshot).map(|warning| warning.message)
+        };
+        assert_eq!(warned("1", true), None);
+        let message = warned("1500m", true).unwrap();
+        assert!(message.starts_with("1 node has no room for the new pod, such as n0: "), "{message}");
+        assert_eq!(warned("1500m", false), None);
     }
 
     /// Between planning and writing, another client may replace their pods by such as are to go.

@@ -3,7 +3,7 @@
 use super::canary::{Value, canary};
 use super::kept;
 use super::order::order;
-use super::plan::{Amount, StageRequest, keep};
+use super::plan::{Amount, StageRefusal, StageRequest, keep};
 use super::template::{NewTemplate, template};
 use crate::facts::revisions::{Revision, Revisions};
 use crate::model::hold::Hold;
@@ -13,6 +13,10 @@ use crate::report::age::seconds_between;
 use crate::report::partition::{CanaryNode, RolloutStage, StageState, StagedRollout};
 use crate::report::rollout_status::HeldStages;
 use crate::rollout::situation::{RolloutNode, Situation};
+
+/// How many nodes a canary may always have, and which share of all, in percent, one with more.
+const FEW: usize = 10;
+const MOST: usize = 50;
 
 /// After how many updated pods there is a pace.
 const MIN_PODS: i64 = 3;
@@ -41,16 +45,21 @@ pub(super) struct Running<'v, 'a> {
 ///
 /// It follows from the nodes that are updated. A run that continues another one begins with the gates of the last stage whose nodes are
 /// all updated, because they may not have passed, unless the next stage was begun after them.
+///
+/// # Errors
+///
+/// Fails if the canary would be most nodes.
 pub(super) fn running<'v, 'a>(
     situation: &'v Situation<'a>,
     order: &[&'v RolloutNode<'a>],
     staging: &'v Staging,
     hold: Option<&Hold>,
-) -> Running<'v, 'a> {
+) -> Result<Running<'v, 'a>, StageRefusal> {
     let sizes = staging.stages.sizes();
     let desired = situation.eligible().count();
     let old = situation.eligible().filter(|node| node.old.is_some()).count();
-    let canary = canary(situation, order, &staging.strata);
+    let began = hold.and_then(Hold::rollout_began).unwrap_or(situation.now());
+    let canary = canary(situation, order, &staging.strata, began);
     let keeps: Vec<IntOrPercent> = sizes
         .iter()
         .map(|size| match size {
@@ -71,23 +80,33 @@ pub(super) fn running<'v, 'a>(
         (0, reached) => reached - 1,
         (passed, _) => passed.min(sizes.len() - 1),
     };
-    let stage = |(at, (size, keep)): (usize, (&StageSize, &IntOrPercent))| RolloutStage {
+    let ends: Vec<usize> = keeps.iter().map(|keep| desired - kept(*keep, desired).min(old)).collect();
+    let is_last = |at: usize| at + 1 == sizes.len();
+    let stage = |(at, size): (usize, &StageSize)| RolloutStage {
         stage: size.to_string(),
         state: match at.cmp(&number) {
             std::cmp::Ordering::Less => StageState::Done,
             std::cmp::Ordering::Equal => StageState::Now,
+            std::cmp::Ordering::Greater if !is_last(at) && ends[number..at].iter().any(|end| *end >= ends[at]) => {
+                StageState::Skipped
+            }
             std::cmp::Ordering::Greater => StageState::Next,
         },
-        nodes: (at >= number).then(|| int(desired - kept(*keep, desired).min(old))),
+        nodes: (at >= number).then(|| int(ends[at])),
     };
     let text = |(stratum, value): Value<'_>| match value {
         "" => format!("no {stratum}"),
         value => format!("{stratum} {value}"),
     };
     let is_canary = sizes[number] == StageSize::Canary;
+    let nodes = canary.nodes.len();
+    if is_canary && nodes > FEW && nodes * 100 > desired * MOST {
+        let (stratum, values) = canary.broadest.map_or_else(Default::default, |(it, values)| (it.to_string(), values));
+        return Err(StageRefusal::BroadCanary { nodes, desired, stratum, values });
+    }
     let of_canary = canary.nodes.iter().filter(|_| is_canary);
     let report = StagedRollout {
-        stages: sizes.iter().zip(&keeps).enumerate().map(stage).collect(),
+        stages: sizes.iter().enumerate().map(stage).collect(),
         canary: of_canary
             .map(|(node, stands_for)| CanaryNode {
                 node: node.name.to_owned(),
@@ -97,7 +116,7 @@ pub(super) fn running<'v, 'a>(
         uncovered: canary.uncovered.into_iter().filter(|_| is_canary).map(text).collect(),
     };
     let nodes = is_canary.then(|| canary.nodes.into_iter().map(|(node, _)| node).collect());
-    Running { amount: Amount::Keep(keeps[number]), nodes, report }
+    Ok(Running { amount: Amount::Keep(keeps[number]), nodes, report })
 }
 
 /// Returns the number of the revision that a rollback goes back to which was begun because the wanted template had failed, and has not
@@ -117,18 +136,15 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     let staging = Staging { stages: staged.stages.clone(), strata: staged.strata.clone(), passed: 0 };
     let all = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Live, String::new());
     let order = order(situation, &StageRequest { spread_by: flags.spread_by.clone(), ..all }).ok()?;
-    let stages = running(situation, &order, &staging, Some(hold)).report.stages;
+    let stages = running(situation, &order, &staging, Some(hold)).ok()?.report.stages;
     let count = |is: fn(&RolloutNode<'_>) -> bool| int(situation.eligible().filter(|node| is(node)).count());
     let (updated, old) = (count(|node| node.updated.is_some()), count(|node| node.old.is_some()));
     let of_state = |state| int(stages.iter().filter(|stage| stage.state == state).count());
     // What the stages have waited beside that is waited again.
     let soaked = flags.soak_seconds.saturating_mul(of_state(StageState::Done));
-    let took = hold.since.map(|since| (seconds_between(since, situation.now()) - soaked).max(0));
-    let left = |took: i64| {
-        let soaks = flags.soak_seconds.saturating_mul(int(stages.len()) - of_state(StageState::Done));
-        (took.saturating_mul(old) / updated).saturating_add(soaks)
-    };
-    let seconds_left = took.filter(|_| updated >= MIN_PODS).map(left);
+    let took = (seconds_between(staged.began, situation.now()) - soaked).max(0);
+    let soaks = flags.soak_seconds.saturating_mul(of_state(StageState::Now) + of_state(StageState::Next));
+    let seconds_left = (updated >= MIN_PODS).then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));
     Some(HeldStages { stages, stage_began: staged.stage_began, seconds_left })
 }
 
@@ -136,7 +152,7 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
 mod tests {
     use serde_json::json;
 
-    use super::{StageState, Staging};
+    use super::{StageRefusal, StageState, Staging};
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
     use crate::facts::revisions::Revisions;
@@ -154,7 +170,8 @@ mod tests {
 
     fn staged(stages: &str) -> StagedFlags {
         let strata = Stratum::DEFAULT.into();
-        StagedFlags { stages: stages.parse().unwrap(), strata, stage_began: at("11:55:00").parse().unwrap() }
+        let [began, stage_began] = ["11:50:00", "11:55:00"].map(|time| at(time).parse().unwrap());
+        StagedFlags { stages: stages.parse().unwrap(), strata, began, stage_began }
     }
 
     /// Ten nodes, of which the last two have another kernel; the first ones, or the last one, are updated.
@@ -242,6 +259,50 @@ mod tests {
         assert_eq!(planned.stage.soaks_from, None);
         let resumed = plan(&situation, &request("canary,30%,40%,100%", 0), None).unwrap();
         assert_eq!(resumed.stage.soaks_from, Some(snapshot.now));
+    }
+
+    #[test]
+    fn a_stage_without_more_nodes_than_the_canary_is_skipped() {
+        let snapshot = rollout(&[], None);
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let planned = plan(&situation, &request("canary,10%,20%,30%,100%", 0), None).unwrap();
+        let stages = planned.report.staged.unwrap().stages;
+        let text: Vec<String> =
+            stages.iter().map(|one| format!("{} {:?} {}", one.stage, one.state, one.nodes.unwrap())).collect();
+        assert_eq!(text, ["canary Now 2", "10% Skipped 1", "20% Skipped 2", "30% Next 3", "100% Next 10"]);
+    }
+
+    /// Every node would be a canary of its own.
+    #[test]
+    fn a_canary_of_most_nodes_is_refused() {
+        let of = |nodes: usize, names: usize| {
+            let mut snapshot = rollout(&[], None);
+            snapshot.nodes.clear();
+            let pod = snapshot.pods[0].clone();
+            snapshot.pods.clear();
+            for number in 0..nodes {
+                let name = format!("n{number:02}");
+                let labels = json!({"name": (number % names).to_string()});
+                let ready = json!([{"type": "Ready", "status": "True"}]);
+                let node = json!({"metadata": {"name": name, "labels": labels}, "status": {"conditions": ready}});
+                snapshot.nodes.push(serde_json::from_value(node).unwrap());
+                let mut pod = pod.clone();
+                (pod.metadata.name, pod.metadata.uid) = (format!("a{number}"), format!("a{number}"));
+                pod.spec.node_name.clone_from(&name);
+                snapshot.pods.push(pod);
+            }
+            let index = Index::new(&snapshot);
+            let mut request = request("canary,100%", 0);
+            request.staging.as_mut().unwrap().strata = vec![Stratum::Label("name".to_owned())];
+            let planned = plan(&Situation::new(&index, &snapshot.daemon_sets[0]), &request, None);
+            planned.map(|planned| planned.stage.nodes.len())
+        };
+        let refused =
+            |nodes, desired, values| StageRefusal::BroadCanary { nodes, desired, stratum: "name".to_owned(), values };
+        assert_eq!(of(30, 30), Err(refused(30, 30, 30)));
+        assert_eq!(of(30, 16), Err(refused(16, 30, 16)));
+        assert_eq!((of(30, 15), of(10, 10)), (Ok(15), Ok(10)));
     }
 
     #[test]

@@ -864,3 +864,24 @@ fn every_pod_that_uses_a_host_port_is_named() {
         assert!(reason.fix.advice.contains(advice), "{wanted} {held:?}: {reason:?}");
     }
 }
+
+/// Nobody but kube-controller-manager removes it.
+#[test]
+fn a_taint_that_outlasts_what_it_was_for_is_the_controllers() {
+    for (key, status, is_controllers) in [
+        ("node.kubernetes.io/not-ready", "True", true),
+        ("node.kubernetes.io/unreachable", "True", true),
+        ("node.kubernetes.io/not-ready", "False", false),
+        ("node.kubernetes.io/unreachable", "Unknown", false),
+    ] {
+        let node = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]},
+            "status": {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at("11:50:00")}]}});
+        let reason = first(world().node("n", node));
+        assert_eq!(reason.code, R::NodeNotReadyTaint);
+        assert_eq!(
+            reason.fix.advice.contains("check kube-controller-manager"),
+            is_controllers,
+            "{key} {status}: {reason:?}"
+        );
+    }
+}

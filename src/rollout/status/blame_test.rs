@@ -516,3 +516,42 @@ fn what_a_node_or_its_provider_does_to_every_revision_is_not_the_revisions_fault
         assert!(told.problems.iter().all(|problem| !problem.passing), "{pod}");
     }
 }
+
+/// A pod that is not scheduled has not looked at what may have changed, and says nothing about its node if no scheduler looks at it.
+#[test]
+fn what_no_pod_has_started_to_see_is_not_said_to_have_changed() {
+    let restarted = |mut world: World| {
+        world.snapshot.controller_revisions.clear();
+        let world = world.revision_of_template("hash1", 1);
+        let annotated =
+            json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "x"}}}}});
+        let mut world = world.daemon_set(annotated).revision_of_template("hash2", 2);
+        created(&mut world, 1, "11:45:00");
+        world
+    };
+    let affinity = "0/3 nodes are available: 1 node(s) didn't match pod affinity rules, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+    let resource =
+        "0/3 nodes are available: 1 Insufficient example.com/x, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+    let new = || json!({"metadata": {"creationTimestamp": at("11:46:00")}});
+    let crash = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "b"}}});
+    for (says, more_work, kind) in [
+        (Some(affinity), false, None),
+        (Some(resource), false, None),
+        (Some(""), false, None),
+        // No scheduler looks at it.
+        (Some(""), true, None),
+        (None, false, Some(SuspectKind::Surroundings)),
+        (None, true, Some(SuspectKind::Nodes)),
+    ] {
+        let world = restarted(world()).node("b", json!({}));
+        let mut world = match says {
+            Some(says) => world.pending_pod("agent-b", "b", says, new()),
+            None => world.unready_pod("agent-b", "b", crash.clone(), new()),
+        };
+        for node in ["e", "f"].iter().filter(|_| more_work) {
+            world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, young());
+        }
+        let told = status(with_old(world, &["c", "d"]), &[]);
+        assert_eq!(told.suspect.map(|it| it.what), kind, "{says:?} {more_work}");
+    }
+}

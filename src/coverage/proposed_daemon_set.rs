@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use super::verdict::admission::{self, service_account};
+use super::verdict::admission_changes;
 use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
@@ -10,7 +11,6 @@ use super::verdict::fit::{NodeRoom, port_conflicts};
 use super::verdict::other_pods;
 use super::verdict::preemption::{Simulation, fits_by_preemption, reported};
 use super::verdict::sentence::Sentence;
-use super::verdict::unscheduled_pod;
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
@@ -145,7 +145,7 @@ impl<'a> ProposedDaemonSet<'a> {
 
     /// Tells whether a pod fits on an eligible node; `None` if not all pods of the node were read.
     pub(super) fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
-        let injected = unscheduled_pod::injected_node_selector(
+        let injected = admission_changes::injected_node_selector(
             self.index.snapshot,
             self.proposed,
             node,

@@ -339,6 +339,7 @@ fn fails(pod: &Pod, now: Timestamp) -> bool {
         let ended = state.terminated.as_ref().is_some_and(|terminated| terminated.exit_code != 0);
         let is_unready = state.running.as_ref().is_some_and(|running| is_late(running.started_at.get()));
         !status.ready
+            && !status.is_lost()
             && (ended || is_unready || status.restart_count > 0 || state.waiting.as_ref().is_some_and(is_stuck))
     };
     let status = &pod.status;

@@ -353,6 +353,11 @@ impl Pod {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
+    /// Returns since when it has not been ready, according to its kubelet.
+    pub fn unready_since(&self) -> Option<Timestamp> {
+        self.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()
+    }
+
     /// Returns how often its containers have restarted.
     pub fn restarts(&self) -> i64 {
         let statuses = self.status.init_container_statuses.iter().chain(&self.status.container_statuses);
@@ -362,12 +367,6 @@ impl Pod {
     /// Returns whether the `Ready` condition is `True`.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
-    }
-
-    /// Returns since when a pod that is not ready has not been, as far as that is known.
-    pub fn unready_since(&self) -> Option<Timestamp> {
-        let ready = self.condition("Ready").and_then(|ready| ready.last_transition_time.get());
-        ready.or_else(|| self.metadata.creation_timestamp.get())
     }
 
     /// Returns the node that the pod is bound to, or those named in its node affinity.
@@ -449,5 +448,21 @@ impl ContainerStatus {
     pub fn is_being_created(&self) -> bool {
         let waiting = self.state.waiting.as_ref();
         waiting.is_some_and(|waiting| matches!(waiting.reason.as_str(), "ContainerCreating" | "PodInitializing"))
+    }
+
+    /// Returns whether the container was lost with the sandbox that it ran in, as when its node was rebooted, and was not started again.
+    pub fn is_lost(&self) -> bool {
+        let last = self.last_state.terminated.as_ref().filter(|_| self.is_being_created());
+        self.state.terminated.as_ref().or(last).is_some_and(ContainerStateTerminated::is_unknown)
+    }
+}
+
+impl ContainerStateTerminated {
+    /// Returns whether nobody knows how the container ended, because it was gone when that was looked for: it has not crashed.
+    ///
+    /// containerd calls it `Unknown` (`loadContainer`, internal/cri/server/restart.go), and the kubelet `ContainerStatusUnknown` if the
+    /// container runtime no longer has the container (`convertToAPIContainerStatuses`, pkg/kubelet/kubelet_pods.go, release 1.37.2).
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.reason.as_str(), "Unknown" | "ContainerStatusUnknown")
     }
 }

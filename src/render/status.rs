@@ -298,9 +298,10 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                     "; the controller has not noticed that surge pods have become available".to_owned()
                 }
                 Some(BlockedBy::ControllerDown) => {
-                    let ago = rollout.controller_silent_since.map(|since| format!(" {} ago", time_since(since, now)));
-                    let ago = ago.unwrap_or_default();
-                    format!("; kube-controller-manager seems to be down: it last renewed its lease{ago}")
+                    let silent =
+                        rollout.controller_silent_since.map(|since| format!(" for {}", time_since(since, now)));
+                    let silent = silent.unwrap_or_default();
+                    format!("; kube-controller-manager seems to be down: it has not renewed its lease{silent}")
                 }
                 Some(BlockedBy::CreationBackoff) => {
                     "; the controller waits after the API server had refused new pods".to_owned()

@@ -81,7 +81,8 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
 fn ready_or_older(snapshot: &Snapshot, time: Timestamp) -> HashSet<(&str, &str, &str)> {
     let is_one = |pod: &&Pod| {
         // It is written in whole seconds.
-        pod.is_ready() || pod.unready_since().is_some_and(|since| since.as_second() < time.as_second())
+        let since = pod.unready_since().or_else(|| pod.metadata.creation_timestamp.get());
+        pod.is_ready() || since.is_some_and(|since| since.as_second() < time.as_second())
     };
     let pods = snapshot.pods.iter().filter(is_one);
     pods.filter_map(|pod| Some((&*pod.metadata.namespace, &*pod.metadata.controller()?.name, target_node(pod)?)))

@@ -261,3 +261,64 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
     assert!(told(host(), json!({"dnsPolicy": "ClusterFirstWithHostNet"}), true).starts_with("mend the cluster DNS"));
     assert!(!told(json!({}), json!({"dnsPolicy": "Default"}), true).contains("cluster DNS"));
 }
+
+/// A node was rebooted, or its container runtime was replaced: the kubelet starts the pod again, from its sandbox on.
+#[test]
+fn what_was_lost_with_the_sandbox_has_not_crashed() {
+    let ended = |reason: &str, code: i32| json!({"exitCode": code, "reason": reason, "startedAt": at("11:30:10"), "finishedAt": at("11:50:00")});
+    let unknown = || json!({"state": {"terminated": ended("Unknown", 255)}});
+    let gone = || {
+        json!({"restartCount": 1, "state": {"waiting": {"reason": "ContainerCreating"}},
+            "lastState": {"terminated": ended("ContainerStatusUnknown", 137)}})
+    };
+    let again = || json!({"restartCount": 1, "state": {"running": {"startedAt": at("11:59:30")}}, "lastState": unknown()["state"]});
+    let back_off = || {
+        json!({"restartCount": 7, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+            "lastState": unknown()["state"]})
+    };
+    let error = || json!({"state": {"terminated": ended("Error", 255)}});
+    let (network, volume) = ("plugin type=\"flannel\" failed (add)", "configmap \"agent-config\" not found");
+    let sandbox = ("FailedCreatePodSandBox", network, "11:59:50");
+    let done = json!({"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
+    let init_runs = json!({"state": {"running": {"startedAt": at("11:55:00")}}});
+    let no_init = || Value::Null;
+    for (status, has_sandbox, init, event, code, part) in [
+        (unknown(), Some(false), no_init(), Some(sandbox), R::SandboxFailed, network),
+        (unknown(), None, no_init(), Some(sandbox), R::SandboxFailed, network),
+        (gone(), Some(false), no_init(), Some(sandbox), R::SandboxFailed, network),
+        (unknown(), None, done.clone(), Some(sandbox), R::SandboxFailed, network),
+        // Other container runtimes tell no more than the exit code.
+        (error(), Some(false), no_init(), Some(sandbox), R::SandboxFailed, network),
+        (error(), Some(true), no_init(), Some(sandbox), R::CrashLooping, "exit code 255"),
+        (unknown(), Some(false), no_init(), Some(("FailedMount", volume, "11:58:00")), R::MountFailed, volume),
+        (unknown(), Some(true), init_runs, None, R::InitBlocked, "init container migrate"),
+        (unknown(), Some(false), no_init(), None, R::ContainersStarting, "have not started again for 10m"),
+        (gone(), None, no_init(), None, R::ContainersStarting, "have not started again for 10m"),
+        // It is from when the pod started first.
+        (unknown(), None, no_init(), Some(("FailedMount", volume, "11:30:20")), R::ContainersStarting, "for 10m"),
+        (again(), Some(true), no_init(), None, R::ReadinessFailing, "is running"),
+        (back_off(), Some(true), no_init(), None, R::CrashLooping, "restarts: 7"),
+    ] {
+        let mut pod = json!({"status": {"startTime": at("11:30:00")}});
+        if let Some(has) = has_sandbox {
+            pod["status"]["conditions"] = json!([
+                {"type": "PodReadyToStartContainers", "status": if has { "True" } else { "False" }},
+                {"type": "Ready", "status": "False", "lastTransitionTime": at("11:50:00")},
+            ]);
+        }
+        if !init.is_null() {
+            let mut of_init = init.clone();
+            of_init["name"] = json!("migrate");
+            pod["spec"] = json!({"initContainers": [{"name": "migrate"}]});
+            pod["status"]["initContainerStatuses"] = json!([of_init]);
+        }
+        let mut world = world().node("n", json!({})).unready_pod("agent-x", "n", status.clone(), pod);
+        if let Some((reason, message, time)) = event {
+            world = world.event("Pod", "agent-x", reason, message, time);
+        }
+        let reasons = world.only_node().reasons;
+        let told = format!("{status} {has_sandbox:?} {init} {event:?}: {reasons:?}");
+        assert!(reasons[0].code == code && reasons[0].message.contains(part), "{told}");
+        assert!(reasons.len() == 1, "{told}");
+    }
+}

@@ -294,7 +294,9 @@ fn what_others_than_the_scheduler_and_the_kubelet_report_is_told() {
     let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
     let failed = json!({"status": {"reason": "ProviderFailed", "message": "volume varlog is of an unsupported type"}});
     let virtual_node = json!({"metadata": {"labels": {"type": "virtual-kubelet"}}});
-    for (node, advice) in [(virtual_node, "exclude these nodes with a node affinity"), (json!({}), "look at the pod")] {
+    for (node, advice) in
+        [(virtual_node, "exclude these nodes with a node affinity"), (json!({}), "see why the provider of the node")]
+    {
         let told = first(world().node("n", node).unready_pod("agent-x", "n", creating.clone(), failed.clone()));
         assert!(told.message.contains("unsupported type") && told.fix.advice.contains(advice), "{told:?}");
     }

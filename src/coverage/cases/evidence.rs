@@ -554,3 +554,334 @@ fn what_keeps_a_pod_whose_containers_have_ended_is_a_volume() {
         assert_eq!(finding.message.contains(said), keeps, "{reason}: {finding:?}");
     }
 }
+
+/// To edit the template does not help if admission makes something else of it.
+#[test]
+fn what_admission_makes_of_a_pod_is_told_with_what_the_template_has() {
+    let container = |image: &str, limit: Value, env: Value| json!({"name": "agent", "image": image, "resources": {"limits": limit}, "env": env});
+    let own = |image: &str, limit: Value| container(image, limit, json!([]));
+    let pull = |image: &str, why: &str| json!({"state": {"waiting": {"reason": "ErrImagePull", "message": format!("failed to pull \"{image}\": {why}")}}});
+    let killed = || {
+        json!({"restartCount": 4, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "b"}},
+        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at("11:59:00")}}})
+    };
+    let config =
+        |message: &str| json!({"state": {"waiting": {"reason": "CreateContainerConfigError", "message": message}}});
+    let creating = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let mount = |volume: &str, why: &str| format!("MountVolume.SetUp failed for volume \"{volume}\" : {why}");
+    let (none, limit) = (json!({}), |memory: &str| json!({"memory": memory}));
+    let doubled = "harbor/harbor/agent:2";
+    let missing = mount("istiod-ca-cert", "configmap \"istio-ca-root-cert\" not found");
+    let secret = json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "k"}}}]);
+    let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
+    let host = json!({"name": "logs", "hostPath": {"path": "/var/log"}});
+    let webhooks = "kubectl get mutatingwebhookconfigurations";
+    for (template, volumes, of_pod, elsewhere, status, event, told, advice, command) in [
+        (
+            own("agent:2", none.clone()),
+            json!([]),
+            own(doubled, none.clone()),
+            Some("harbor/agent:2"),
+            pull(doubled, "not found"),
+            None,
+            "the template has image agent:2: admission made it harbor/harbor/agent:2",
+            "the template is not at fault",
+            webhooks,
+        ),
+        // The name may be wrong in the template, too.
+        (
+            own("agent:2", none.clone()),
+            json!([]),
+            own("mirror/agent:2", none.clone()),
+            None,
+            pull("mirror/agent:2", "not found"),
+            None,
+            "the template has image agent:2: admission made it mirror/agent:2",
+            "correct the tag or digest",
+            "kubectl edit ds -n default agent",
+        ),
+        (
+            own("agent:2", none.clone()),
+            json!([]),
+            own("agent:2", none.clone()),
+            None,
+            pull("agent:2", "not found"),
+            None,
+            "",
+            "correct the tag or digest",
+            "kubectl edit ds -n default agent",
+        ),
+        (
+            own("agent:2", limit("1Gi")),
+            json!([]),
+            own("agent:2", limit("64Mi")),
+            None,
+            killed(),
+            None,
+            "the template has memory limit 1Gi: admission made it 64Mi",
+            "VerticalPodAutoscaler",
+            webhooks,
+        ),
+        (
+            own("agent:2", none.clone()),
+            json!([]),
+            own("agent:2", limit("64Mi")),
+            None,
+            killed(),
+            None,
+            "the template has no memory limit: admission adds it",
+            "mend what adds it",
+            webhooks,
+        ),
+        (
+            own("agent:2", none.clone()),
+            json!([]),
+            own("agent:2", limit("128Mi")),
+            None,
+            killed(),
+            None,
+            "limitrange defaults sets this by default",
+            "set the memory limit",
+            "kubectl edit ds -n default agent",
+        ),
+        (
+            own("agent:2", limit("1Gi")),
+            json!([]),
+            own("agent:2", limit("1024Mi")),
+            None,
+            killed(),
+            None,
+            "",
+            "raise the memory limit",
+            "kubectl edit ds -n default agent",
+        ),
+        (
+            own("agent:2", none.clone()),
+            json!([host]),
+            own("agent:2", none.clone()),
+            None,
+            creating(),
+            Some(missing.clone()),
+            "the template has no volume istiod-ca-cert: admission adds it",
+            "mend what adds it",
+            webhooks,
+        ),
+        (
+            own("agent:2", none.clone()),
+            json!([host]),
+            own("agent:2", none.clone()),
+            None,
+            creating(),
+            Some(mount("logs", "hostPath type check failed: /var/log is not a directory")),
+            "",
+            "/var/log",
+            "kubectl edit ds -n default agent",
+        ),
+        // Its PersistentVolume is named.
+        (
+            own("agent:2", none.clone()),
+            json!([claim]),
+            own("agent:2", none.clone()),
+            None,
+            creating(),
+            Some(mount("pvc-1", "permission denied")),
+            "",
+            "who may write",
+            "kubectl edit ds -n default agent",
+        ),
+        (
+            own("agent:2", none.clone()),
+            json!([]),
+            own("agent:2", none.clone()),
+            None,
+            creating(),
+            Some(mount("kube-api-access-x", "failed to fetch token: 500")),
+            "",
+            "gives the kubelet no token",
+            "kubectl describe pod -n default agent-x",
+        ),
+        (
+            own("agent:2", none.clone()),
+            json!([]),
+            own("agent:2", none.clone()),
+            None,
+            config("secret \"a\" not found"),
+            None,
+            "the template has no reference to secret a: admission adds it",
+            "mend what adds it",
+            webhooks,
+        ),
+        (
+            container("agent:2", none.clone(), secret),
+            json!([]),
+            own("agent:2", none.clone()),
+            None,
+            config("secret \"a\" not found"),
+            None,
+            "",
+            "create secret a",
+            "kubectl get secret -n default",
+        ),
+    ] {
+        let template = json!({"containers": [template], "volumes": volumes});
+        let mut world = world().node("n", json!({})).template(template).revision_of_image("of-agent", 3, "agent:2");
+        let defaults = json!({"metadata": {"name": "defaults", "namespace": "default"},
+            "spec": {"limits": [{"type": "Container", "default": {"memory": "128Mi"}}]}});
+        world.snapshot.limit_ranges.push(serde_json::from_value(defaults).unwrap());
+        let labels = json!({"labels": {"controller-revision-hash": "of-agent"}});
+        let pod = json!({"metadata": labels, "spec": {"containers": [of_pod]}});
+        let mut world = world.unready_pod("agent-x", "n", status, pod);
+        if let Some(image) = elsewhere {
+            let other = json!({"metadata": labels, "spec": {"containers": [own(image, json!({}))]}});
+            world = world.node("m", json!({})).pod("agent-m", "m", other);
+        }
+        if let Some(said) = &event {
+            world = world.event("Pod", "agent-x", "FailedMount", said, "11:59:00");
+        }
+        let reason = on(world, "n").reasons.remove(0);
+        assert_eq!(
+            reason.message.contains("admission") || reason.message.contains("by default"),
+            !told.is_empty(),
+            "{reason:?}"
+        );
+        assert!(reason.message.contains(told) && reason.fix.advice.contains(advice), "{told}: {reason:?}");
+        assert_eq!(reason.fix.command.unwrap().to_string(), command, "{told} {event:?}");
+    }
+}
+
+/// The container runtime applies a profile of its own where the template names none.
+#[test]
+fn a_profile_that_the_template_does_not_name_is_the_runtimes() {
+    let empty = "applying apparmor profile to container 1: empty localhost AppArmor profile is forbidden";
+    let missing = "failed to generate apparmor spec opts: apparmor profile not found k8s-agent";
+    let of_filter = "failed to generate seccomp spec opts: cannot load seccomp profile \"/var/lib/kubelet/seccomp/a.json\": no such file";
+    let apparmor = |kind: &str| json!({"appArmorProfile": {"type": kind, "localhostProfile": "k8s-agent"}});
+    let of_container =
+        |context: Value| json!({"containers": [{"name": "agent", "image": "agent:2", "securityContext": context}]});
+    for (said, template, is_runtimes) in [
+        (empty, of_container(json!({"appArmorProfile": {"type": "Unconfined"}})), true),
+        (empty, json!({}), true),
+        (missing, of_container(apparmor("Localhost")), false),
+        (missing, json!({"securityContext": apparmor("Localhost")}), false),
+        (
+            missing,
+            json!({"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}}}),
+            true,
+        ),
+        (
+            of_filter,
+            json!({"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}}}),
+            false,
+        ),
+        (of_filter, json!({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}), true),
+    ] {
+        let status = |reason: &str| json!({"state": {"waiting": {"reason": reason, "message": said}}});
+        let world = || world().node("n", json!({})).template(template.clone());
+        let of_container = first(world().unready_pod("agent-x", "n", status("CreateContainerError"), json!({})));
+        let creating = world().unready_pod(
+            "agent-x",
+            "n",
+            json!({"state": {"waiting": {"reason": "ContainerCreating"}}}),
+            json!({}),
+        );
+        let of_sandbox = first(creating.event("Pod", "agent-x", "FailedCreatePodSandBox", said, "11:59:00"));
+        for reason in [of_container, of_sandbox] {
+            let advice = &reason.fix.advice;
+            assert_eq!(advice.contains("the template names no profile"), is_runtimes, "{said} {template}: {advice}");
+            assert!(is_runtimes || advice.contains("install the profile on the node"), "{said} {template}: {advice}");
+            assert!(!is_runtimes || reason.fix.command.is_none(), "{reason:?}");
+        }
+    }
+    let annotated = json!({"spec": {"template": {"metadata": {"annotations":
+        {"container.apparmor.security.beta.kubernetes.io/agent": "localhost/k8s-agent"}}}}});
+    let status = json!({"state": {"waiting": {"reason": "CreateContainerError", "message": missing}}});
+    let reason =
+        first(world().node("n", json!({})).daemon_set(annotated).unready_pod("agent-x", "n", status, json!({})));
+    assert!(reason.fix.advice.contains("install the profile"), "{reason:?}");
+}
+
+#[test]
+fn a_runtime_class_that_was_not_read_is_looked_at_before_the_namespace() {
+    let says = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.";
+    for (class, annotation, command) in [
+        (Some("nvidia"), None, "kubectl get runtimeclass -o yaml nvidia"),
+        (Some("nvidia"), Some("accelerator=a100"), "kubectl get namespace -o yaml default"),
+        (Some("nvidia"), Some("team=blue"), "kubectl get runtimeclass -o yaml nvidia"),
+        (None, None, "kubectl get namespace -o yaml default"),
+        (None, Some("accelerator=a100"), "kubectl get namespace -o yaml default"),
+    ] {
+        let mut world = world().node("n", json!({})).template(json!({"runtimeClassName": class})).pending_pod(
+            "agent-x",
+            "n",
+            says,
+            json!({"spec": {"nodeSelector": {"accelerator": "a100"}}}),
+        );
+        let annotations = annotation.map(|it| json!({"scheduler.alpha.kubernetes.io/node-selector": it}));
+        let namespace = json!({"metadata": {"name": "default", "annotations": annotations.unwrap_or(json!({}))}});
+        world.snapshot.namespaces.push(serde_json::from_value(namespace).unwrap());
+        let reason = first(world);
+        assert_eq!(reason.code, R::InjectedNodeSelector);
+        assert_eq!(reason.fix.command.unwrap().to_string(), command, "{class:?} {annotation:?}");
+    }
+}
+
+/// Whichever of them is lowered alone, the pod still does not fit.
+#[test]
+fn all_resources_that_never_fit_are_named_together() {
+    let pod =
+        json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": "6", "memory": "9Gi"}}}]}});
+    let says = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.";
+    let reason = first(plain().pending_pod("agent-x", "n", says, pod));
+    for part in ["lower the cpu request to 4", "lower the memory request to 8Gi"] {
+        assert!(reason.fix.advice.contains(part), "{reason:?}");
+    }
+}
+
+/// Pods on several addresses of the node exclude one that wants all of them.
+#[test]
+fn every_pod_that_uses_a_host_port_is_named() {
+    let on = |address: &str| json!([{"name": "agent", "ports": [{"hostPort": 9100, "containerPort": 9100, "hostIP": address}]}]);
+    let pod = |address: &str| json!({"spec": {"containers": on(address)}});
+    let says = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+    for (wanted, held, parts, advice) in [
+        (
+            "",
+            vec!["127.0.0.1", "127.0.0.2"],
+            vec!["default/held-0 and by default/held-1"],
+            "each of these pods uses it",
+        ),
+        ("", vec!["", "10.0.0.1"], vec!["default/held-0 and by default/held-1"], "each of these pods uses it"),
+        ("", vec!["127.0.0.1"], vec!["default/held-0"], "change the host port of one of them"),
+        ("127.0.0.2", vec!["127.0.0.1", "127.0.0.2"], vec!["by default/held-1"], "change the host port of one of them"),
+        ("127.0.0.2", vec!["127.0.0.1", ""], vec!["by default/held-1"], "change the host port of one of them"),
+    ] {
+        let mut world = plain().pending_pod("agent-x", "n", says, pod(wanted));
+        for (at, address) in held.iter().enumerate() {
+            world = world.other_pod(&format!("held-{at}"), "n", pod(address));
+        }
+        let reason = first(world);
+        assert!(parts.iter().all(|part| reason.message.contains(part)), "{wanted} {held:?}: {reason:?}");
+        assert!(reason.fix.advice.contains(advice), "{wanted} {held:?}: {reason:?}");
+    }
+}
+
+/// Nobody but kube-controller-manager removes it.
+#[test]
+fn a_taint_that_outlasts_what_it_was_for_is_the_controllers() {
+    for (key, status, is_controllers) in [
+        ("node.kubernetes.io/not-ready", "True", true),
+        ("node.kubernetes.io/unreachable", "True", true),
+        ("node.kubernetes.io/not-ready", "False", false),
+        ("node.kubernetes.io/unreachable", "Unknown", false),
+    ] {
+        let node = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]},
+            "status": {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at("11:50:00")}]}});
+        let reason = first(world().node("n", node));
+        assert_eq!(reason.code, R::NodeNotReadyTaint);
+        assert_eq!(
+            reason.fix.advice.contains("check kube-controller-manager"),
+            is_controllers,
+            "{key} {status}: {reason:?}"
+        );
+    }
+}

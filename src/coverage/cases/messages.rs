@@ -515,6 +515,84 @@ fn the_daemon_set_of_a_driver_is_named_with_what_keeps_it_from_the_node() {
     }
 }
 
+/// What is on a socket of the node itself is the driver, and no server of the storage.
+#[test]
+fn a_driver_whose_socket_is_dead_is_the_one_to_look_at() {
+    let plugin = |ready: bool, has_pod: bool| {
+        let spec = json!({"selector": {"matchLabels": {"app": "smb"}}, "template": {"metadata": {"labels": {"app": "smb"}},
+            "spec": {"containers": [{"name": "smb", "image": "smb:1", "args": ["--driver=smb.csi.k8s.io"]},
+                {"name": "node-driver-registrar", "image": "r:2"}]}}});
+        let metadata = json!({"name": "csi-smb-node", "namespace": "storage", "uid": "smb-uid"});
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "csi-smb-node", "uid": "smb-uid", "controller": true}]);
+        let state = if ready { "True" } else { "False" };
+        let mut world = creating().other_pod(
+            "csi-smb-node-x",
+            if has_pod { "n" } else { "elsewhere" },
+            json!({"metadata": {"namespace": "storage", "ownerReferences": owner}, "status": {"conditions": [{"type": "Ready", "status": state}]}}),
+        );
+        world.snapshot.node_agents = vec![DaemonSet::from_object(json!({"metadata": metadata, "spec": spec})).unwrap()];
+        world
+    };
+    const SOCKET: &str = "/var/lib/kubelet/plugins/smb.csi.k8s.io/csi.sock";
+    let refused = format!("dial unix {SOCKET}: connect: connection refused");
+    let absent = format!("dial unix {SOCKET}: connect: no such file or directory");
+    let other = "dial unix /var/lib/kubelet/plugins/csi-nfsplugin/csi.sock: connect: connection refused";
+    let k0s = "dial unix /var/lib/k0s/kubelet/plugins/smb.csi.k8s.io/csi.sock: connect: connection refused";
+    for (world, said, part) in [
+        (plugin(false, true), refused.as_str(), "mend the pod of DaemonSet storage/csi-smb-node on the node first"),
+        (plugin(false, true), absent.as_str(), "mend the pod of DaemonSet storage/csi-smb-node on the node first"),
+        (
+            plugin(true, true),
+            refused.as_str(),
+            "the container of the driver in the pod of DaemonSet storage/csi-smb-node",
+        ),
+        (plugin(true, false), absent.as_str(), "find out why DaemonSet storage/csi-smb-node has no pod on the node"),
+        (plugin(false, true), k0s, "mend the pod of DaemonSet storage/csi-smb-node on the node first"),
+        (plugin(false, true), other, "find the DaemonSet of driver csi-nfsplugin"),
+        (plugin(false, true), "dial tcp 10.0.0.9:2049: connect: connection refused", "reaches the file server"),
+        (
+            plugin(false, true),
+            "dial unix /run/spire/agent.sock: connect: connection refused",
+            "reaches the file server",
+        ),
+    ] {
+        let message = format!(
+            "MountVolume.MountDevice failed for volume \"s\" : rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: {said}\""
+        );
+        let reason = first(world.event("Pod", "agent-x", "FailedMount", &message, "11:59:00"));
+        assert!(reason.code == R::MountFailed && reason.fix.advice.contains(part), "{said}: {reason:?}");
+        assert_eq!(reason.fix.advice.contains("file server"), part.contains("file server"), "{reason:?}");
+    }
+}
+
+/// The pod of a plugin cannot mend the plugin if that keeps it from starting.
+#[test]
+fn a_network_plugin_that_blocks_its_own_pod_is_removed_from_the_node() {
+    let path = |path: &str| json!({"volumes": [{"name": "cni", "hostPath": {"path": path}}]});
+    let unauthorized = "plugin type=\"agent-cni\" failed (add): Unauthorized";
+    for (template, said, is_own) in [
+        (path("/etc/cni/net.d"), unauthorized, true),
+        (
+            path("/opt/cni/bin"),
+            "plugin type=\"agent\" name=\"agent-network\" failed (add): dial unix /run/agent.sock: no such file",
+            true,
+        ),
+        (
+            path("/var/lib/rancher/k3s/agent/etc/cni/net.d"),
+            "failed to find plugin \"agent-cni\" in path [/opt/cni/bin]",
+            true,
+        ),
+        (path("/etc/cni/net.d"), "plugin type=\"calico\" failed (add): Unauthorized", false),
+        (path("/var/log"), unauthorized, false),
+        (json!({}), unauthorized, false),
+    ] {
+        let world = creating().template(template.clone());
+        let reason = first(world.event("Pod", "agent-x", "FailedCreatePodSandBox", said, "11:59:00"));
+        let removes = reason.fix.advice.contains("remove the plugin's entry from /etc/cni/net.d of n");
+        assert!(reason.code == R::SandboxFailed && removes == is_own, "{said} {template}: {reason:?}");
+    }
+}
+
 #[test]
 fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
     let plugin = |name: &str, spec: Value| {

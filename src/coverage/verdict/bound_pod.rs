@@ -10,7 +10,7 @@ use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, TemplatePart, delete_pod, describe_bound_node, describe_pod, edit};
 use super::fit::single_pod_node;
 use super::node_health;
-use super::roles::{Role, none_created, walk};
+use super::roles::{Role, lost_its_sandbox, none_created, walk};
 use super::sandbox::sandbox_failed;
 use super::sentence::Sentence;
 use super::volumes::mount_failed;
@@ -91,11 +91,20 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
         findings.extend(not_yet_available(subject, pod));
         return findings;
     }
-    let events = subject.index.events_about("Pod", &pod.metadata);
+    let mut events = subject.index.events_about("Pod", &pod.metadata);
     if none_created(pod) {
+        let before = findings.len();
+        if let Some(since) = pod.unready_since().filter(|_| lost_its_sandbox(pod)) {
+            // What kept it from starting the first time is over.
+            events.retain(|event| event.last_seen().is_none_or(|at| at >= since));
+        }
         findings.extend(sandbox_failed(subject, pod, &events));
         findings.extend(mount_failed(subject, node, pod, &events));
         findings.extend(preparation_failed(subject, node, pod, &events));
+        if findings.len() > before {
+            findings.extend(last);
+            return findings;
+        }
     }
     findings.extend(containers::findings(subject, node, pod, &events));
     findings.extend(readiness_gate(pod));
@@ -300,7 +309,8 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
     }
     let message = message.words("; the controller waits up to 15m before it recreates it");
     if let Some((node, single)) = node.and_then(|node| Some((node, single_pod_node(node)?))) {
-        return Finding::new(ReasonCode::FailedPodBackoff, message, single.advice(node))
+        return single
+            .told(Finding::new(ReasonCode::FailedPodBackoff, message, ""), node)
             .with_command(edit(subject.daemon_set));
     }
     let advice = "fix the cause; to retry now, delete the failed pod";

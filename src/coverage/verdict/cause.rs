@@ -29,6 +29,8 @@ pub enum Also {
     MayBeNode,
     /// It is about the image of the container.
     OfImage,
+    /// It is about a profile, which the template may name.
+    Profile,
     /// A path in the message is to become a shared mount.
     ShareMount,
     /// The credentials for a registry are missing or not valid.

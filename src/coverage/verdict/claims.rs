@@ -6,7 +6,7 @@ use super::cause::quoted_after;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart};
 use super::images::template_of;
-use super::node_plugin;
+use super::node_plugin::{self, Lacks};
 use super::scheduler_report::without_nodes;
 use super::sentence::Sentence;
 use crate::model::event::Event;
@@ -83,7 +83,10 @@ pub fn preparation_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, eve
     let driver = said.split_once("DRA driver ").and_then(|(_, rest)| rest.split_once(" is not registered"));
     if let Some((driver, _)) = driver {
         let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, "");
-        return Some(node_plugin::not_registered(subject, node, driver, finding).with_origin(Origin::ControlPlane));
+        return Some(
+            node_plugin::without_driver(subject, node, driver, Lacks::Registration, finding)
+                .with_origin(Origin::ControlPlane),
+        );
     }
     let claims = Command::kubectl(&["get", "resourceclaims", "-o", "yaml"]).namespace(&pod.metadata.namespace);
     // Before release 1.36 or so, the kubelet wrote `resource claim NAME(UID)`.

@@ -1,24 +1,23 @@
 //! Which container keeps a pod from being ready, and why.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
+use super::admission_changes::of_container;
 use super::cause::{Cause, Mends, cause};
 use super::crashes::{all_restarting, beside_old_pod, crash, crash_looping, end_text, out_of_memory};
-use super::creation_errors::{creation_failed, other_nodes, same_elsewhere};
+use super::creation_errors::creation_failed;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, delete_pod, describe_node, describe_pod, edit, logs};
+use super::finding::{Finding, Origin, describe_node, describe_pod, edit, logs};
 use super::fit::single_pod_node;
 use super::images::image_pull_failed;
 use super::probes;
-use super::roles::{Role, all_started, has_started, is_done, walk};
+use super::roles::{Role, all_started, has_started, is_done, lost_its_sandbox, walk};
 use super::sentence::Sentence;
 use super::services::of_service;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::report::age::seconds_between;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
+use jiff::Timestamp;
 
 /// For how many seconds at least a probe has succeeded that is not wrong itself.
 const PASSED: i64 = 600;
@@ -49,10 +48,10 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         });
         let pulled = image_pull_failed(subject, pod, this, events);
         let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(crashed);
-        findings.extend(found.map(|finding| of_injected(subject, pod, &container.name, finding)));
+        findings.extend(found.map(|finding| of_container(subject, pod, container, finding)));
     }
     findings.extend(all_restarting(pod));
-    findings.extend(init_blocked(subject, pod));
+    findings.extend(init_blocked(subject, pod, !findings.is_empty()));
     if !findings.is_empty() {
         return findings;
     }
@@ -60,35 +59,6 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         return vec![containers_starting(subject, pod, events)];
     }
     readiness_failing(subject, pod, events).into_iter().collect()
-}
-
-/// Says of a container that its pod's template does not have that admission adds it: no revision is to blame for it, and none is without.
-fn of_injected(subject: &Subject, pod: &Pod, container: &str, finding: Finding) -> Finding {
-    let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
-    let spec = template.map(|template| &template.value()["spec"]).filter(|spec| spec["containers"].is_array());
-    let has_it = |spec: &Value| {
-        let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-        lists.flatten().any(|other| other["name"] == container)
-    };
-    if finding.origin == Origin::Node || spec.is_none_or(has_it) {
-        return finding;
-    }
-    let message = finding.message.words(format!("; the template has no container {container}: admission adds it"));
-    let has_started = |other: &&Pod| walk(other).any(|(_, it, _)| it.name == container);
-    let nodes = same_elsewhere(subject, pod).filter(has_started).count();
-    if nodes > 0 {
-        let advice = format!(
-            "delete the pod, so that it is created again: on {} the same pod runs with this container; if it fails again, compare the \
-             node with those",
-            other_nodes(nodes)
-        );
-        return Finding::new(finding.code, message, advice).with_origin(Origin::Node).with_command(delete_pod(pod));
-    }
-    let advice = "mend what adds the container to pods (a mutating webhook, such as that of a service mesh), or exclude these pods \
-                  from it: no revision of the template is without it";
-    let runs = matches!(finding.code, ReasonCode::CrashLooping | ReasonCode::ReadinessFailing);
-    let command = if runs { logs(subject.daemon_set, pod, container, false) } else { describe_pod(pod) };
-    Finding::new(finding.code, message, advice).with_origin(Origin::Unknown).with_command(command)
 }
 
 /// The container whose log tells most about a pod, and whether that of its previous run does, with its termination message if it
@@ -115,8 +85,8 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
         .or_else(|| containers().next().map(name))
 }
 
-/// Finds an init container that has not completed.
-fn init_blocked(subject: &Subject, pod: &Pod) -> Option<Finding> {
+/// Finds an init container that has not completed; if another finding tells why it is not created, there is no more to say.
+fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> {
     let started = walk(pod).any(|(role, _, status)| role != Role::Container && status.is_some_and(has_started));
     let (role, container, status) = walk(pod).find(|(role, _, status)| match role {
         Role::Container => false,
@@ -125,7 +95,8 @@ fn init_blocked(subject: &Subject, pod: &Pod) -> Option<Finding> {
     })?;
     let status = status?;
     let waits_for_a_reason = status.state.waiting.as_ref().is_some_and(|waiting| !waiting.reason.is_empty());
-    if !started && (!waits_for_a_reason || status.is_being_created()) {
+    let is_told = is_told && waits_for_a_reason && !has_started(status);
+    if is_told || !started && (!waits_for_a_reason || status.is_being_created()) {
         return None;
     }
     let mut message = Sentence::from(format!("{} {} has not completed", role.noun(), container.name));
@@ -162,15 +133,20 @@ const AT_START: &[Cause] = &[
 fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Finding {
     let waiting = walk(pod).find_map(|(_, _, status)| status?.state.waiting.as_ref()).map(|waiting| &waiting.reason);
     let state = match waiting {
+        _ if lost_its_sandbox(pod) => {
+            "the sandbox of the pod was lost, as when its node is rebooted, and the containers have not started again"
+                .to_owned()
+        }
         Some(reason) if !reason.is_empty() => format!("the containers have not started ({reason})"),
         Some(_) => "the containers have not started".to_owned(),
         None => "the kubelet has not started the pod".to_owned(),
     };
-    let since = pod.status.start_time.get().or_else(|| {
+    let started = pod.status.start_time.get().or_else(|| {
         let bound = pod.condition("PodScheduled").and_then(|condition| condition.last_transition_time.get());
         bound.or_else(|| pod.metadata.creation_timestamp.get())
     });
-    let message = match since {
+    let before = pod.unready_since().filter(|_| lost_its_sandbox(pod) || pod.restarts() > 0);
+    let message = match before.or(started) {
         Some(since) => Sentence::from(state).words(" for ").age(seconds_between(since, subject.index.now())),
         None => Sentence::from(state),
     };
@@ -181,9 +157,13 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
     if !pod.status.reason.is_empty() {
         let message = message.words("; ").value(&pod.status.reason).words(": ").value(pod.status.message.trim());
         let node = subject.index.node(&pod.spec.node_name);
-        return match node.and_then(|node| Some(single_pod_node(node)?.advice(node))) {
-            Some(advice) => {
-                Finding::new(ReasonCode::ContainersStarting, message, advice).with_command(edit(subject.daemon_set))
+        return match node.and_then(|node| Some((node, single_pod_node(node)?))) {
+            Some((node, single)) => single.told(finding(message, ""), node).with_command(edit(subject.daemon_set)),
+            None if pod.status.reason == "ProviderFailed" => {
+                finding(message, "see why the provider of the node does not run the pod, or exclude the node")
+                    .with_origin(Origin::Node)
+                    .with_passing(Passing::Never)
+                    .with_command(describe_pod(pod))
             }
             None => finding(message, LOOK).with_command(describe_pod(pod)),
         };
@@ -248,10 +228,10 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     if let Some(cause) = unreached {
         return Some(probes::of_unreached(subject, pod, finding, cause));
     }
-    Some(of_injected(
+    Some(of_container(
         subject,
         pod,
-        &container.name,
+        container,
         finding.with_command(logs(subject.daemon_set, pod, &container.name, false)),
     ))
 }

@@ -87,13 +87,13 @@ const LAST_WORDS: &[Cause] = &[
 
 /// Returns whether a container crashes, and its end, if that is known.
 ///
-/// What the kubelet ended because of another container does not crash.
+/// What the kubelet ended because of another container does not crash, nor does what was lost with its sandbox.
 pub fn crash<'p>(
     pod: &'p Pod,
     now: Timestamp,
     (role, container, status): Observed<'p>,
 ) -> Option<Option<&'p ContainerStateTerminated>> {
-    let end = current_termination(now, role, status);
+    let end = current_termination(now, role, status).filter(|end| !end.is_unknown() || is_backing_off(status));
     let follows = end.is_some_and(|end| follows_another(pod, container, end));
     (!follows && (is_backing_off(status) || end.is_some())).then_some(end)
 }
@@ -260,7 +260,7 @@ pub fn crash_looping(
         false => (told, Some(command)),
     };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
-    let finding = match end.and_then(|end| start_origin(container, &end.reason, &end.message)) {
+    let finding = match end.and_then(|end| start_origin(subject, pod, container, &end.reason, &end.message)) {
         Some(origin) => finding.with_origin(origin),
         None => finding,
     };

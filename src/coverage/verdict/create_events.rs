@@ -147,8 +147,8 @@ mod tests {
 
     use super::Creations;
     use crate::coverage::test_support::{World, at, world};
-    use crate::facts::index::Index;
     use crate::facts::Facts;
+    use crate::facts::index::Index;
     use crate::report::reason::ReasonCode;
 
     fn creations(world: World) -> Creations {

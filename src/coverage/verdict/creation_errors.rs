@@ -1,5 +1,6 @@
 //! Why a container cannot be created or started, by what the kubelet and the container runtime say.
 
+use super::admission_changes::of_object;
 use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, edit};
@@ -27,6 +28,34 @@ pub const BPF_MEMORY: Cause = cause(
     "restart the node, or raise sysctl net.core.bpf_jit_limit there: its kernel has no memory left for seccomp filters; a newer kernel \
      frees it",
 );
+
+/// What runtimes say of profiles that they cannot apply.
+pub const PROFILE: Cause = cause(
+    Mends::Host,
+    &["apparmor", "seccomp"],
+    "install the profile on the node, or correct it in the securityContext",
+)
+.and(Also::Profile);
+
+/// What to do if no profile of the template is meant.
+pub const PROFILE_OF_RUNTIME: &str = "correct or upgrade the container runtime of the node, or its support for the profile: the template \
+                                      names no profile of the node (type Localhost)";
+
+/// Returns whether a cause is about a profile although the template names none: it is up to the container runtime, to which the kubelet
+/// passes the type. The API server demands a name with type Localhost and forbids it otherwise (`ValidateAppArmorProfileField`,
+/// pkg/apis/core/validation/validation.go, release 1.37.2).
+pub fn is_profile_of_runtime(cause: &Cause, subject: &Subject, pod: &Pod, said: &str) -> bool {
+    let template = template_of(subject, pod).value();
+    let kind = if said.to_lowercase().contains("apparmor") { "apparmor" } else { "seccomp" };
+    let field = if kind == "apparmor" { "appArmorProfile" } else { "seccompProfile" };
+    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| template["spec"][list].as_array());
+    let mut parts = lists.flatten().chain([&template["spec"]]);
+    let annotations = template["metadata"]["annotations"].as_object().into_iter().flatten();
+    let mut of_annotations = annotations.filter(|(key, _)| key.contains(&format!("{kind}.security.")));
+    cause.also == Some(Also::Profile)
+        && !parts.any(|part| part["securityContext"][field]["type"] == "Localhost")
+        && !of_annotations.any(|(_, value)| value.as_str().is_some_and(|value| value.starts_with("localhost/")))
+}
 
 /// What runc says if even its own start needs more memory than the limit allows.
 pub const MEMORY_TOO_LOW: &[&str] = &[
@@ -105,6 +134,18 @@ const CAUSES: &[Cause] = &[
         &["chdir to cwd", "working directory"],
         "correct workingDir: the user of the container cannot change to it",
     ),
+    // `GetNodeHostIPs`, pkg/util/node/node.go, for variables that have status.hostIP.
+    cause(
+        Mends::Node,
+        &["host ip unknown"],
+        "give the node an address (InternalIP in its status), which the kubelet (--node-ip) or the cloud controller manager sets: it has \
+         none, and a variable of the container is to have it",
+    ),
+    cause(
+        Mends::Node,
+        &["create container log directory"],
+        "see why the kubelet of the node cannot make the directory that the message names, which is for logs of pods",
+    ),
     cause(
         Mends::Cluster,
         &[
@@ -147,17 +188,8 @@ const CAUSES: &[Cause] = &[
         READ_ONLY_DISK,
     ),
     cause(Mends::Template, &["read-only file system"], IN_READ_ONLY),
-    cause(
-        Mends::Template,
-        &["empty localhost apparmor profile"],
-        "set localhostProfile in the securityContext, or another type: the name of the profile is empty",
-    ),
     BPF_MEMORY,
-    cause(
-        Mends::Host,
-        &["apparmor", "seccomp"],
-        "install the profile on the node, or correct it in the securityContext",
-    ),
+    PROFILE,
     cause(Mends::Template, MEMORY_TOO_LOW, "raise the memory limit: the container does not start with so little"),
     cause(
         Mends::Template,
@@ -239,27 +271,34 @@ pub fn creation_failed(
     if !said.is_empty() {
         message = message.words(": ").value(said);
     }
-    let missing = || {
-        let missing = Missing::of(said)?;
+    let missing = Missing::of(said);
+    let of_missing = || {
+        let missing = missing.as_ref()?;
         Some((missing.origin(), missing.advice(), Some(missing.show(&subject.daemon_set.metadata.namespace))))
     };
     let host_path = || {
         let (volume, advice) = host_path_source(subject, pod, said)?;
         Some((Origin::Template(TemplatePart::Volume(volume)), advice, Some(edit(subject.daemon_set))))
     };
-    let (origin, advice, command) = missing().or_else(host_path).unwrap_or_else(|| {
+    let (origin, advice, command) = of_missing().or_else(host_path).unwrap_or_else(|| {
         let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
         let origin = match cause {
-            Some(cause) if is_of_node(cause, subject, pod) => Origin::Node,
-            cause => cause.map_or(Mends::Template, |cause| cause.mends).origin(part_of(cause, container)),
+            Some(cause) => origin_of(cause, subject, pod, container, said),
+            // The kubelet itself fails, before it knows more of the container than its environment and its mounts.
+            None if waiting.reason == "CreateContainerConfigError" => Origin::Template(TemplatePart::AskedOfNode),
+            None => Origin::Template(TemplatePart::Anything),
         };
         let (advice, command) = remedy(subject, pod, said, cause);
         (origin, advice, command)
     });
     let finding = Finding::new(ReasonCode::ContainerConfigError, message.apart(&advice), advice);
     let finding = finding.with_origin(origin);
-    Some(match command {
+    let finding = match command {
         Some(command) => finding.with_command(command),
+        None => finding,
+    };
+    Some(match missing {
+        Some(Missing { kind, name, .. }) => of_object(subject, pod, (kind, name), finding),
         None => finding,
     })
 }
@@ -278,17 +317,21 @@ pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> O
 
 /// Returns where the end of a container comes from that the runtime could not start, if that is beside the template or its image: as long
 /// as it waits for the next attempt, it is said as well.
-pub fn start_origin(container: &Container, reason: &str, said: &str) -> Option<Origin> {
+pub fn start_origin(subject: &Subject, pod: &Pod, container: &Container, reason: &str, said: &str) -> Option<Origin> {
     let cause = Cause::of(CAUSES, said).filter(|_| start_has_failed(reason))?;
     let is_told = matches!(cause.mends, Mends::Node | Mends::Host) || cause.also == Some(Also::OfImage);
-    is_told.then(|| cause.mends.origin(part_of(Some(cause), container)))
+    is_told.then(|| origin_of(cause, subject, pod, container, said))
 }
 
-/// Returns the part of the template that a cause is about.
-fn part_of(cause: Option<&Cause>, container: &Container) -> TemplatePart {
-    match cause.and_then(|cause| cause.also) {
+/// Returns where a cause comes from: what works for the same pod on other nodes is not the template's.
+fn origin_of(cause: &Cause, subject: &Subject, pod: &Pod, container: &Container, said: &str) -> Origin {
+    let part = match cause.also {
         Some(Also::OfImage) => TemplatePart::Image(container.image.clone()),
         _ => TemplatePart::Anything,
+    };
+    match is_of_node(cause, subject, pod) || is_profile_of_runtime(cause, subject, pod, said) {
+        true => Origin::Node,
+        false => cause.mends.origin(part),
     }
 }
 
@@ -326,6 +369,7 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
         ),
         Mends::Template | Mends::Object => (cause.advice.to_owned(), edit()),
         _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
+        _ if is_profile_of_runtime(cause, subject, pod, said) => (PROFILE_OF_RUNTIME.to_owned(), None),
         Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), None),
     }
 }

@@ -10,7 +10,7 @@ use crate::model::daemon_set::ADVANCED_GROUP;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerPort, Pod, PodSpec};
 use crate::report::fix::Command;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::devices::Devices;
 use crate::scheduling::ports::{conflicts, host_ports};
@@ -47,10 +47,15 @@ impl<'a> NodeRoom<'a> {
 
     /// Finds each resource of which a pod requests more than a node has, whatever else runs there, with its name.
     pub fn never_fits_on(index: &'a Index<'_>, node: &'a Node, pod: &Pod) -> Vec<(String, Finding)> {
-        let room = NodeRoom::beside(index, node, pod, |_| true);
+        let room = NodeRoom::empty(index, node, pod);
         let mut shortages = room.shortages(&pod_requests(pod));
         shortages.retain(|(_, finding)| finding.code == ReasonCode::NeverFits);
         shortages
+    }
+
+    /// Returns what a node has for a pod if no other is there.
+    pub fn empty(index: &'a Index<'_>, node: &'a Node, pod: &Pod) -> Self {
+        NodeRoom::beside(index, node, pod, |_| true)
     }
 
     fn beside(index: &'a Index<'_>, node: &'a Node, pod: &Pod, leaves: impl Fn(&Pod) -> bool) -> Self {
@@ -274,8 +279,12 @@ pub fn port_conflicts(pods: &[&Pod], spec: &PodSpec, surges: bool, kin: impl Fn(
             // The old pod goes first: whoever else uses the port, it never gives it up.
             let mut holders = pods.iter().filter(holds);
             let holder = holders.clone().find(|pod| is_surged(pod)).or_else(|| holders.next())?;
-            let conflict = if is_surged(holder) { surge_host_port_deadlock } else { host_port_conflict };
-            Some(conflict(wanted, holder))
+            let others: Vec<&Pod> =
+                pods.iter().filter(holds).copied().filter(|pod| !std::ptr::eq(*pod, *holder)).collect();
+            Some(match is_surged(holder) {
+                true => surge_host_port_deadlock(wanted, holder),
+                false => host_port_conflict(wanted, holder, &others),
+            })
         })
         .collect()
 }
@@ -320,8 +329,15 @@ pub fn single_pod_node(node: &Node) -> Option<SinglePodNode> {
 }
 
 impl SinglePodNode {
+    /// Says of a pod of a DaemonSet that does not run there how to exclude such nodes: no other template runs there, and no time helps.
+    pub fn told(&self, finding: Finding, node: &Node) -> Finding {
+        Finding { advice: self.advice(node), ..finding }
+            .with_origin(Origin::Room(Lack::Pods))
+            .with_passing(Passing::Never)
+    }
+
     /// Returns how to exclude such nodes.
-    pub fn advice(&self, node: &Node) -> Sentence {
+    fn advice(&self, node: &Node) -> Sentence {
         let exclude = match &self.excludes {
             Some(excludes) => Sentence::from(format!("exclude these nodes with a node affinity ({excludes})")),
             None => {
@@ -342,7 +358,7 @@ fn too_many_pods(shortage: &Insufficient, node: &Node) -> Finding {
     match single_pod_node(node) {
         Some(single) => {
             let message = message.words(format!(": it is {}, which has no place for pods of DaemonSets", single.what));
-            Finding::new(ReasonCode::TooManyPods, message, single.advice(node))
+            single.told(Finding::new(ReasonCode::TooManyPods, message, ""), node)
         }
         None => Finding::new(
             ReasonCode::TooManyPods,
@@ -353,11 +369,15 @@ fn too_many_pods(shortage: &Insufficient, node: &Node) -> Finding {
 }
 
 /// Finds that another pod uses a host port.
-fn host_port_conflict(wanted: &ContainerPort, holder: &Pod) -> Finding {
+fn host_port_conflict(wanted: &ContainerPort, holder: &Pod, others: &[&Pod]) -> Finding {
     let message = Sentence::from(format!("{} is in use by ", port_text(wanted)))
         .name(holder.metadata.full_name(), workload(holder));
     let message = if holder.metadata.is_terminating() { message.words(", which is terminating") } else { message };
+    let message = others
+        .iter()
+        .fold(message, |message, other| message.words(" and by ").name(other.metadata.full_name(), workload(other)));
     let advice = match holder.metadata.controller().map(|owner| owner.kind.as_str()) {
+        _ if !others.is_empty() => Some("change the host port in the template: each of these pods uses it"),
         Some("DaemonSet") => Some(
             "change the host port of one of the two DaemonSets, or give them nodeSelectors that exclude each other",
         ),

@@ -6,6 +6,7 @@
 //! tables of [`cause`]. A rule returns a [`finding`], whose [`sentence`] merges with those of other nodes.
 
 pub mod admission;
+pub mod admission_changes;
 pub mod bound_pod;
 pub mod cause;
 pub mod checks;
@@ -305,7 +306,7 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
         _ => false,
     };
     let is_by_hand = subject.daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
-    // The new pod does not start without it either.
+    // The new pod does not start without it either, nor is it scheduled if its scheduler does nothing.
     let lacks_the_same = |finding: &Finding| match &finding.origin {
         Origin::Template(TemplatePart::Object { kind, name, key }) => {
             subject.revisions.live.needs(kind, name, key.as_deref())
@@ -430,20 +431,21 @@ mod tests {
         let missing = "configmap \"settings\" not found";
         let uses = json!({"containers": [{"name": "agent", "image": "agent:2",
             "envFrom": [{"configMapRef": {"name": "settings"}}]}]});
+        let plain = || json!({"containers": [{"name": "agent", "image": "agent:2"}]});
         let advanced = |rolling: Value| json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}});
         for (template, daemon_set, message, expected) in [
-            (json!({}), json!({}), "something new", "wait: the controller replaces it"),
-            (json!({}), strategy(json!({"type": "OnDelete"})), "something new", "replaced only when it is deleted"),
-            (json!({}), advanced(json!({"partition": 1})), "something new", "partition, selector or pause"),
-            (json!({}), advanced(json!({"paused": true})), "something new", "partition, selector or pause"),
-            (json!({}), advanced(json!({"partition": 0})), "something new", "wait: the controller replaces it"),
-            (json!({}), json!({}), missing, "wait: the controller replaces it"),
-            (uses, json!({}), missing, "create configmap settings"),
+            (plain(), json!({}), "something new", "wait: the controller replaces it"),
+            (plain(), strategy(json!({"type": "OnDelete"})), "something new", "replaced only when it is deleted"),
+            (plain(), advanced(json!({"partition": 1})), "something new", "partition, selector or pause"),
+            (plain(), advanced(json!({"paused": true})), "something new", "partition, selector or pause"),
+            (plain(), advanced(json!({"partition": 0})), "something new", "wait: the controller replaces it"),
+            (plain(), json!({}), missing, "wait: the controller replaces it"),
+            (uses.clone(), json!({}), missing, "create configmap settings"),
         ] {
             let old =
                 json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
-            let world =
-                world().template(template).daemon_set(daemon_set.clone()).revision_of_image("hash1", 1, "agent:1");
+            let world = world().template(uses.clone()).revision_of_image("hash1", 1, "agent:1").template(template);
+            let world = world.daemon_set(daemon_set.clone());
             let world = world.node("n", json!({})).unready_pod("agent-x", "n", waiting(message), old);
             let coverage = world.coverage();
             let reason = &coverage.nodes[0].reasons[0];

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::daemon_set_context::Subject;
 use super::eligibility;
-use super::finding::{Finding, edit};
+use super::finding::{Finding, Origin, edit};
+use super::sentence::Sentence;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
@@ -40,19 +41,53 @@ impl NodePlugin {
     }
 }
 
-/// Says in a finding about a driver that is not registered with the kubelet of a node which DaemonSet is to register it.
-pub fn not_registered(subject: &Subject, node: Option<&Node>, driver: &str, finding: Finding) -> Finding {
+/// What a driver lacks on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacks {
+    /// It is not registered with the kubelet.
+    Registration,
+    /// Nothing listens on its socket.
+    Listener,
+}
+
+/// Says in a finding about a driver that the kubelet of a node cannot call which DaemonSet it is up to.
+pub fn without_driver(subject: &Subject, node: Option<&Node>, driver: &str, lacks: Lacks, finding: Finding) -> Finding {
     let index = subject.index;
+    let (does, if_ready, has_to) = match lacks {
+        Lacks::Registration => {
+            ("registers", "check the registrar in the pod of {} on the node, and its log", "register the driver")
+        }
+        Lacks::Listener => (
+            "runs",
+            "check the container of the driver in the pod of {} on the node, and its log: nothing listens on its socket",
+            "listen on its socket",
+        ),
+    };
     let of_driver = daemon_set_of(index, driver).zip(node).and_then(|(plugin, node)| {
         let message =
-            finding.message.clone().words(format!("; DaemonSet {} registers the driver", plugin.metadata.full_name()));
-        let registrar = Some("check the registrar in the pod of {} on the node, and its log");
-        on_node(index, plugin, node, Finding::new(finding.code, message, ""), registrar)
+            finding.message.clone().words(format!("; DaemonSet {} {does} the driver", plugin.metadata.full_name()));
+        on_node(index, plugin, node, Finding::new(finding.code, message, ""), Some(if_ready))
     });
     of_driver.unwrap_or_else(|| {
-        let advice = format!("find the DaemonSet of driver {driver}: its pod on the node has to register the driver");
+        let advice = format!("find the DaemonSet of driver {driver}: its pod on the node has to {has_to}");
         Finding { advice: advice.into(), ..finding }
     })
+}
+
+/// Says of a pod whose network is not set up because of the plugin that its own DaemonSet installs that nothing but the old configuration
+/// of that is in its way; `None` if another plugin is.
+pub fn of_own_plugin(daemon_set: &DaemonSet, pod: &Pod, finding: &Finding) -> Option<Finding> {
+    let said = finding.message.to_string().to_lowercase();
+    let is_named = name_parts(&daemon_set.metadata.name).iter().any(|part| said.contains(part));
+    if !is_named || NodePlugin::of(daemon_set) != Some(NodePlugin::Network) {
+        return None;
+    }
+    let message = finding.message.clone().words("; this DaemonSet installs that plugin itself");
+    let advice = Sentence::from("remove the plugin's entry from /etc/cni/net.d of ").example(&pod.spec.node_name).words(
+        " (a chained plugin has it in the file of the main one): it was left there by a former pod, and keeps the new one from starting, \
+         which writes it again",
+    );
+    Some(Finding::new(finding.code, message, advice).with_origin(Origin::Node))
 }
 
 /// Adds to a finding about the network of a node where the DaemonSet of its network plugin stands there; the finding stays as it is if

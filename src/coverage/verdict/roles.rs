@@ -48,14 +48,26 @@ pub fn walk(pod: &Pod) -> impl Iterator<Item = (Role, &Container, Option<&Contai
     init.chain(main)
 }
 
-/// Returns whether no container of the pod has ever started, or waits for anything that comes after the sandbox and the volumes of
-/// the pod, such as its image.
+/// Returns whether the pod still needs its sandbox, or none of its containers has started in it, or waits for anything that comes after the
+/// sandbox and the volumes of the pod, such as its image.
 pub fn none_created(pod: &Pod) -> bool {
     let waits_later = |status: &ContainerStatus| {
         let waiting = status.state.waiting.as_ref().filter(|waiting| !waiting.reason.is_empty());
         waiting.is_some() && !status.is_being_created()
     };
-    walk(pod).all(|(_, _, status)| !status.is_some_and(|status| has_started(status) || waits_later(status)))
+    // `GeneratePodReadyToStartContainersCondition`, pkg/kubelet/status/generate.go, release 1.37.2: whatever has ended did so before.
+    let has_sandbox = pod.condition("PodReadyToStartContainers").map(|condition| condition.status == "True");
+    let lacks_sandbox = !has_sandbox.unwrap_or_else(|| !lost_its_sandbox(pod));
+    let is_beyond = |status: &ContainerStatus| match lacks_sandbox {
+        true => status.state.running.is_some(),
+        false => has_started(status),
+    };
+    walk(pod).all(|(_, _, status)| !status.is_some_and(|status| is_beyond(status) || waits_later(status)))
+}
+
+/// Returns whether containers of the pod ran before in a sandbox that was lost, as when its node was rebooted.
+pub fn lost_its_sandbox(pod: &Pod) -> bool {
+    walk(pod).any(|(.., status)| status.is_some_and(ContainerStatus::is_lost))
 }
 
 /// Returns whether every container of the pod has started, and every init container has completed.
@@ -66,12 +78,13 @@ pub fn all_started(pod: &Pod) -> bool {
     })
 }
 
-/// Returns whether a container has started, now or before.
+/// Returns whether a container has started, now or before, unless it was lost since.
 pub fn has_started(status: &ContainerStatus) -> bool {
-    status.state.running.is_some()
+    let ever = status.state.running.is_some()
         || status.state.terminated.is_some()
         || status.last_state.terminated.is_some()
-        || status.restart_count > 0
+        || status.restart_count > 0;
+    ever && !status.is_lost()
 }
 
 /// Returns whether an init container has completed.

@@ -1,11 +1,11 @@
 //! Why the sandbox of a pod cannot be created, by the events of the kubelet.
 
 use super::cause::{Also, Cause, Mends, cause, platform};
-use super::creation_errors::{BPF_MEMORY, MEMORY_TOO_LOW};
+use super::creation_errors::{BPF_MEMORY, MEMORY_TOO_LOW, PROFILE, PROFILE_OF_RUNTIME, is_profile_of_runtime};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, TemplatePart, edit};
+use super::finding::{Finding, Origin, TemplatePart, edit};
 use super::images::other_platform;
-use super::node_plugin::with_network_plugin;
+use super::node_plugin::{of_own_plugin, with_network_plugin};
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::pod::Pod;
@@ -98,12 +98,14 @@ const CAUSES: &[Cause] = &[
     )
     .and(Also::ShowPodsOfNode),
     BPF_MEMORY,
-    cause(
-        Mends::Host,
-        &["seccomp profile", "seccomp … no such file", "apparmor"],
-        "install the profile on the node, or correct it in the securityContext",
-    ),
+    PROFILE,
     platform(&["network host not found"]),
+    // The images of the template are not run yet.
+    cause(
+        Mends::Node,
+        &["container operating system does not match the host operating system"],
+        "set a sandbox image (pause) for the Windows build of the node in the configuration of its container runtime",
+    ),
     cause(
         Mends::Node,
         &["failed to get sandbox image", "sandbox image", "pause image", "pulling image", "pull image", "pull and unpack"],
@@ -253,7 +255,12 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
         Some(Mends::Object) => TemplatePart::RuntimeClass,
         _ => TemplatePart::Sandbox,
     };
-    let origin = cause.map_or(Mends::Template, |cause| cause.mends).origin(part);
+    let (origin, advice) = match cause {
+        Some(cause) if is_profile_of_runtime(cause, subject, pod, &event.message) => {
+            (Origin::Node, PROFILE_OF_RUNTIME.to_owned())
+        }
+        cause => (cause.map_or(Mends::Template, |cause| cause.mends).origin(part), advice),
+    };
     let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
     let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());
     Some(match (cause.map(|cause| (cause.mends, cause.also)), class) {
@@ -265,12 +272,16 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
             finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
         }
         (Some((Mends::Template | Mends::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
-        (Some((_, Some(Also::ShowPodsOfNode))), _) => with_network_plugin(
-            subject.index,
-            subject.daemon_set,
-            subject.index.node(&pod.spec.node_name),
-            finding.with_command(pods_of_node(pod)),
-        ),
+        (Some((_, Some(Also::ShowPodsOfNode))), _) => {
+            of_own_plugin(subject.daemon_set, pod, &finding).unwrap_or_else(|| {
+                with_network_plugin(
+                    subject.index,
+                    subject.daemon_set,
+                    subject.index.node(&pod.spec.node_name),
+                    finding.with_command(pods_of_node(pod)),
+                )
+            })
+        }
         _ => finding,
     })
 }

@@ -105,7 +105,7 @@ pub fn findings(
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
                 let told = |advice: Sentence| not_recomputed(subject, code, reason, last, advice);
                 match (single, never_beside_old(subject, node, pod, reason)) {
-                    (Some(single), _) => told(single.advice(node)),
+                    (Some(single), _) => single.told(told("".into()), node),
                     (None, Some(old)) => instead_of_surge(told(NEVER_BESIDE_OLD.into()), old),
                     (None, None) => told(advice.into()),
                 }

@@ -1,8 +1,6 @@
 //! Why a pod is not bound: what the scheduler reports, and what is recomputed.
 
-use std::collections::BTreeMap;
-
-use super::admission;
+use super::admission_changes::{injected_node_selector, raised_request};
 use super::claims::waits_for_claim;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
@@ -14,19 +12,16 @@ use super::scheduler_report::{self, LastReport, last_report};
 use super::sentence::Sentence;
 use super::terminating;
 use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler};
-use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::quantity::Quantity;
-use crate::model::snapshot::{LimitRange, NODE_SELECTOR_ANNOTATIONS, RuntimeClass, Snapshot};
 use crate::report::age::seconds_between;
-use crate::report::fix::{Command, Fix};
+use crate::report::fix::Fix;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
-use crate::scheduling::resources::{amount, pod_requests, template_requests};
+use crate::scheduling::resources::pod_requests;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::tolerates;
 
@@ -76,7 +71,10 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod, other_pods: &Outcom
     let conflicts = port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin);
     let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);
-        findings.extend(NodeRoom::never_fits_on(subject.index, node, pod).into_iter().map(|(_, finding)| finding));
+        let room = NodeRoom::empty(subject.index, node, pod);
+        let never_fits = NodeRoom::never_fits_on(subject.index, node, pod).into_iter();
+        let never_fits = never_fits.map(|(short, finding)| raised_request(subject, &room, pod, &short, finding));
+        findings.extend(together(never_fits));
         findings.extend(by_other_pods);
         return findings;
     };
@@ -98,74 +96,27 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod, other_pods: &Outcom
         _ => told(finding),
     });
     let shortages =
-        shortages.zip(&short).map(|(finding, resource)| raised_by_admission(subject, &room, pod, resource, finding));
-    findings.extend(conflicts.into_iter().map(told).chain(shortages).chain(by_other_pods));
+        shortages.zip(&short).map(|(finding, resource)| raised_request(subject, &room, pod, resource, finding));
+    findings.extend(conflicts.into_iter().map(told).chain(together(shortages)).chain(by_other_pods));
     findings
 }
 
-/// Says of a pod that requests more of a resource than its template, for which there is room, that admission has added it.
-fn raised_by_admission(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resource: &str, finding: Finding) -> Finding {
-    let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
-    let Some(template) = template else { return finding };
-    let of_template = template_requests(&subject.daemon_set.with_template(template).spec.template.spec);
-    let own = of_template.get(resource).copied().unwrap_or(0);
-    let overhead = pod.spec.overhead.get(resource).map_or(0, |quantity| amount(resource, quantity));
-    let requested = pod_requests(pod).get(resource).copied().unwrap_or(0).saturating_sub(overhead);
-    // What the template asks for may be too much by itself.
-    let is_too_much = || room.shortages(&of_template).iter().any(|(short, _)| short == resource);
-    if requested <= own || finding.origin == Origin::Room(Lack::BesideOldPod) || (own > 0 && is_too_much()) {
-        return finding;
-    }
-    if own > 0 {
-        let message = finding.message.words("; the template requests ").amount(resource, own);
-        let advice = "limit what raises the request as pods are created (a VerticalPodAutoscaler, or another mutating webhook), or free \
-                      some on the node: no change of the template lowers it";
-        return Finding::new(finding.code, message, advice).with_origin(Origin::Unknown);
-    }
-    let of_containers = |default: &Quantity| {
-        let mut own = pod.spec.containers.iter().filter_map(|container| container.resources.requests.get(resource));
-        own.any(|own| own.nanos() == default.nanos())
-    };
-    let is_default = |range: &&LimitRange| {
-        let mut items = range.spec.limits.iter().filter(|item| item.type_ == "Container");
-        range.metadata.namespace == subject.daemon_set.metadata.namespace
-            && items.any(|item| item.default_request.get(resource).is_some_and(of_containers))
-    };
-    let range = subject.index.snapshot.limit_ranges.iter().find(is_default).map(|range| &range.metadata);
-    let (by, advice, origin) = match range {
-        // A template with a request of its own may fit.
-        Some(range) => (
-            format!("limitrange {} sets this by default", range.name),
-            format!(
-                "set the {resource} request that the pods need in the template, or change limitrange {}",
-                range.name
-            ),
-            finding.origin.clone(),
-        ),
-        None => {
-            let adds = match resource {
-                "vpc.amazonaws.com/pod-eni" => "the SecurityGroupPolicy that selects them",
-                _ => {
-                    "what adds it: a mutating webhook, or a LimitRange, whose default a request in the template replaces"
-                }
-            };
-            ("admission adds this".to_owned(), format!("exempt these pods from {adds}"), Origin::Unknown)
+/// Says of several resources that never fit in one finding that all of them have to change.
+fn together(shortages: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    for next in shortages {
+        let is_alike = |last: &&mut Finding| {
+            (last.code, next.code) == (ReasonCode::NeverFits, ReasonCode::NeverFits) && last.origin == next.origin
+        };
+        match all.last_mut().filter(is_alike) {
+            Some(last) => {
+                last.message = std::mem::take(&mut last.message).words("; ").then(next.message);
+                last.advice = std::mem::take(&mut last.advice).words("; ").then(next.advice);
+            }
+            None => all.push(next),
         }
-    };
-    let advice = Sentence::from(advice);
-    let advice = match finding.code {
-        ReasonCode::NeverFits => {
-            advice.words(", or exclude nodes such as ").example(&room.node.metadata.name).words(" with a nodeSelector")
-        }
-        _ => advice.words(format!(", or free {resource} on the node")),
-    };
-    let message = finding.message.words(format!("; the template requests none: {by}"));
-    let told = Finding::new(finding.code, message, advice).with_origin(origin);
-    match range {
-        Some(range) => told
-            .with_command(Command::kubectl(&["describe", "limitrange"]).namespace(&range.namespace).name(&range.name)),
-        None => told,
     }
+    all
 }
 
 /// Returns whether the scheduler will preempt other pods for a pod if the simulation finds that this makes room: the default
@@ -271,81 +222,6 @@ fn untolerated_by_the_pod(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Find
             Finding::new(code, format!("{message}, although the template does"), advice).with_command(delete_pod(pod))
         })
         .collect()
-}
-
-/// Finds a node selector that the pod has, its template does not have, and the node does not match.
-pub fn injected_node_selector(
-    snapshot: &Snapshot,
-    daemon_set: &DaemonSet,
-    node: &Node,
-    node_selector: &BTreeMap<String, String>,
-) -> Option<Finding> {
-    let template = &daemon_set.spec.template.spec;
-    let injected: Vec<(&str, &str)> = node_selector
-        .iter()
-        .filter(|(key, value)| node.metadata.labels.get(*key) != Some(value))
-        .filter(|(key, value)| template.node_selector.get(*key) != Some(value))
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect();
-    if injected.is_empty() {
-        return None;
-    }
-    let pairs: Vec<String> = injected.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let adds = |class: &&RuntimeClass| {
-        let added = class.scheduling.as_ref().map(|scheduling| &scheduling.node_selector);
-        added.is_some_and(|added| injected.iter().any(|(key, _)| added.contains_key(*key)))
-    };
-    let class = admission::runtime_class(snapshot, template).filter(adds);
-    let (by, advice, command) = match class {
-        Some(class) => (
-            format!("runtime class {}", class.metadata.name),
-            "add the same nodeSelector to the template, so that the node is not eligible".to_owned(),
-            edit(daemon_set),
-        ),
-        None => (
-            "admission".to_owned(),
-            selector_of_namespace(snapshot, &daemon_set.metadata.namespace, &pairs),
-            Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(&daemon_set.metadata.namespace),
-        ),
-    };
-    let message = format!("{by} added nodeSelector {} to the pod, which the node does not match", pairs.join(","));
-    Some(Finding::new(ReasonCode::InjectedNodeSelector, message, advice).with_command(command))
-}
-
-/// Returns what helps with a node selector that a namespace adds to its pods: OpenShift takes its own annotation or the cluster's
-/// default, and the plugin PodNodeSelector the other one or its configuration.
-fn selector_of_namespace(snapshot: &Snapshot, namespace: &str, pairs: &[String]) -> String {
-    const IN_TEMPLATE: &str = "put the selector into the template, so that the node is not eligible";
-    let [of_openshift, of_plugin] = NODE_SELECTOR_ANNOTATIONS;
-    let anywhere =
-        format!("if the DaemonSet is to run anywhere, set {of_openshift} to \"\" there and delete the pending pods");
-    let Some(found) = snapshot.namespaces.iter().find(|it| it.metadata.name == namespace) else {
-        return format!(
-            "see which annotation of the namespace has it: {of_openshift}, which may be set to \"\", or {of_plugin}; or {IN_TEMPLATE}"
-        );
-    };
-    let has = |annotation: &str| {
-        let selector = found.metadata.annotations.get(annotation);
-        selector.is_some_and(|selector| selector.split(',').any(|pair| pairs.iter().any(|added| added == pair.trim())))
-    };
-    match NODE_SELECTOR_ANNOTATIONS.into_iter().find(|annotation| has(annotation)) {
-        Some(annotation) if annotation == of_openshift => {
-            format!("annotation {of_openshift} of namespace {namespace} has it: {IN_TEMPLATE}; {anywhere}")
-        }
-        Some(_) => format!(
-            "annotation {of_plugin} of namespace {namespace} has it: {IN_TEMPLATE}; if the DaemonSet is to run anywhere, move it \
-             to a namespace without it"
-        ),
-        // Both are read when a pod is created, and OpenShift's own one replaces its default.
-        None if found.metadata.annotations.contains_key(of_openshift) => format!(
-            "no annotation of namespace {namespace} has it now: delete the pending pod, which may be older than the annotation; if the \
-             new one has it, too, a mutating webhook or the configuration of the API server adds it"
-        ),
-        None => format!(
-            "no annotation of namespace {namespace} has it, so the default of the cluster or a mutating webhook adds it: \
-             {IN_TEMPLATE}; on OpenShift, {anywhere}"
-        ),
-    }
 }
 
 /// Finds an unbound pod that nothing explains.

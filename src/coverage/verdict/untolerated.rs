@@ -7,12 +7,13 @@ use super::node_plugin::{NodePlugin, with_network_plugin};
 use super::node_removal;
 use super::sentence::Sentence;
 use crate::coverage::startup_taints::{Startup, startup};
+use crate::facts::controller::Controller;
 use crate::facts::index::Index;
 use crate::facts::node_removal::is_by_autoscaler;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::startup_taint::{UNINITIALIZED, initializes_nodes};
-use crate::report::fix::Command;
+use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::taints::{TaintOutcome, tolerates};
 
@@ -83,14 +84,14 @@ fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCo
     match startup {
         Startup::Unread(remover) => {
             let message = format!("{} when it starts there", begin(remover));
-            let advice = "see whether its pod is ready there: if so, the taint was put back since, and restarting that pod or \
+            let advice = "see whether its pod is ready there: if so, it has not removed the taint, or that was put back since, and restarting that pod or \
                           removing the taint helps: it keeps all other pods off the node";
             Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(on_node(remover)) }
         }
         Startup::PutBack { remover, pod, ready_for } => {
             let message = Sentence::from(begin(remover)).words(" when it starts, and its pod ");
             let message = message.name(&pod.metadata.name, "there").words(" has been ready for ").age(ready_for);
-            let message = message.words(": the taint was put back since");
+            let message = message.words(": the taint was not removed then, or was put back since");
             let advice = "restart the pod of that DaemonSet on the node, or remove the taint: it keeps all other pods \
                           off the node";
             Finding { likely_mistake: true, ..Finding::new(code, message, advice) }
@@ -150,6 +151,15 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
 /// the node cannot become ready.
 fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, taint: &Taint) -> Finding {
     let now = index.now();
+    if node.is_ready() {
+        let message = format!(
+            "the node is ready, but still has taint {taint}, which excludes it from desiredNumberScheduled: kube-controller-manager removes it"
+        );
+        let Fix { advice, command } = Controller::Kubernetes.check();
+        let finding =
+            Finding::new(ReasonCode::NodeNotReadyTaint, message, format!("wait; if the taint remains, {advice}"));
+        return Finding { command, ..finding };
+    }
     let state = node_health::not_ready(now, node).unwrap_or_else(|| Sentence::from("node was not ready"));
     if taint.key == "node.kubernetes.io/not-ready"
         && let Some(plugin) = NodePlugin::of(daemon_set)

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use super::admission_changes::of_volume;
 use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
 use super::creation_errors::{Missing, READ_ONLY_DISK, runs_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, delete_pod, describe_pod, edit};
 use super::images::{other_platform, template_of};
-use super::node_plugin;
+use super::node_plugin::{self, Lacks};
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::node::Node;
@@ -157,7 +158,7 @@ const CAUSES: &[Cause] = &[
     ),
 ];
 
-/// Finds that a volume cannot be mounted or attached.
+/// Finds that a volume cannot be mounted or attached, whether the template has it or admission has added it.
 pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Option<Finding> {
     const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
     let mut failures = events.iter().filter(|event| REASONS.contains(&event.reason.as_str()));
@@ -165,10 +166,21 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     let is_about_one = |event: &&&Event| !event.message.starts_with("Unable to attach or mount volumes");
     let event = failures.clone().find(is_about_one).or_else(|| failures.next())?;
     let said = event.message.trim();
+    let volume = quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume"));
+    let finding = not_mounted(subject, node, pod, event, volume);
+    Some(match volume {
+        Some(volume) => of_volume(subject, pod, volume, finding),
+        None => finding,
+    })
+}
+
+/// Finds why a volume cannot be mounted or attached by what an event says, and the volume that it names.
+fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event, volume: Option<&str>) -> Finding {
+    let said = event.message.trim();
     let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.index.now());
     let finding = |advice: String| Finding::new(ReasonCode::MountFailed, message.clone().apart(&advice), advice);
     let volumes = || template_of(subject, pod).value()["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
-    let part = || match quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume")) {
+    let part = || match volume {
         Some(volume) if volumes().iter().any(|it| it["name"] == volume) => TemplatePart::Volume(volume.to_owned()),
         // No template has that of the service account's token; others are named by their PersistentVolume.
         Some(volume) if !volume.starts_with("kube-api-access-") => TemplatePart::AskedOfNode,
@@ -176,33 +188,33 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     };
     if let Some(missing) = Missing::of(said).or_else(|| missing_key(subject, pod, said)) {
         let show = missing.show(&subject.daemon_set.metadata.namespace);
-        return Some(finding(missing.advice()).with_origin(missing.origin()).with_command(show));
+        return finding(missing.advice()).with_origin(missing.origin()).with_command(show);
     }
-    if let Some(driver) = unregistered_driver(said) {
+    if let Some((driver, lacks)) = absent_driver(said) {
         // The template is right: it is up to the DaemonSet of the driver.
         let drivers = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&pod.spec.node_name);
         let finding = Finding::new(ReasonCode::MountFailed, message, "").with_command(drivers);
-        return Some(node_plugin::not_registered(subject, node, driver, finding).with_origin(Origin::ControlPlane));
+        return node_plugin::without_driver(subject, node, driver, lacks, finding).with_origin(Origin::ControlPlane);
     }
     if let Some(advice) = other_type(said, volumes()) {
-        return Some(finding(advice).with_origin(Origin::Template(part())).with_command(describe_pod(pod)));
+        return finding(advice).with_origin(Origin::Template(part())).with_command(describe_pod(pod));
     }
     if let Some(advice) = kubelet_root(subject, node, pod, said).or_else(|| host_path(said)) {
-        return Some(finding(advice).with_origin(Origin::Template(part())).with_command(edit(subject.daemon_set)));
+        return finding(advice).with_origin(Origin::Template(part())).with_command(edit(subject.daemon_set));
     }
     // A template for Windows means a path of Windows.
     let is_for_windows = pod.spec.node_selector.get("kubernetes.io/os").is_some_and(|os| os == "windows");
     let cause = Cause::of(CAUSES, said).filter(|cause| cause.mends != Mends::Placement || !is_for_windows);
     let Some(cause) = cause else {
         let finding = finding("check the volume, and what provides it".to_owned());
-        return Some(finding.with_origin(Origin::Template(part())).with_command(describe_pod(pod)));
+        return finding.with_origin(Origin::Template(part())).with_command(describe_pod(pod));
     };
     let finding = match cause.mends {
         Mends::Placement => finding(other_platform(subject, pod)),
         _ => finding(cause.advice.to_owned()),
     };
     let finding = finding.with_origin(cause.mends.origin(part()));
-    Some(match (cause.also, cause.mends) {
+    match (cause.also, cause.mends) {
         (Some(Also::DeletePod), _) => finding.with_command(delete_pod(pod)),
         (Some(Also::List(resource)), _) => {
             let namespace = &subject.daemon_set.metadata.namespace;
@@ -211,16 +223,24 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
         (_, Mends::Template | Mends::Placement) => finding.with_command(edit(subject.daemon_set)),
         (_, Mends::Node | Mends::Host) => finding,
         (_, Mends::Object | Mends::Cluster) => finding.with_command(describe_pod(pod)),
-    })
+    }
 }
 
-/// Returns the driver that is not registered with the kubelet (`newCsiDriverClient`, pkg/volume/csi/csi_client.go, release 1.37.2),
-/// or that its CSINode does not have (`Attach` of the external attacher).
-fn unregistered_driver(said: &str) -> Option<&str> {
+/// Returns the driver that is not there for the kubelet of the node, and what it lacks: it is not registered (`newCsiDriverClient`,
+/// pkg/volume/csi/csi_client.go, release 1.37.2), or its CSINode does not have it (`Attach` of the external attacher), or nothing listens
+/// on its socket, which is in a directory of its own below `plugins`.
+fn absent_driver(said: &str) -> Option<(&str, Lacks)> {
     let between =
         |before: &str, after: &str| said.split_once(before)?.1.split_once(after).map(|(driver, _)| driver.trim());
     let csi_node = || said.split_once("does not contain driver ")?.1.split_whitespace().next();
-    between("driver name ", " not found in the list of registered CSI drivers").or_else(csi_node)
+    let registered = between("driver name ", " not found in the list of registered CSI drivers").or_else(csi_node);
+    let socket = || {
+        let (path, why) = said.split_once("dial unix ")?.1.split_once(".sock: ")?;
+        let (_, below) = path.rsplit_once("/plugins/")?;
+        let is_down = why.contains("connection refused") || why.contains("no such file");
+        below.split('/').next().filter(|driver| is_down && !driver.is_empty())
+    };
+    registered.map(|driver| (driver, Lacks::Registration)).or_else(|| Some((socket()?, Lacks::Listener)))
 }
 
 /// Returns what to do about a path below the usual root of kubelets that is not there: theirs may be another one.

@@ -14,6 +14,11 @@ pub(super) fn list() -> Command {
     Command::kubectl(&["get", "mutatingwebhookconfigurations,validatingwebhookconfigurations"])
 }
 
+/// Returns the command that lists the webhooks that may change pods.
+pub(super) fn mutating() -> Command {
+    Command::kubectl(&["get", "mutatingwebhookconfigurations"])
+}
+
 /// What a call of a webhook failed with, and what to do then. A connection that fails says less than an answer.
 const CALLS: [(&[&str], &str); 15] = [
     (&["no endpoints available for service"], "no pod behind it is ready: see why"),

@@ -56,7 +56,10 @@ pub(super) fn canary<'v, 'a>(
     // What has failed since fails because of the revision, and no other node must fail for it.
     let is_older = |since: Option<Timestamp>| since.is_some_and(|since| since.as_second() < began.as_second());
     let stands = |node: &&RolloutNode<'a>| match (node.updated, node.object) {
-        (Some(pod), _) => node.updated_is_available || !is_older(pod.unready_since()),
+        (Some(pod), _) => {
+            let since = pod.unready_since().or_else(|| pod.metadata.creation_timestamp.get());
+            node.updated_is_available || !is_older(since)
+        }
         (None, Some(object)) => {
             let down_since = || object.condition("Ready")?.last_transition_time.get();
             node.old.is_none() && (node.is_ready() || !is_older(down_since()))

@@ -500,8 +500,7 @@ fn everything_fails_since(situation: &Situation<'_>, node: &RolloutNode<'_>) -> 
 /// Each crash makes it not ready again, but the kubelet waits before each restart, longer each time: the number of
 /// restarts tells when the first one was, if they form a loop.
 pub(super) fn failing_since(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
-    let ready = pod.condition("Ready").filter(|ready| ready.status != "True")?;
-    let since = ready.last_transition_time.get()?;
+    let since = pod.unready_since()?;
     let waits = (1..pod.restarts().min(MOST_RESTARTS)).map(|restart| (10 << (restart - 1).min(5)).min(MOST_BACKOFF));
     let in_loop = now.checked_sub(SignedDuration::from_secs(waits.sum())).ok();
     let created = pod.metadata.creation_timestamp.get();

@@ -45,6 +45,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         false => old_failing,
     };
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
+    let is_unbound = |node: &&RolloutNode<'_>| node.updated.is_some_and(|pod| pod.spec.node_name.is_empty());
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let raised: BTreeSet<&RaisedRequest> =
@@ -58,11 +59,17 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         // A node is not to blame if its pod is refused.
         () if working > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
         () if working > failing && (kind.is_some() || asks_otherwise) => SuspectKind::Revision,
+        // No scheduler looks at any node.
+        () if of_current.iter().all(|node| node.origin() == Some(&Origin::Template(TemplatePart::Scheduler))) => {
+            return None;
+        }
         () if working > failing => SuspectKind::Nodes,
         // Something else has broken.
         () if situation.has_worked_for_long() => return None,
         // A policy or a limit may be as new as the revision: only the API server can tell.
         () if is_refused && !situation.another_is_admitted() => return None,
+        // What does not start finds nothing otherwise than before: something else has taken its place.
+        () if situation.only_restarts() && of_current.iter().all(is_unbound) => return None,
         () if situation.only_restarts() => SuspectKind::Surroundings,
         () if old_available > 0 || replaces_what_ran(situation, &of_current) => SuspectKind::Revision,
         () => return None,

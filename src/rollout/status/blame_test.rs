@@ -469,3 +469,89 @@ fn nodes_that_a_revision_may_take_down_are_not_called_nodes_with_a_problem() {
     let faults = status.faults.unwrap();
     assert_eq!((faults.unknown >= 2, faults.node), (true, 0), "{faults:?}");
 }
+
+/// Whatever the template is like, its pods do not run on such a node.
+#[test]
+fn what_a_node_or_its_provider_does_to_every_revision_is_not_the_revisions_fault() {
+    let image = |image: &str| json!({"containers": [{"name": "agent", "image": image}]});
+    let env = json!({"containers": [{"name": "agent", "image": "agent:2",
+        "env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}]});
+    let creating =
+        json!({"containerStatuses": [{"name": "agent", "state": {"waiting": {"reason": "ContainerCreating"}}}]});
+    let provider = |mut status: Value| {
+        status["reason"] = json!("ProviderFailed");
+        status["message"] = json!("Pod agent requires volume lib-modules which is of an unsupported type");
+        status
+    };
+    let waits = |reason: &str, message: &str| json!({"containerStatuses": [{"name": "agent", "state": {"waiting": {"reason": reason, "message": message}}}]});
+    let config = |message: &str| waits("CreateContainerConfigError", message);
+    let failed = json!({"phase": "Failed", "reason": "ProviderFailed", "containerStatuses": null});
+    let aci = json!({"metadata": {"labels": {"type": "virtual-kubelet"}}});
+    let fargate = json!({"metadata": {"labels": {"eks.amazonaws.com/compute-type": "fargate"}}});
+    let host = "host IP unknown; known addresses: [{Hostname b}]";
+    let directory =
+        "create container log directory for container agent failed: mkdir /var/log/pods: read-only file system";
+    for (before, after, node, pod, is_revisions) in [
+        (image("agent:1"), image("agent:2"), aci.clone(), provider(creating.clone()), false),
+        (image("agent:1"), env.clone(), aci, provider(creating.clone()), false),
+        (image("agent:1"), image("agent:2"), json!({}), provider(creating.clone()), false),
+        (image("agent:1"), image("agent:2"), fargate, failed, false),
+        (image("agent:1"), image("agent:2"), json!({}), config(host), false),
+        (image("agent:1"), env.clone(), json!({}), config(host), false),
+        (image("agent:1"), image("agent:2"), json!({}), config(directory), false),
+        // Nobody knows what it is, but the image is not looked at before that.
+        (image("agent:1"), image("agent:2"), json!({}), config("something that only a later kubelet says"), false),
+        (image("agent:2"), env, json!({}), config("something that only a later kubelet says"), true),
+        (image("agent:1"), image("agent:2"), json!({}), waits("CreateContainerError", "something new"), true),
+    ] {
+        let mut status_of =
+            json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:46:10")}]});
+        status_of.as_object_mut().unwrap().extend(pod.as_object().unwrap().clone());
+        let ended = json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": status_of});
+        let world = revisions(before, after).node("b", node).pod("agent-b", "b", ended);
+        let told = status(with_old(world, &["c", "d"]), &[]);
+        let blamed = told.suspect.as_ref().is_some_and(|it| it.what == SuspectKind::Revision);
+        assert_eq!((blamed, rolls_back(&told)), (is_revisions, is_revisions), "{pod}: {:?}", told.suspect);
+        assert_eq!(told.faults.unwrap().revision > 0, is_revisions, "{pod}");
+        assert!(told.problems.iter().all(|problem| !problem.passing), "{pod}");
+    }
+}
+
+/// A pod that is not scheduled has not looked at what may have changed, and says nothing about its node if no scheduler looks at it.
+#[test]
+fn what_no_pod_has_started_to_see_is_not_said_to_have_changed() {
+    let restarted = |mut world: World| {
+        world.snapshot.controller_revisions.clear();
+        let world = world.revision_of_template("hash1", 1);
+        let annotated =
+            json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "x"}}}}});
+        let mut world = world.daemon_set(annotated).revision_of_template("hash2", 2);
+        created(&mut world, 1, "11:45:00");
+        world
+    };
+    let affinity = "0/3 nodes are available: 1 node(s) didn't match pod affinity rules, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+    let resource =
+        "0/3 nodes are available: 1 Insufficient example.com/x, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+    let new = || json!({"metadata": {"creationTimestamp": at("11:46:00")}});
+    let crash = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "b"}}});
+    for (says, more_work, kind) in [
+        (Some(affinity), false, None),
+        (Some(resource), false, None),
+        (Some(""), false, None),
+        // No scheduler looks at it.
+        (Some(""), true, None),
+        (None, false, Some(SuspectKind::Surroundings)),
+        (None, true, Some(SuspectKind::Nodes)),
+    ] {
+        let world = restarted(world()).node("b", json!({}));
+        let mut world = match says {
+            Some(says) => world.pending_pod("agent-b", "b", says, new()),
+            None => world.unready_pod("agent-b", "b", crash.clone(), new()),
+        };
+        for node in ["e", "f"].iter().filter(|_| more_work) {
+            world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, young());
+        }
+        let told = status(with_old(world, &["c", "d"]), &[]);
+        assert_eq!(told.suspect.map(|it| it.what), kind, "{says:?} {more_work}");
+    }
+}

@@ -584,6 +584,11 @@ fn a_network_plugin_that_blocks_its_own_pod_is_removed_from_the_node() {
         ),
         (path("/etc/cni/net.d"), "plugin type=\"calico\" failed (add): Unauthorized", false),
         (path("/var/log"), unauthorized, false),
+        (
+            path("/etc/cni/net.d"),
+            "plugin type=\"agent-cni\" failed (add): no IP addresses available in range set",
+            false,
+        ),
         (json!({}), unauthorized, false),
     ] {
         let world = creating().template(template.clone());

@@ -37,6 +37,8 @@ pub enum Also {
     Credentials,
     /// Show the pods of the node, among them that of the network plugin.
     ShowPodsOfNode,
+    /// Show them, too: the pod of the network plugin is what has to be mended, unless that is the pod in question.
+    MendNetworkPlugin,
     /// Show the objects of a resource in the namespace.
     List(&'static str),
 }

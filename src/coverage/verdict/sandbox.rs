@@ -96,7 +96,7 @@ const CAUSES: &[Cause] = &[
         &["failed to find plugin"],
         "install the CNI plugin on the node: its binary is not in the directory of the container runtime",
     )
-    .and(Also::ShowPodsOfNode),
+    .and(Also::MendNetworkPlugin),
     BPF_MEMORY,
     PROFILE,
     platform(&["network host not found"]),
@@ -141,14 +141,14 @@ const CAUSES: &[Cause] = &[
         "restart the pod of the network plugin on the node: the CA in the configuration that it has written there is not that of the API \
          server",
     )
-    .and(Also::ShowPodsOfNode),
+    .and(Also::MendNetworkPlugin),
     cause(
         Mends::Node,
         &["connection is unauthorized", "unauthorized"],
         "restart the pod of the network plugin on the node: the API server does not accept its token; if it has no pod there any \
          more, remove its file from /etc/cni/net.d",
     )
-    .and(Also::ShowPodsOfNode),
+    .and(Also::MendNetworkPlugin),
     cause(
         Mends::Host,
         &["already has an ip address different from"],
@@ -170,7 +170,7 @@ const CAUSES: &[Cause] = &[
         &["plugin type=", "networkplugin cni", "cni", "failed to setup network", "set up sandbox container"],
         "check the pod of the network plugin on the node, and its log",
     )
-    .and(Also::ShowPodsOfNode),
+    .and(Also::MendNetworkPlugin),
     cause(
         Mends::Host,
         &["failed to reserve sandbox name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
@@ -230,7 +230,8 @@ fn told(event: &Event) -> (Option<&'static Cause>, &'static str) {
 
 /// Returns what is to be done about the network plugin of a node by what it said when it was to remove a pod; `None` if it said nothing.
 pub fn of_network(message: &str) -> Option<&'static str> {
-    Cause::of(CAUSES, message).filter(|cause| cause.also == Some(Also::ShowPodsOfNode)).map(|cause| cause.advice)
+    let is_of_network = |cause: &&Cause| matches!(cause.also, Some(Also::ShowPodsOfNode | Also::MendNetworkPlugin));
+    Cause::of(CAUSES, message).filter(is_of_network).map(|cause| cause.advice)
 }
 
 /// Returns the command that shows the pods of the node that a pod is on.
@@ -272,8 +273,10 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
             finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
         }
         (Some((Mends::Template | Mends::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
-        (Some((_, Some(Also::ShowPodsOfNode))), _) => {
-            of_own_plugin(subject.daemon_set, pod, &finding).unwrap_or_else(|| {
+        (Some((_, Some(also @ (Also::ShowPodsOfNode | Also::MendNetworkPlugin)))), _) => {
+            let own =
+                (also == Also::MendNetworkPlugin).then(|| of_own_plugin(subject.daemon_set, pod, &finding)).flatten();
+            own.unwrap_or_else(|| {
                 with_network_plugin(
                     subject.index,
                     subject.daemon_set,

@@ -111,7 +111,9 @@ fn together(shortages: impl Iterator<Item = Finding>) -> Vec<Finding> {
         match all.last_mut().filter(is_alike) {
             Some(last) => {
                 last.message = std::mem::take(&mut last.message).words("; ").then(next.message);
-                last.advice = std::mem::take(&mut last.advice).words("; ").then(next.advice);
+                if last.advice != next.advice {
+                    last.advice = std::mem::take(&mut last.advice).words("; ").then(next.advice);
+                }
             }
             None => all.push(next),
         }

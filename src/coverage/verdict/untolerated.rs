@@ -151,15 +151,6 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
 /// the node cannot become ready.
 fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, taint: &Taint) -> Finding {
     let now = index.now();
-    if node.is_ready() {
-        let message = format!(
-            "the node is ready, but still has taint {taint}, which excludes it from desiredNumberScheduled: kube-controller-manager removes it"
-        );
-        let Fix { advice, command } = Controller::Kubernetes.check();
-        let finding =
-            Finding::new(ReasonCode::NodeNotReadyTaint, message, format!("wait; if the taint remains, {advice}"));
-        return Finding { command, ..finding };
-    }
     let state = node_health::not_ready(now, node).unwrap_or_else(|| Sentence::from("node was not ready"));
     if taint.key == "node.kubernetes.io/not-ready"
         && let Some(plugin) = NodePlugin::of(daemon_set)
@@ -170,6 +161,15 @@ fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, 
         ));
         let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
         return Finding::mistake(daemon_set, ReasonCode::NotReadyNotTolerated, message, advice);
+    }
+    if node.is_ready() {
+        let message = format!(
+            "the node is ready, but still has taint {taint}, which excludes it from desiredNumberScheduled: kube-controller-manager removes it"
+        );
+        let Fix { advice, command } = Controller::Kubernetes.check();
+        let finding =
+            Finding::new(ReasonCode::NodeNotReadyTaint, message, format!("wait; if the taint remains, {advice}"));
+        return Finding { command, ..finding };
     }
     let message = state.words(format!("; taint {taint} excludes the node from desiredNumberScheduled"));
     Finding::new(ReasonCode::NodeNotReadyTaint, message, node_health::repair(now, node))

@@ -6,18 +6,21 @@ use super::finding::Finding;
 use super::fit::{NodeRoom, port_conflicts, port_text};
 use super::node_health;
 use super::other_pods;
+use super::pod_claims;
 use super::scheduler_message::{PluginInput, SchedulerPlugin};
-use super::scheduler_report::LastReport;
+use super::scheduler_report::{LastReport, is_recomputed, node_feature_missing};
 use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::declared_features;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::volumes::Obstacle;
 
 pub(super) fn passed(rule: &str, detail: impl Into<String>) -> Check {
     Check { rule: rule.to_owned(), passed: Some(true), detail: detail.into(), code: None, trivial: false }
@@ -59,8 +62,40 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
     checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
+    checks.extend(volumes(subject, node, pod));
     checks.extend(other_pods(subject, node, pod));
+    checks.extend(features(subject, node, pod));
     checks
+}
+
+/// Lists whether the kubelet declares the features that the pod needs, if it needs any.
+fn features(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
+    const RULE: &str = "kubelet features";
+    let required: Vec<&str> = declared_features::required(&pod.spec).collect();
+    let named = (!required.is_empty()).then(|| required.join(", "))?;
+    Some(match declared_features::declared(&pod.spec, node, &subject.index.nodes) {
+        Outcome::Passes => passed(RULE, named),
+        Outcome::Unknown => {
+            unknown(RULE, format!("{named}: whether the scheduler looks at what kubelets declare is not known"))
+        }
+        Outcome::Rejects(missing) => {
+            let finding = node_feature_missing(node, &missing);
+            failed(RULE, finding.message.to_string(), Some(finding.code))
+        }
+    })
+}
+
+/// Lists whether the node can have the volumes of the pod, if it has any.
+fn volumes(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
+    const RULE: &str = "volumes";
+    Some(match pod_claims::of_pending(subject, node, pod)? {
+        Ok(()) => passed(RULE, "the node can have them"),
+        Err(Obstacle::Unknown(unread)) => unknown(RULE, pod_claims::unread_text(&unread)),
+        Err(Obstacle::Rejects(_)) => {
+            let finding = pod_claims::finding(subject, node, pod)?;
+            failed(RULE, finding.message.to_string(), Some(finding.code))
+        }
+    })
 }
 
 /// Lists the rules about other pods, if the pod has any or is kept away by those of others.
@@ -87,7 +122,9 @@ fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastRepo
     // What is recomputed from pods has checks of its own.
     let is_arithmetic = |code| match SchedulerPlugin::of(code).and_then(|plugin| plugin.input) {
         Some(PluginInput::Pods) => true,
-        Some(PluginInput::OtherPods) => other_pods::of_pending(subject, node, pod) != Outcome::Unknown,
+        Some(input @ (PluginInput::OtherPods | PluginInput::Volumes | PluginInput::Features)) => {
+            is_recomputed(subject, node, pod, input)
+        }
         Some(PluginInput::Node) | None => false,
     };
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)

@@ -8,9 +8,10 @@ use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, fits_now, port_conflicts};
 use super::other_pods;
+use super::pod_claims;
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{Preemption, code_of, is_same_plugin};
-use super::scheduler_report::{self, LastReport, last_report};
+use super::scheduler_report::{self, LastReport, last_report, node_feature_missing};
 use super::sentence::Sentence;
 use super::terminating;
 use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler};
@@ -24,6 +25,8 @@ use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::declared_features::declared;
+use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::{amount, pod_requests, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
@@ -71,17 +74,25 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
     let others: Vec<&Pod> = others.into_iter().filter(|pod| !pod.is_terminal()).collect();
     let conflicts = port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin);
+    let by_others = || -> Vec<Finding> {
+        let volumes = pod_claims::finding(subject, node, pod).into_iter();
+        let features = match declared(&pod.spec, node, &subject.index.nodes) {
+            Outcome::Rejects(missing) => Some(node_feature_missing(node, &missing)),
+            Outcome::Passes | Outcome::Unknown => None,
+        };
+        volumes.chain(other_pods::finding(subject, node, pod)).chain(features).collect()
+    };
     let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);
         findings.extend(NodeRoom::never_fits_on(subject.index, node, pod).into_iter().map(|(_, finding)| finding));
-        findings.extend(other_pods::finding(subject, node, pod));
+        findings.extend(by_others());
         return findings;
     };
     let requests = pod_requests(pod);
-    let by_other_pods = other_pods::finding(subject, node, pod);
-    // Preemption does not help a pod that does not tolerate the node, or does not match it. Whether it helps one that other pods keep from
-    // the node is not simulated.
-    let simulation = (findings.is_empty() && by_other_pods.is_none())
+    let by_others = by_others();
+    // Preemption does not help a pod that does not tolerate the node, or does not match it. Whether it helps one that
+    // its volumes, other pods or the kubelet keep from the node is not simulated.
+    let simulation = (findings.is_empty() && by_others.is_empty())
         .then(|| Simulation::new(subject.index, &room, pod, &requests))
         .flatten();
     let is_expected = simulation.is_some() && expects_preemption(subject, pod);
@@ -97,7 +108,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     });
     let shortages =
         shortages.zip(&short).map(|(finding, resource)| raised_by_admission(subject, &room, pod, resource, finding));
-    findings.extend(conflicts.into_iter().map(told).chain(shortages).chain(by_other_pods));
+    findings.extend(conflicts.into_iter().map(told).chain(shortages).chain(by_others));
     findings
 }
 

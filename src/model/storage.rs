@@ -393,11 +393,6 @@ impl CsiNode {
         self.spec.drivers.iter().find(|it| it.name == driver)?.allocatable.as_ref()?.count
     }
 
-    /// Returns whether the node has any limit.
-    pub fn has_limits(&self) -> bool {
-        self.spec.drivers.iter().any(|driver| driver.allocatable.as_ref().is_some_and(|it| it.count.is_some()))
-    }
-
     /// Returns whether a CSI driver attaches the volumes of an in-tree plugin.
     pub fn has_migrated(&self, plugin: &str) -> bool {
         let plugins = self.metadata.annotations.get(MIGRATED_PLUGINS);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::neighborhood::Neighborhood;
 use super::volumes::{Claimed, InTreePlugin, NOT_MIGRATED, Obstacle, Rejection, Unread, VolumeFilters};
 use crate::model::pod::Pod;
-use crate::model::storage::{CsiNode, PersistentVolumeClaim, VolumeSource};
+use crate::model::storage::{CsiDriver, CsiNode, PersistentVolumeClaim, VolumeSource};
 
 /// The access mode of claims that one pod may use at a time.
 const ONE_POD: &str = "ReadWriteOncePod";
@@ -30,7 +30,7 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
     /// Ported from `Filter`, `satisfyVolumeConflicts` and `calPreFilterState`, `volumerestrictions/volume_restrictions.go`.
     pub(super) fn volume_restrictions(&self, claims: &[Claimed<'a>]) -> Result<(), Obstacle<'a>> {
         for volume in self.pod.spec.volumes.iter().filter(|volume| is_exclusive(&volume.source)) {
-            let mut pods = self.pods_on_node();
+            let mut pods = self.pods_on_node(self.nominated);
             let has_it = |pod: &&Pod| pod.spec.volumes.iter().any(|it| is_volume_conflict(&volume.source, &it.source));
             if let Some(pod) = pods.find(has_it) {
                 return Err(Rejection::DiskConflict(volume.name.clone(), pod).into());
@@ -58,51 +58,42 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
     }
 
     /// Ported from `Filter`, `filterAttachableVolumes` and `getNodeVolumeAttachmentInfo`, nodevolumelimits/csi.go.
-    pub(super) fn node_volume_limits(&self, claims: &[Claimed<'a>]) -> Result<(), Obstacle<'a>> {
+    pub(super) fn node_volume_limits(&self, claims: &[Claimed<'a>], nominated: &[&'a Pod]) -> Result<(), Obstacle<'a>> {
         let is_counted = |source: &VolumeSource| InTreePlugin::of_pod(source).is_some();
         if claims.is_empty() && !self.pod.spec.volumes.iter().any(|it| is_counted(&it.source)) {
             return Ok(());
         }
         let csi_node = self.storage.csi_node(self.node)?;
-        let mut new: BTreeSet<Attachable> = self.inline(self.pod, csi_node).collect();
+        let mut new: BTreeSet<Attachable> = inline(self.pod, csi_node).collect();
         for Claimed { claim, .. } in claims {
             new.extend(self.attachable(claim, csi_node)?);
         }
         let drivers: BTreeSet<String> = new.iter().map(|it| it.driver.clone()).collect();
         for driver in &drivers {
-            let avoids =
-                |it: &crate::model::storage::CsiDriver| it.spec.prevent_pod_scheduling_if_missing == Some(true);
+            let avoids = |it: &CsiDriver| it.spec.prevent_pod_scheduling_if_missing == Some(true);
             let is_there = csi_node.is_some_and(|node| node.spec.drivers.iter().any(|it| it.name == *driver));
             if self.storage.csi_driver(driver)?.is_some_and(avoids) && !is_there {
                 return Err(Rejection::NoDriver(driver.clone()).into());
             }
         }
-        let limits: Vec<(String, usize)> = drivers
-            .into_iter()
-            .filter_map(|driver| Some((csi_node?.limit(&driver)?, driver)))
-            .map(|(limit, driver)| (driver, limit))
-            .collect();
+        let limit = |driver: String| csi_node?.limit(&driver).map(|limit| (driver, limit));
+        let limits: Vec<(String, usize)> = drivers.into_iter().filter_map(limit).collect();
         if limits.is_empty() {
             return Ok(());
         }
         if !self.neighborhood.knows_all_pods_on(&self.node.metadata.name) {
             return Err(Unread::Pods.into());
         }
-        let mut of_pods = BTreeSet::new();
-        for pod in self.pods_on_node() {
-            of_pods.extend(self.inline(pod, csi_node));
-            for name in pod.spec.volumes.iter().filter_map(|it| it.claim_of(&pod.metadata.name)) {
-                if let Some(claim) = self.storage.claim(&pod.metadata.namespace, &name)? {
-                    of_pods.extend(self.attachable(claim, csi_node)?);
-                }
-            }
-        }
+        let of_pods = self.attachables(self.pods_on_node(nominated), csi_node)?;
+        let leave = self.neighborhood.pods_on(&self.node.metadata.name).into_iter().filter(|pod| (self.leaves)(pod));
+        let detached = self.attachables(leave, csi_node)?;
         let mut attached = of_pods.clone();
         for attachment in self.storage.attachments(self.node)? {
             let Some(volume) = &attachment.spec.source.persistent_volume_name else { continue };
             if let Some(csi) = self.storage.volume(volume)?.and_then(|it| it.spec.csi.as_ref()) {
                 let (driver, handle) = (attachment.spec.attacher.clone(), Handle::Volume(csi.volume_handle.clone()));
-                attached.extend(Some(Attachable { driver, handle }).filter(|it| !it.driver.is_empty()));
+                let volume = Some(Attachable { driver, handle });
+                attached.extend(volume.filter(|it| !it.driver.is_empty() && !detached.contains(it)));
             }
         }
         for (driver, limit) in limits {
@@ -125,20 +116,22 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
         Ok(())
     }
 
-    /// Returns the volumes of in-tree plugins that a pod names itself: `checkAttachableInlineVolume`.
-    fn inline<'p>(
+    /// Returns the volumes that pods have.
+    fn attachables(
         &self,
-        pod: &'p Pod,
+        pods: impl Iterator<Item = &'a Pod>,
         csi_node: Option<&CsiNode>,
-    ) -> impl Iterator<Item = Attachable> + use<'p, 'a, N, L> {
-        let volumes = pod.spec.volumes.iter().filter({
-            let is_on = csi_node.is_some();
-            move |_| is_on
-        });
-        volumes.filter_map(|volume| {
-            let plugin = InTreePlugin::of_pod(&volume.source)?;
-            Some(Attachable { driver: plugin.driver.to_owned(), handle: Handle::InTree(volume.name.clone()) })
-        })
+    ) -> Result<BTreeSet<Attachable>, Unread> {
+        let mut all = BTreeSet::new();
+        for pod in pods {
+            all.extend(inline(pod, csi_node));
+            for name in pod.spec.volumes.iter().filter_map(|it| it.claim_of(&pod.metadata.name)) {
+                if let Some(claim) = self.storage.claim(&pod.metadata.namespace, &name)? {
+                    all.extend(self.attachable(claim, csi_node)?);
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Returns the volume that a claim is or will be bound to: `getCSIDriverInfo` and `getCSIDriverInfoFromSC`.
@@ -169,6 +162,15 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
         let plugin = InTreePlugin::of(volume).filter(|_| csi_node.is_some());
         Ok(plugin.map(|it| Attachable { driver: it.driver.to_owned(), handle: Handle::InTree(name.clone()) }))
     }
+}
+
+/// Returns the volumes of in-tree plugins that a pod names itself: `checkAttachableInlineVolume`.
+fn inline(pod: &Pod, csi_node: Option<&CsiNode>) -> impl Iterator<Item = Attachable> {
+    let is_on = csi_node.is_some();
+    pod.spec.volumes.iter().filter(move |_| is_on).filter_map(|volume| {
+        let plugin = InTreePlugin::of_pod(&volume.source)?;
+        Some(Attachable { driver: plugin.driver.to_owned(), handle: Handle::InTree(volume.name.clone()) })
+    })
 }
 
 pub(super) fn is_for_one_pod(claim: &PersistentVolumeClaim) -> bool {

@@ -284,7 +284,8 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
         let claims = self.pre_filter()?;
         let outcomes = [
             self.volume_restrictions(&claims),
-            self.node_volume_limits(&claims),
+            // A volume that a nominated pod has, too, need not be attached once more, unless that pod never comes.
+            self.node_volume_limits(&claims, self.nominated).and_then(|()| self.node_volume_limits(&claims, &[])),
             self.volume_binding(&claims),
             self.volume_zone(&claims),
         ];
@@ -299,10 +300,10 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
         }
     }
 
-    /// Returns the pods that are on the node when the pod arrives.
-    pub(super) fn pods_on_node(&self) -> impl Iterator<Item = &'a Pod> {
+    /// Returns the pods that are on the node when the pod arrives, if these come first.
+    pub(super) fn pods_on_node(&self, nominated: &[&'a Pod]) -> impl Iterator<Item = &'a Pod> {
         let bound = self.neighborhood.pods_on(&self.node.metadata.name).into_iter();
-        bound.filter(|pod| !pod.is_terminal() && !(self.leaves)(pod)).chain(self.nominated.iter().copied())
+        bound.filter(|pod| !pod.is_terminal() && !(self.leaves)(pod)).chain(nominated.iter().copied())
     }
 
     /// Returns the claims, if they do not keep the pod from all nodes.

@@ -84,6 +84,10 @@ pub fn told(rejection: &Rejection, daemon_set: &DaemonSet, node: &Node, pod: &Po
     let (_, reasons) = rejection.reasons(pod);
     let message = match reasons.as_slice() {
         [reason] if !reason.starts_with("node(s)") => Sentence::from(reason.clone()),
+        [reason] if reason.starts_with("node(s) unavailable") => {
+            format!("the node is {}", without_nodes(reason)).into()
+        }
+        [reason] if reason.starts_with("node(s) exceed") => "the node would exceed its max volume count".into(),
         reasons => {
             let reasons: Vec<&str> = reasons.iter().map(|reason| without_nodes(reason)).collect();
             Sentence::from(format!("the node {}", reasons.join(", ")))

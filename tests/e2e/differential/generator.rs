@@ -469,7 +469,7 @@ pub fn fit(random: &mut Random) -> Value {
                 labels["kubernetes.io/hostname"] = name.as_str().into();
             }
             let taints = if random.percent(20) { random.some(2, taint) } else { Vec::new() };
-            let features = random.some(3, |random| random.word(FEATURES).into());
+            let features: Vec<&str> = FEATURES.iter().copied().filter(|_| random.percent(40)).collect();
             json!({"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints},
             "status": {"allocatable": {"pods": "110"}, "declaredFeatures": features}})
         })
@@ -543,6 +543,7 @@ pub fn fit(random: &mut Random) -> Value {
     json!({"fit": case})
 }
 
+/// Nodes declare them in this order.
 const FEATURES: &[&str] =
     &["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];
 

@@ -38,6 +38,7 @@ screens! {
         room
         startup_taint
         summary
+        volumes
         yaml;
     explain:
         code;
@@ -116,7 +117,8 @@ screens! {
         manifest_files
         manifest_for_no_node
         manifest_nodes
-        node_changes;
+        node_changes
+        volumes;
     restart:
         advanced_daemon_set
         gates

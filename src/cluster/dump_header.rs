@@ -68,7 +68,7 @@ impl Header {
                 .into_iter()
                 .filter(|kind| !missing(*kind))
                 .chain(snapshot.budgets_complete.then_some(Kind::PodDisruptionBudgets))
-                .chain(snapshot.device_classes_read.then_some(Kind::DeviceClasses))
+                .chain(snapshot.read_on_demand.iter().copied())
                 .chain((!snapshot.namespaces.is_empty()).then_some(Kind::Namespaces))
                 .map(|kind| kind.resource().to_owned())
                 .collect(),

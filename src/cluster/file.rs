@@ -396,8 +396,9 @@ impl Dump {
     /// Makes a snapshot of everything that was read except foreign pods.
     fn snapshot(&self, objects: Objects, warnings: &mut Vec<String>) -> Snapshot {
         let pods_complete = pods_complete(&objects);
-        let device_classes_read = objects.kinds.contains(&Kind::DeviceClasses)
-            || objects.headers.iter().any(|header| header.kinds().any(|kind| kind == Kind::DeviceClasses));
+        let declared = objects.headers.iter().flat_map(|header| header.kinds());
+        let read: BTreeSet<Kind> = objects.kinds.iter().copied().chain(declared).collect();
+        let read_on_demand = Kind::ON_DEMAND.into_iter().filter(|kind| read.contains(kind)).collect();
         let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
         let only_namespace = only_namespace(&objects).or_else(|| only_namespace_found(&objects)).cloned();
@@ -413,7 +414,7 @@ impl Dump {
         let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
             only_namespace,
-            device_classes_read,
+            read_on_demand,
             // Without any time in the dump, there are no ages either.
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
             is_now_estimated: self.now.or(taken_at).is_none(),

@@ -50,6 +50,9 @@ use crate::model::selector::LabelSelector;
 use crate::model::snapshot::{
     DeviceClass, Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
 };
+use crate::model::storage::{
+    CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+};
 use crate::model::written::{WrittenNode, WrittenObject};
 use error::ClusterError;
 
@@ -266,6 +269,12 @@ objects!(
     RuntimeClass,
     PriorityClass,
     DeviceClass,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CsiNode,
+    CsiDriver,
+    VolumeAttachment,
     Lease,
     PodDisruptionBudget,
     ConfigObject,

@@ -20,6 +20,9 @@ use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::resource_quota::ResourceQuota;
 use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{DeviceClass, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
+use crate::model::storage::{
+    CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+};
 
 /// The most seconds by which a time may be later than the trusted ones: a dump takes a while, and some clusters are
 /// mostly idle.
@@ -113,6 +116,12 @@ impl NewestTime for Namespace {}
 impl NewestTime for RuntimeClass {}
 impl NewestTime for PriorityClass {}
 impl NewestTime for DeviceClass {}
+impl NewestTime for PersistentVolumeClaim {}
+impl NewestTime for PersistentVolume {}
+impl NewestTime for StorageClass {}
+impl NewestTime for CsiNode {}
+impl NewestTime for CsiDriver {}
+impl NewestTime for VolumeAttachment {}
 impl NewestTime for PodDisruptionBudget {}
 impl NewestTime for ConfigObject {}
 impl NewestTime for ResourceQuota {}

@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::Object;
 use super::dump_header::Header;
 use super::newest_time::{NewestTime, NewestTimes};
-use super::projection::{SharedKeys, SharedParts, foreign_pod, keep_node, own_pod, takes_room};
+use super::projection::{
+    SharedKeys, SharedParts, drop_unfiltered_volumes, foreign_pod, keep_node, own_pod, takes_room,
+};
 use super::type_meta::TypeMeta;
 use crate::model::config_object::ConfigObject;
 use crate::model::daemon_set::DaemonSet;
@@ -20,6 +22,7 @@ use crate::model::kind::{Place, with_place};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::storage::PersistentVolumeClaim;
 use crate::model::time::Time;
 use crate::model::written::{WrittenNode, WrittenObject};
 
@@ -237,6 +240,11 @@ impl Objects {
                     self.keep(object, |kept| &mut kept.config_maps)
                 }
             }
+            Kind::PersistentVolumeClaims => {
+                let claim: PersistentVolumeClaim = typed(kind, deserializer)?;
+                self.keep_name(kind.api_names().1, claim.metadata.namespace.clone(), claim.metadata.name.clone());
+                self.keep(claim, |kept| &mut kept.persistent_volume_claims)
+            }
             _ => with_place!(kind, place => self.keep(typed(kind, deserializer)?, place.of_mut))
                 .unwrap_or(Err("is not kept")),
         };
@@ -267,8 +275,9 @@ impl Objects {
         self.kept >= MAX_OBJECTS
     }
 
-    fn keep_pod(&mut self, pod: Pod) -> Result<String, &'static str> {
+    fn keep_pod(&mut self, mut pod: Pod) -> Result<String, &'static str> {
         if self.complete == Complete::All {
+            drop_unfiltered_volumes(&mut pod);
             return self.keep(pod, |kept| &mut kept.pods);
         }
         self.newest_times.note(&pod);
@@ -330,8 +339,7 @@ impl Objects {
 
     /// Records an object of which only the name is used.
     pub(super) fn note_name(&mut self, type_: &TypeMeta, read: impl FnOnce() -> Option<NamedObject>) {
-        if type_.api_version == "v1"
-            && matches!(&*type_.kind, "ServiceAccount" | "PersistentVolumeClaim")
+        if (&*type_.api_version, &*type_.kind) == ("v1", "ServiceAccount")
             && let Some(NamedObject { metadata: Name { namespace, name } }) = read()
         {
             self.keep_name(&type_.kind, namespace, name);

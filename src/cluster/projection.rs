@@ -10,6 +10,7 @@ use crate::model::pod::{
     Affinity, Container, ContainerStatus, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, ResourceRequirements,
 };
 use crate::model::shared::Shared;
+use crate::model::storage::Volume;
 use crate::model::written::WrittenNode;
 
 /// The conditions of a ready pod that follow from its readiness.
@@ -31,8 +32,19 @@ pub(super) fn keep_node(mut node: Node, whole: bool) -> Node {
 }
 
 /// Returns what is kept of a DaemonSet's pod: all of it if `whole` is set.
-pub(super) fn own_pod(pod: Pod, whole: bool) -> Pod {
+pub(super) fn own_pod(mut pod: Pod, whole: bool) -> Pod {
+    drop_unfiltered_volumes(&mut pod);
     if whole || !is_fine(&pod) { pod } else { fine_pod(pod) }
+}
+
+/// Drops the volumes that every node can have, such as the one with the token of each pod, and their mounts.
+pub(super) fn drop_unfiltered_volumes(pod: &mut Pod) {
+    pod.spec.volumes.retain(Volume::is_filtered_by);
+    pod.spec.volumes.shrink_to_fit();
+    for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
+        container.volume_mounts.retain(|mount| !mount.bind_mount_options.is_empty());
+        container.volume_mounts.shrink_to_fit();
+    }
 }
 
 /// Returns whether a pod needs no explanation: it is bound, ready, and never restarted.
@@ -171,6 +183,7 @@ pub(super) fn takes_room(pod: &Pod) -> bool {
 /// there, to tell whether it is ready, and to tell what blocks its deletion.
 pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
     drop_equal_allocations(&mut pod);
+    drop_unfiltered_volumes(&mut pod);
     let Pod { metadata, spec, mut status } = pod;
     let is_terminating = metadata.deletion_timestamp.get().is_some();
     let metadata = ObjectMeta {
@@ -207,6 +220,7 @@ pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
         ..PodStatus::default()
     };
     let spec = PodSpec {
+        volumes: spec.volumes,
         containers: spec.containers.into_inner().into_iter().map(foreign_container).collect(),
         init_containers: spec.init_containers.into_iter().map(foreign_container).collect(),
         node_name: spec.node_name,

@@ -25,15 +25,15 @@ fn words(text: &'static str) -> HashSet<&'static str> {
 /// Fields with names of objects and words of the API.
 static NAMES: Words = LazyLock::new(|| {
     words(
-        "$patch accessModes action add apiVersion architecture claimName component conditionType configMapName \
+        "$patch accessModes action add apiVersion architecture attacher claimName component conditionType configMapName \
          containerName containerRuntimeVersion dnsPolicy driver drop effect fieldPath fieldsType finalizers \
          fsGroupChangePolicy generateName handler holderIdentity hostname imagePullPolicy kernelVersion key kind \
          kubeletVersion manager mountPropagation name namespace nodeAffinityPolicy nodeName nodeTaintsPolicy \
-         nominatedNodeName operatingSystem operation operator phase preemptionPolicy priorityClassName procMount \
-         protocol pullPolicy qosClass reason reportingComponent resource resourceClaimName resourceClaimTemplateName \
+         nominatedNodeName operatingSystem operation operator persistentVolumeName phase preemptionPolicy priorityClassName procMount \
+         protocol provisioner pullPolicy qosClass reason reportingComponent resource resourceClaimName resourceClaimTemplateName \
          resourceVersion restartPolicy rollingUpdateType runtimeClassName schedulerName scheme secretName \
-         serviceAccount serviceAccountName status subresource terminationMessagePolicy topologyKey type uid \
-         unhealthyPodEvictionPolicy values whenUnsatisfiable",
+         serviceAccount serviceAccountName status storageClassName subresource terminationMessagePolicy topologyKey type uid \
+         unhealthyPodEvictionPolicy values volumeAttributesClassName volumeBindingMode volumeMode volumeName whenUnsatisfiable",
     )
 });
 

@@ -208,7 +208,7 @@ impl RunCommand for PreviewArgs {
             check_label(&snapshot, label, io)?;
         }
         for one in &all {
-            session.read_device_classes(&mut snapshot, &one.daemon_set).await;
+            session.read_on_demand(&mut snapshot, &one.daemon_set).await;
         }
         let is_wide = output == Some(Output::Wide) && (all.len() == 1 || changes.nodes.is_empty());
         let rows = nodes || is_wide || by.is_some();

@@ -28,7 +28,9 @@ use crate::coverage::needs::needs;
 use crate::coverage::refused_namespaces;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
-use crate::facts::index::{namespaces_to_read, needs_device_classes, nodes_with_held_pods};
+use crate::facts::index::{
+    awaits_storage, namespaces_to_read, needs_device_classes, needs_storage, nodes_with_held_pods,
+};
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::LabelSelector;
@@ -360,6 +362,12 @@ impl Session {
             if needs_device_classes(&snapshot, snapshot.daemon_sets.iter()) {
                 live.read_device_classes(&mut snapshot).await;
             }
+            let is_dump = query.wanted == Wanted::Everything;
+            if awaits_storage(&snapshot)
+                || is_dump && snapshot.daemon_sets.iter().any(|it| needs_storage(&snapshot, it))
+            {
+                live.read_storage(&mut snapshot).await;
+            }
             if matches!(&query.wanted, Wanted::Coverage(scope) if scope.held_pods) {
                 let nodes = nodes_with_held_pods(&snapshot);
                 live.read_held_pods(&mut snapshot, &nodes).await;
@@ -460,12 +468,15 @@ impl Session {
         }
     }
 
-    /// Adds to a snapshot of a live cluster the device classes, if they may provide resources that a proposed DaemonSet requests.
-    pub(super) async fn read_device_classes(&self, snapshot: &mut Snapshot, proposed: &DaemonSet) {
-        if let Source::Live(live) = &self.source
-            && needs_device_classes(snapshot, iter::once(proposed))
-        {
+    /// Adds to a snapshot of a live cluster the device classes, if they may provide resources that a proposed DaemonSet requests, and the
+    /// storage, if it has volumes.
+    pub(super) async fn read_on_demand(&self, snapshot: &mut Snapshot, proposed: &DaemonSet) {
+        let Source::Live(live) = &self.source else { return };
+        if needs_device_classes(snapshot, iter::once(proposed)) {
             live.read_device_classes(snapshot).await;
+        }
+        if needs_storage(snapshot, proposed) {
+            live.read_storage(snapshot).await;
         }
     }
 

@@ -168,6 +168,12 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Leases => return None,
         Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => return None,
         Kind::DeviceClasses => "whether device classes provide extended resources that nodes do not offer is not known",
+        Kind::PersistentVolumeClaims
+        | Kind::PersistentVolumes
+        | Kind::StorageClasses
+        | Kind::CsiNodes
+        | Kind::CsiDrivers
+        | Kind::VolumeAttachments => "on which nodes pods can have their volumes is known only from scheduler messages",
         Kind::PodDisruptionBudgets => "what limits the preemption and eviction of pods is not known",
         Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",
         Kind::LimitRanges => "requests that a LimitRange would add are not counted",

@@ -10,6 +10,7 @@ use super::proposed_daemon_set::{Admission, Fit, ProposedDaemonSet, Unknown};
 use super::startup_taints::TaintRemovers;
 use super::verdict::finding::Finding;
 use super::verdict::former_pods::tolerated_for;
+use super::verdict::pod_claims;
 use super::verdict::preemption::is_of_room;
 use crate::difference::difference;
 use crate::facts::index::Index;
@@ -27,6 +28,7 @@ use crate::report::preview::{
 };
 use crate::scheduling::rolling_update::unavailable_count;
 use crate::scheduling::should_run::DaemonPod;
+use crate::scheduling::volumes::Unread;
 
 /// A DaemonSet after the change.
 #[derive(Debug, Clone, PartialEq)]
@@ -289,6 +291,25 @@ fn preview_of(
             );
             unknown("pods", message, true)
         }
+        Unknown::Volumes(unread) => {
+            let resource = if let Unread::Kind(kind) = unread { kind.resource() } else { "persistentvolumeclaims" };
+            let why = pod_claims::unread_text(&unread);
+            let message = format!("{why}: whether {nodes} nodes can have the volumes of the pods is not known");
+            unknown(resource, message, false)
+        }
+        Unknown::Features(features) => {
+            let message = format!(
+                "whether the scheduler looks at what kubelets declare is not known: the pods need {features}, which {nodes} nodes do not \
+                 declare"
+            );
+            unknown("nodes", message, false)
+        }
+        Unknown::SharedClaim(claim) => {
+            let message = format!(
+                "all pods share claim {claim}: on which of {nodes} nodes they fit depends on which of them is placed first"
+            );
+            unknown("persistentvolumeclaims", message, false)
+        }
         Unknown::Order(key) => {
             let message = format!(
                 "a rule of the template about its own pods goes by {key}: on which of {nodes} nodes they fit depends on which of them are \
@@ -394,6 +415,100 @@ pub(super) mod tests {
             let fits: Vec<Option<bool>> = preview.nodes.iter().map(|node| node.fits).collect();
             assert_eq!(fits, expected, "{template} {everywhere}");
             assert_eq!(!preview.incomplete().is_empty(), expected.contains(&unknown), "{template}");
+        }
+    }
+
+    /// A claim that is for one pod, or not bound yet, goes to the pod that is first; one that is bound decides for all.
+    #[test]
+    fn volumes_decide_where_a_pod_fits() {
+        let (yes, no, unknown) = (Some(true), Some(false), None);
+        let metadata =
+            json!({"name": "db", "namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}});
+        let claim = |spec: Value| json!([{"metadata": metadata, "spec": spec}]);
+        let volume = |zone: &str| {
+            let expression = json!({"key": "zone", "operator": "In", "values": [zone]});
+            let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}});
+            json!([{"metadata": {"name": "v"}, "spec": {"nodeAffinity": affinity}}])
+        };
+        let class = |mode: &str, provisioner: &str| {
+            let topology = json!([{"matchLabelExpressions": [{"key": "zone", "values": ["1"]}]}]);
+            json!([{"metadata": {"name": "c"}, "provisioner": provisioner, "volumeBindingMode": mode, "allowedTopologies": topology}])
+        };
+        let shared = json!({"volumes": [{"name": "db", "persistentVolumeClaim": {"claimName": "db"}}]});
+        let spec = json!({"storageClassName": "c", "resources": {"requests": {"storage": "1Gi"}}});
+        let ephemeral = json!({"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]});
+        let bound = claim(json!({"volumeName": "v"}));
+        let mut in_tree = volume("1");
+        in_tree[0]["spec"]["awsElasticBlockStore"] = json!({"volumeID": "vol-1"});
+        let annotations = json!({"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"});
+        let migrated = json!([{"metadata": {"name": "a", "annotations": annotations}}]);
+        let capacity = json!([{"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": true}}]);
+        for (template, storage, expected) in [
+            (&shared, json!({}), [no, no, no]),
+            (&shared, json!({"claims": bound, "volumes": volume("1")}), [yes, yes, no]),
+            (&shared, json!({"claims": bound, "volumes": volume("2")}), [no, no, yes]),
+            (&shared, json!({"claims": bound}), [no, no, no]),
+            (&shared, json!({"claims": bound, "volumes": in_tree, "csiNodes": migrated}), [unknown, yes, no]),
+            (
+                &shared,
+                json!({"claims": claim(json!({"volumeName": "v", "accessModes": ["ReadWriteOncePod"]})), "volumes": volume("1")}),
+                [unknown, unknown, no],
+            ),
+            (
+                &shared,
+                json!({"claims": claim(spec.clone()), "classes": class("WaitForFirstConsumer", "csi.example.com")}),
+                [unknown, unknown, no],
+            ),
+            (
+                &shared,
+                json!({"claims": claim(spec.clone()), "classes": class("Immediate", "csi.example.com")}),
+                [no, no, no],
+            ),
+            (&ephemeral, json!({"classes": class("WaitForFirstConsumer", "csi.example.com")}), [yes, yes, no]),
+            (
+                &ephemeral,
+                json!({"classes": class("WaitForFirstConsumer", "csi.example.com"), "csiDrivers": capacity}),
+                [unknown, unknown, no],
+            ),
+            (
+                &ephemeral,
+                json!({"classes": class("WaitForFirstConsumer", "kubernetes.io/no-provisioner")}),
+                [no, no, no],
+            ),
+            (&ephemeral, json!({"classes": class("Immediate", "csi.example.com")}), [unknown, unknown, unknown]),
+        ] {
+            let zone = |zone: &str| json!({"metadata": {"labels": {"zone": zone}}});
+            let cluster = || world().node("a", zone("1")).node("b", zone("1")).node("c", zone("2")).storage(&storage);
+            let proposed = proposed(template.clone());
+            let preview = what_if(&cluster().finish(), &proposed);
+            let fits: Vec<Option<bool>> = preview.nodes.iter().map(|node| node.fits).collect();
+            assert_eq!(fits, expected, "{template} {storage}");
+            assert_eq!(!preview.incomplete().is_empty(), expected.contains(&unknown), "{template} {storage}");
+            let mut unread = cluster();
+            unread.snapshot.read_on_demand.clear();
+            unread.snapshot.persistent_volume_claims.clear();
+            let preview = what_if(&unread.finish(), &proposed);
+            assert!(preview.nodes.iter().all(|node| node.fits.is_none()), "{template} {storage}");
+            assert!(!preview.incomplete().is_empty(), "{template} {storage}");
+        }
+    }
+
+    #[test]
+    fn features_that_kubelets_do_not_declare_decide_where_a_pod_fits() {
+        let restarts = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]);
+        let template = json!({"containers": [{"name": "agent", "restartPolicyRules": restarts}]});
+        let declares = |features: &[&str]| json!({"status": {"declaredFeatures": features}});
+        for (one, other, expected) in [
+            (&["RestartAllContainersOnContainerExits"][..], &[][..], [Some(true), Some(false)]),
+            (&["Another"], &["RestartAllContainersOnContainerExits"], [Some(false), Some(true)]),
+            // No node declares anything: the scheduler may be of an older release.
+            (&[], &[], [None, None]),
+        ] {
+            let snapshot = world().node("a", declares(one)).node("b", declares(other)).finish();
+            let preview = what_if(&snapshot, &proposed(template.clone()));
+            let fits: Vec<Option<bool>> = preview.nodes.iter().map(|node| node.fits).collect();
+            assert_eq!(fits, expected, "{one:?} {other:?}");
+            assert_eq!(preview.incomplete().is_empty(), expected[0].is_some(), "{one:?} {other:?}");
         }
     }
 

@@ -9,7 +9,9 @@ use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
 use super::verdict::fit::{NodeRoom, port_conflicts};
 use super::verdict::other_pods;
+use super::verdict::pod_claims;
 use super::verdict::preemption::{Simulation, fits_by_preemption, reported};
+use super::verdict::scheduler_report::node_feature_missing;
 use super::verdict::sentence::Sentence;
 use crate::facts::Facts;
 use crate::facts::index::Index;
@@ -21,12 +23,14 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::preview::NodePreemption;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::declared_features::{declared, required};
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::pod_affinity::InterPodAffinity;
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::topology_spread::PodTopologySpread;
+use crate::scheduling::volumes::{Obstacle, Unread};
 
 /// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -59,6 +63,12 @@ pub(super) enum Unknown {
     Device(String),
     /// Not all pods or namespaces were read that a rule about other pods goes by.
     OtherPods,
+    /// Something was not read by which the volumes of the pod keep it from nodes.
+    Volumes(Unread),
+    /// Whether the scheduler looks at what kubelets declare; the pods need these features.
+    Features(String),
+    /// All pods share this claim, which one pod may use at a time, or which will be bound to a volume of the node of the first.
+    SharedClaim(String),
     /// A rule of the template about its own pods goes by this label, so that it depends on which of them are placed first.
     Order(String),
 }
@@ -160,19 +170,13 @@ impl<'a> ProposedDaemonSet<'a> {
         let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?.surging(beside, own);
         let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
-        let (by_other_pods, order) = self.other_pods(node, beside);
+        let by_others = self.by_others(node, beside);
         let Some(obstacle) = ports.into_iter().chain(shortages).next() else {
             let device = || Some(Unknown::Device(room.devices.of_requests(&self.requests, node).next()?.to_owned()));
-            return Some(match by_other_pods {
-                Outcome::Rejects(rejection) => {
-                    Fit::Lacks(for_manifest(rejection.finding(self.proposed, node), self.proposed))
-                }
-                Outcome::Unknown => Fit::Unknown(Unknown::OtherPods),
-                Outcome::Passes => order.or_else(device).map_or(Fit::Fits, Fit::Unknown),
-            });
+            return Some(by_others.or_else(|| device().map(Fit::Unknown)).unwrap_or(Fit::Fits));
         };
-        // What preemption does for a pod that other pods keep from the node, too, is not simulated.
-        if matches!(by_other_pods, Outcome::Rejects(_)) {
+        // What preemption does for a pod that something else keeps from the node, too, is not simulated.
+        if matches!(by_others, Some(Fit::Lacks(_))) {
             return Some(Fit::Lacks(obstacle));
         }
         let is_priority_known = self.new_pod.spec.priority.is_some();
@@ -188,6 +192,36 @@ impl<'a> ProposedDaemonSet<'a> {
 }
 
 impl<'a> ProposedDaemonSet<'a> {
+    /// Tells what else than the resources and ports of an eligible node keeps a pod from it, or may; `None` if nothing does.
+    fn by_others(&self, node: &Node, beside: bool) -> Option<Fit> {
+        let (index, pod) = (self.index, &self.new_pod);
+        let leaves = |pod: &Pod| !beside && daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
+        let by_volumes = pod_claims::filter(index, node, pod, leaves);
+        let (by_other_pods, order) = self.other_pods(node, beside);
+        let by_kubelet = declared(&pod.spec, node, &index.nodes);
+        let lacks = match (&by_volumes, &by_other_pods, &by_kubelet) {
+            (Err(Obstacle::Rejects(why)), ..) => Some(pod_claims::told(why, self.proposed, node, pod)),
+            (_, Outcome::Rejects(why), _) => Some(why.finding(self.proposed, node)),
+            (.., Outcome::Rejects(missing)) => Some(node_feature_missing(node, missing)),
+            _ => None,
+        };
+        if let Some(lacks) = lacks {
+            return Some(Fit::Lacks(for_manifest(lacks, self.proposed)));
+        }
+        let is_other = |other: &&Node| other.metadata.name != node.metadata.name && self.pod.decide(other).should_run;
+        let shared = || {
+            let claim = index.storage.claim_for_the_first(pod)?;
+            index.nodes.iter().copied().any(|other| is_other(&other)).then_some(Unknown::SharedClaim(claim))
+        };
+        let unknown = match (by_volumes, by_other_pods, by_kubelet) {
+            (Err(Obstacle::Unknown(unread)), ..) => Some(Unknown::Volumes(unread)),
+            (_, Outcome::Unknown, _) => Some(Unknown::OtherPods),
+            (.., Outcome::Unknown) => Some(Unknown::Features(required(&pod.spec).collect::<Vec<_>>().join(", "))),
+            _ => shared().or(order),
+        };
+        unknown.map(Fit::Unknown)
+    }
+
     /// Tells whether other pods let a pod run on an eligible node, and if they do, on what that depends.
     fn other_pods(&self, node: &Node, beside: bool) -> (Outcome<other_pods::Rejection<'a>>, Option<Unknown>) {
         let index = self.index;

@@ -1,12 +1,32 @@
 //! Coverage of small test clusters.
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use super::options::{Detail, Options};
 use super::walk::coverage;
 pub use crate::facts::test_support::*;
+use crate::model::snapshot::Kind;
 use crate::report::coverage::DaemonSetCoverage;
 use crate::report::node_coverage::NodeCoverage;
 
 impl World {
+    /// Adds the storage of a cluster, all of which was read: claims, volumes, storage classes and CSI drivers.
+    pub fn storage(mut self, storage: &Value) -> Self {
+        fn list<T: DeserializeOwned>(storage: &Value, field: &str) -> Vec<T> {
+            Option::deserialize(&storage[field]).unwrap().unwrap_or_default()
+        }
+        let snapshot = &mut self.snapshot;
+        snapshot.persistent_volume_claims = list(storage, "claims");
+        snapshot.persistent_volumes = list(storage, "volumes");
+        snapshot.storage_classes = list(storage, "classes");
+        snapshot.csi_nodes = list(storage, "csiNodes");
+        snapshot.csi_drivers = list(storage, "csiDrivers");
+        snapshot.read_on_demand = Kind::ON_DEMAND.into();
+        self
+    }
+
     /// Returns the coverage of the DaemonSet, every node explained.
     pub fn coverage(self) -> DaemonSetCoverage {
         let options = Options { detail: Detail::Explain, ..Options::default() };

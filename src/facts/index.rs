@@ -19,12 +19,14 @@ use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodAffinityTerm, PodSpec};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::startup_taint::{is_startup, removes};
+use crate::model::storage::Volume;
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::devices::Devices;
 use crate::scheduling::neighborhood::{Labels, Neighborhood};
 use crate::scheduling::preemption::Budgets;
 use crate::scheduling::resources::template_requests;
+use crate::scheduling::volumes::Storage;
 
 /// Returns whether answers depend on device classes that were not read: a DaemonSet requests a resource that a node does not
 /// advertise.
@@ -33,7 +35,29 @@ pub fn needs_device_classes<'a>(snapshot: &Snapshot, mut daemon_sets: impl Itera
         let requests = template_requests(&daemon_set.spec.template.spec);
         snapshot.nodes.iter().any(|node| Devices::Unread.of_requests(&requests, node).next().is_some())
     };
-    !snapshot.device_classes_read && daemon_sets.any(needs)
+    !snapshot.read_on_demand.contains(&Kind::DeviceClasses) && daemon_sets.any(needs)
+}
+
+/// Returns whether the pods of a DaemonSet have volumes by which the scheduler filters nodes, and what decides was not read.
+pub fn needs_storage(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool {
+    !snapshot.read_on_demand.contains(&Kind::PersistentVolumeClaims) && has_volumes(&daemon_set.spec.template.spec)
+}
+
+fn has_volumes(spec: &PodSpec) -> bool {
+    spec.volumes.iter().any(Volume::is_filtered_by)
+}
+
+/// Returns whether this is so of a DaemonSet that has a pod without a node, or too few pods.
+pub fn awaits_storage(snapshot: &Snapshot) -> bool {
+    let awaits = |daemon_set: &DaemonSet| {
+        let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid);
+        let own = || snapshot.pods.iter().filter(is_own).filter(|pod| !pod.is_terminal());
+        let bound = own().filter(|pod| !pod.spec.node_name.is_empty()).count();
+        i64::try_from(bound).is_ok_and(|bound| bound < daemon_set.status.desired_number_scheduled)
+            || own().any(|pod| pod.spec.node_name.is_empty())
+    };
+    let mut using = snapshot.daemon_sets_of_any_flavor().filter(|daemon_set| needs_storage(snapshot, daemon_set));
+    using.any(awaits)
 }
 
 /// A snapshot with its indices.
@@ -53,6 +77,10 @@ pub struct Index<'a> {
     budgets: Budgets<'a>,
     /// The positions of the pods that have a required anti-affinity.
     with_anti_affinity: OnceCell<Vec<usize>>,
+    /// The positions of the pods that have volumes.
+    with_volumes: OnceCell<Vec<usize>>,
+    /// Claims, volumes and what attaches them.
+    pub storage: Storage<'a>,
     knows_all_pods: OnceCell<bool>,
     /// Resources that device classes may provide.
     pub devices: Devices,
@@ -132,6 +160,8 @@ impl<'a> Index<'a> {
             budgets,
             devices,
             with_anti_affinity: OnceCell::new(),
+            with_volumes: OnceCell::new(),
+            storage: Storage::of(snapshot),
             knows_all_pods: OnceCell::new(),
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),
@@ -298,6 +328,14 @@ impl<'a> Neighborhood<'a> for Index<'a> {
         let positions = self.with_anti_affinity.get_or_init(|| {
             let has_it = |(_, pod): &(usize, &Pod)| !pod.spec.required_pod_anti_affinity().is_empty();
             self.snapshot.pods.iter().enumerate().filter(has_it).map(|(position, _)| position).collect()
+        });
+        positions.iter().map(|position| &self.snapshot.pods[*position])
+    }
+
+    fn with_volumes(&self) -> impl Iterator<Item = &'a Pod> {
+        let positions = self.with_volumes.get_or_init(|| {
+            let pods = self.snapshot.pods.iter().enumerate();
+            pods.filter(|(_, pod)| !pod.spec.volumes.is_empty()).map(|(position, _)| position).collect()
         });
         positions.iter().map(|position| &self.snapshot.pods[*position])
     }

@@ -84,6 +84,18 @@ kinds! { $
         PodDisruptionBudgets: "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" pod_disruption_budgets,
         /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not advertise.
         DeviceClasses: "resource.k8s.io/v1" "DeviceClass" "deviceclasses" device_classes,
+        /// PersistentVolumeClaims. They and what belongs to them are read only if a pod that is not bound uses one.
+        PersistentVolumeClaims: "v1" "PersistentVolumeClaim" "persistentvolumeclaims" persistent_volume_claims,
+        /// PersistentVolumes.
+        PersistentVolumes: "v1" "PersistentVolume" "persistentvolumes" persistent_volumes,
+        /// StorageClasses.
+        StorageClasses: "storage.k8s.io/v1" "StorageClass" "storageclasses" storage_classes,
+        /// CSINodes.
+        CsiNodes: "storage.k8s.io/v1" "CSINode" "csinodes" csi_nodes,
+        /// CSIDrivers.
+        CsiDrivers: "storage.k8s.io/v1" "CSIDriver" "csidrivers" csi_drivers,
+        /// VolumeAttachments.
+        VolumeAttachments: "storage.k8s.io/v1" "VolumeAttachment" "volumeattachments" volume_attachments,
         /// ConfigMaps, without their data. Only `status NAME` uses them, so a dump without them is complete.
         ConfigMaps: "v1" "ConfigMap" "configmaps" config_maps,
         /// Secrets, without their data, like ConfigMaps.
@@ -98,6 +110,18 @@ kinds! { $
 impl Kind {
     /// The kinds that limit and label a namespace's pods, whose managers are read.
     pub const WRITTEN: [Kind; 3] = [Kind::LimitRanges, Kind::ResourceQuotas, Kind::Namespaces];
+
+    /// The kinds that are read only if an answer depends on them: without any object, only [`Snapshot::read_on_demand`] tells whether
+    /// they were.
+    pub const ON_DEMAND: [Kind; 7] = [
+        Kind::DeviceClasses,
+        Kind::PersistentVolumeClaims,
+        Kind::PersistentVolumes,
+        Kind::StorageClasses,
+        Kind::CsiNodes,
+        Kind::CsiDrivers,
+        Kind::VolumeAttachments,
+    ];
 
     /// Returns the resource's name, such as `pods`.
     pub fn resource(self) -> &'static str {

@@ -1,11 +1,16 @@
 //! Object metadata.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::shared::Shared;
+use super::snapshot::NODE_SELECTOR_ANNOTATIONS;
+use super::storage::STORAGE_ANNOTATIONS;
 use super::time::Time;
+use super::wire::null_is_default;
 
 /// The label on a DaemonSet's pods and revisions with the hash of their template.
 pub const CONTROLLER_REVISION_HASH_LABEL: &str = "controller-revision-hash";
@@ -90,4 +95,36 @@ impl ObjectMeta {
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_set()
     }
+}
+
+/// An object's metadata, with the annotations that rules read: [`NODE_SELECTOR_ANNOTATIONS`] and [`STORAGE_ANNOTATIONS`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnnotatedMeta {
+    #[serde(flatten)]
+    meta: ObjectMeta,
+    /// The annotations.
+    #[serde(deserialize_with = "read_annotations", skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl From<ObjectMeta> for AnnotatedMeta {
+    fn from(meta: ObjectMeta) -> Self {
+        AnnotatedMeta { meta, annotations: BTreeMap::new() }
+    }
+}
+
+impl Deref for AnnotatedMeta {
+    type Target = ObjectMeta;
+
+    fn deref(&self) -> &ObjectMeta {
+        &self.meta
+    }
+}
+
+fn read_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let mut annotations: BTreeMap<String, String> = null_is_default(deserializer)?;
+    let is_read = |key: &str| NODE_SELECTOR_ANNOTATIONS.contains(&key) || STORAGE_ANNOTATIONS.contains(&key);
+    annotations.retain(|key, _| is_read(key));
+    Ok(annotations)
 }

@@ -33,6 +33,7 @@ pub mod shared;
 pub mod snapshot;
 pub mod stages;
 pub mod startup_taint;
+pub mod storage;
 pub mod strategic_merge;
 pub mod template;
 mod template_defaults;

@@ -8,6 +8,7 @@ use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::quantity::Quantity;
 use super::selector::LabelSelector;
 use super::shared::Shared;
+use super::storage::Volume;
 use super::time::Time;
 
 /// Amounts by resource name, such as `cpu` and `memory`.
@@ -26,6 +27,8 @@ wire! {
 
     /// A pod's spec.
     pub struct PodSpec {
+        /// The volumes.
+        volumes: Vec<Volume> = 1,
         /// The containers.
         containers: Shared<Vec<Container>> = 2,
         /// The grace period in seconds; 30 if absent.
@@ -60,6 +63,8 @@ wire! {
         preemption_policy: String = 31,
         /// The resources of the runtime itself, filled in by the API server.
         overhead: BTreeMap<String, Quantity> = 32,
+        /// Whether the pod uses the node's own users; also if absent.
+        host_users: Option<bool> = 37,
         /// The gates that keep the pod from being scheduled.
         scheduling_gates: Vec<PodSchedulingGate> = 38,
         /// Resources of the whole pod, which take precedence over those of its containers.
@@ -76,6 +81,8 @@ wire! {
         ports: Vec<ContainerPort> = 6,
         /// Requests and limits.
         resources: ResourceRequirements = 8,
+        /// The mounts that have options.
+        volume_mounts: Vec<VolumeMount> = 9,
         /// The probe that restarts the container if it fails.
         liveness_probe: Option<Probe> = 10,
         /// The probe that must succeed before the others start, and restarts the container if it fails.
@@ -84,6 +91,12 @@ wire! {
         restart_policy: Option<String> = 24,
         /// What happens if the container ends with certain exit codes.
         restart_policy_rules: Vec<ContainerRestartRule> = 25,
+    }
+
+    /// A mount of a volume.
+    pub struct VolumeMount {
+        /// Its options.
+        bind_mount_options: Vec<String> = 8,
     }
 
     /// How often and for how long the kubelet probes a container.

@@ -1,10 +1,9 @@
 //! What was read from a cluster or a dump: the only input of every analysis.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::config_object::ConfigObject;
 use super::controller_revision::ControllerRevision;
@@ -12,11 +11,12 @@ use super::daemon_set::DaemonSet;
 use super::event::Event;
 use super::held_pod::HeldPod;
 pub use super::kind::Kind;
-use super::metadata::ObjectMeta;
+use super::metadata::{AnnotatedMeta, ObjectMeta};
 use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
 use super::pod_disruption_budget::PodDisruptionBudget;
 use super::resource_quota::ResourceQuota;
+use super::storage::{CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment};
 use super::time::Time;
 use super::wire::null_is_default;
 use super::written::{Written, WrittenNode, WrittenObject};
@@ -72,8 +72,20 @@ pub struct Snapshot {
     pub priority_classes: Vec<PriorityClass>,
     /// Device classes, which may provide extended resources.
     pub device_classes: Vec<DeviceClass>,
-    /// Whether they were read, which is only the case if a pod requests a resource that nodes do not advertise.
-    pub device_classes_read: bool,
+    /// Claims to volumes.
+    pub persistent_volume_claims: Vec<PersistentVolumeClaim>,
+    /// Volumes that claims are bound to.
+    pub persistent_volumes: Vec<PersistentVolume>,
+    /// Storage classes.
+    pub storage_classes: Vec<StorageClass>,
+    /// The CSI drivers of nodes.
+    pub csi_nodes: Vec<CsiNode>,
+    /// The CSI drivers.
+    pub csi_drivers: Vec<CsiDriver>,
+    /// The volumes that are attached to nodes.
+    pub volume_attachments: Vec<VolumeAttachment>,
+    /// Which of [`Kind::ON_DEMAND`] were read.
+    pub read_on_demand: BTreeSet<Kind>,
     /// Leases that components renew while they run.
     pub leases: Vec<Lease>,
     /// PodDisruptionBudgets: those in the DaemonSets' namespaces for changes to the update strategy, and all of them if
@@ -283,7 +295,7 @@ impl Snapshot {
 pub struct Namespace {
     /// The name, the deletion timestamp, and what it adds to pods.
     #[serde(deserialize_with = "null_is_default")]
-    pub metadata: NamespaceMeta,
+    pub metadata: AnnotatedMeta,
     /// What blocks its deletion.
     #[serde(deserialize_with = "null_is_default")]
     pub status: NamespaceStatus,
@@ -293,31 +305,6 @@ pub struct Namespace {
 /// plugin PodNodeSelector (plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2).
 pub const NODE_SELECTOR_ANNOTATIONS: [&str; 2] =
     ["openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"];
-
-/// A namespace's metadata, with the annotations in [`NODE_SELECTOR_ANNOTATIONS`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct NamespaceMeta {
-    #[serde(flatten)]
-    meta: ObjectMeta,
-    /// Node selectors, such as `pool=base,disk=ssd`.
-    #[serde(deserialize_with = "node_selectors", skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
-}
-
-impl Deref for NamespaceMeta {
-    type Target = ObjectMeta;
-
-    fn deref(&self) -> &ObjectMeta {
-        &self.meta
-    }
-}
-
-fn node_selectors<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
-    let mut annotations: BTreeMap<String, String> = null_is_default(deserializer)?;
-    annotations.retain(|key, _| NODE_SELECTOR_ANNOTATIONS.contains(&key.as_str()));
-    Ok(annotations)
-}
 
 /// A namespace's status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::names::{is_label_key, is_label_value};
 use crate::model::node::Node;
-use crate::model::pod::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use crate::model::pod::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 
 /// The one field that terms can match: the node's name.
 const NAME_FIELD: &str = "metadata.name";
@@ -16,7 +16,7 @@ const FEW: usize = 8;
 ///
 /// Ported from `RequiredNodeAffinity` and `LazyErrorNodeSelector`,
 /// k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, release 1.37.2.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RequiredNodeAffinity {
     pub(super) node_selector: BTreeMap<String, String>,
     terms: Option<Vec<Term>>,
@@ -124,11 +124,15 @@ struct FieldRequirement {
 impl RequiredNodeAffinity {
     /// Parses the terms; those that cannot be parsed never match, and the others still count.
     pub fn new(spec: &PodSpec) -> Self {
-        let required = spec.required_node_affinity();
-        let terms: Option<Vec<Term>> =
-            required.map(|required| required.node_selector_terms.iter().map(Term::parse).collect());
-        let places = terms.as_ref().filter(|terms| terms.len() > FEW).map(|terms| Places::of(terms));
-        RequiredNodeAffinity { node_selector: spec.node_selector.clone(), terms, places: places.unwrap_or_default() }
+        let terms = spec.required_node_affinity().map(Self::of_terms).unwrap_or_default();
+        RequiredNodeAffinity { node_selector: spec.node_selector.clone(), ..terms }
+    }
+
+    /// Parses the terms of what is not a pod, such as those of a volume.
+    pub fn of_terms(required: &NodeSelector) -> Self {
+        let terms: Vec<Term> = required.node_selector_terms.iter().map(Term::parse).collect();
+        let places = if terms.len() > FEW { Places::of(&terms) } else { Places::default() };
+        RequiredNodeAffinity { node_selector: BTreeMap::new(), terms: Some(terms), places }
     }
 
     /// Returns whether a node matches, without allocating.

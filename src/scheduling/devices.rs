@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::resources::{Amounts, is_extended};
 use crate::model::node::Node;
 use crate::model::quantity::Quantity;
-use crate::model::snapshot::{DeviceClass, Snapshot};
+use crate::model::snapshot::{DeviceClass, Kind, Snapshot};
 
 /// What the name of the resource of each device class begins with: `ResourceDeviceClassPrefix`, k8s.io/api/resource/v1/types.go,
 /// release 1.37.
@@ -28,7 +28,7 @@ pub enum Devices {
 impl Devices {
     /// Returns what is known from a snapshot. Servers do not keep `extendedResourceName` while the feature is off.
     pub fn of(snapshot: &Snapshot) -> Self {
-        if !snapshot.device_classes_read {
+        if !snapshot.read_on_demand.contains(&Kind::DeviceClasses) {
             let is_on = snapshot.nodes.iter().any(|node| minor(node).is_some_and(|minor| minor >= ON_BY_DEFAULT));
             return if is_on { Devices::Unread } else { Devices::Known(BTreeSet::new()) };
         }
@@ -70,7 +70,7 @@ fn may_be_device(resource: &str) -> bool {
 }
 
 /// Returns the minor release of a node's kubelet, which is never newer than the API server.
-fn minor(node: &Node) -> Option<u32> {
+pub(super) fn minor(node: &Node) -> Option<u32> {
     let version = node.status.node_info.kubelet_version.trim_start_matches('v');
     version.split('.').nth(1)?.parse().ok()
 }
@@ -81,13 +81,13 @@ mod tests {
 
     use super::Devices;
     use crate::model::node::Node;
-    use crate::model::snapshot::Snapshot;
+    use crate::model::snapshot::{Kind, Snapshot};
 
     #[test]
     fn what_a_device_class_may_provide_is_not_the_nodes() {
         let snapshot = |kubelet: &str, classes: Option<Value>| Snapshot {
             nodes: vec![from_value(json!({"status": {"nodeInfo": {"kubeletVersion": kubelet}}})).unwrap()],
-            device_classes_read: classes.is_some(),
+            read_on_demand: classes.iter().map(|_| Kind::DeviceClasses).collect(),
             device_classes: classes.map(|classes| from_value(classes).unwrap()).unwrap_or_default(),
             ..Snapshot::default()
         };

@@ -19,6 +19,8 @@ pub trait Neighborhood<'a> {
     fn pods_on(&self, node: &str) -> Vec<&'a Pod>;
     /// Returns the pods that have a required anti-affinity.
     fn with_anti_affinity(&self) -> impl Iterator<Item = &'a Pod>;
+    /// Returns the pods that have volumes by which the scheduler filters nodes.
+    fn with_volumes(&self) -> impl Iterator<Item = &'a Pod>;
     /// Returns the labels of a namespace, if they were read.
     fn labels_of_namespace(&self, name: &str) -> Option<&'a Labels>;
     /// Returns whether these are all nodes of the cluster.

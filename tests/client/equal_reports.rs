@@ -10,7 +10,7 @@ use kubectl_ds::cluster::{CoverageScope, PodsOf, Query, Wanted, file};
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
 use kubectl_ds::facts::index::nodes_needing_all_pods;
-use kubectl_ds::model::snapshot::Snapshot;
+use kubectl_ds::model::snapshot::{Kind, Snapshot};
 use kubectl_ds::rollout::fleet::fleet;
 use kubectl_ds::rollout::history::histories;
 use kubectl_ds::rollout::recent_changes::recent_changes;
@@ -75,7 +75,7 @@ async fn read_live(live: &Live, query: &Query) -> Snapshot {
     let refused = snapshot.events.iter().filter(|event| event.reason == "FailedCreate");
     let refused = refused.map(|event| event.involved_object.namespace.clone()).collect();
     live.read_limit_ranges(&mut snapshot, refused).await;
-    snapshot.device_classes_read = true;
+    snapshot.read_on_demand.insert(Kind::DeviceClasses);
     snapshot
 }
 

@@ -27,6 +27,7 @@ mod staged_rollouts;
 mod staged_verify;
 mod stalled;
 pub(crate) mod status;
+mod storage;
 pub(crate) mod suggestions;
 #[cfg(unix)]
 mod watch_commands;
@@ -127,8 +128,7 @@ pub(crate) fn protobuf_list(kind: &str, items: &[impl prost::Message], next: &st
 
 /// Writes the list at a path as an API server does in JSON.
 fn json_list(path: &str, items: &[Value]) -> Reply {
-    let kinds = Kind::ALL.into_iter().chain([Kind::PodDisruptionBudgets, Kind::ResourceQuotas, Kind::Namespaces]);
-    let (api_version, kind, _) = kinds
+    let (api_version, kind, _) = Kind::every()
         .map(Kind::api_names)
         .find(|(.., resource)| path.ends_with(&format!("/{resource}")))
         .expect("a known kind");

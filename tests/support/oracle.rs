@@ -12,13 +12,14 @@ use kubectl_ds::model::daemon_set::{DaemonSet, UpdateStrategy};
 use kubectl_ds::model::node::{Node, Taint};
 use kubectl_ds::model::pod::{Pod, Toleration};
 use kubectl_ds::model::pod_disruption_budget::PodDisruptionBudget;
-use kubectl_ds::model::snapshot::{PodsComplete, Snapshot};
+use kubectl_ds::model::snapshot::{Kind, PodsComplete, Snapshot};
 use kubectl_ds::model::template::Template;
 use kubectl_ds::scheduling::affinity::RequiredNodeAffinity;
 use kubectl_ds::scheduling::daemon_pods::{
     Claim, NodeContext, NodePods, claim, is_available, is_deleted_terminal, is_updated, manage as upkeep,
     pods_should_be_on_node, target_node,
 };
+use kubectl_ds::scheduling::declared_features::{self, declared};
 use kubectl_ds::scheduling::neighborhood::{Outcome, apply_label_keys};
 use kubectl_ds::scheduling::pod_affinity::{self, InterPodAffinity};
 use kubectl_ds::scheduling::ports::{conflicts, host_ports};
@@ -28,8 +29,10 @@ use kubectl_ds::scheduling::rolling_update::{Candidate, rolling_update, surge_co
 use kubectl_ds::scheduling::should_run::DaemonPod;
 use kubectl_ds::scheduling::taints::tolerates;
 use kubectl_ds::scheduling::topology_spread::{self, PodTopologySpread};
+use kubectl_ds::scheduling::volumes::{self, Obstacle, VolumeFilters};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What either side answers to a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -417,6 +420,10 @@ fn preemption(case: &Value) -> Result<Preemption, serde_json::Error> {
     Ok(answer)
 }
 
+fn list<T: DeserializeOwned>(case: &Value, field: &str) -> Result<Vec<T>, serde_json::Error> {
+    Ok(Option::deserialize(&case[field])?.unwrap_or_default())
+}
+
 fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
     let mut pod = Pod::deserialize(&case["pod"])?;
     let labels = pod.metadata.labels.clone();
@@ -425,6 +432,13 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         nodes: Vec::deserialize(&case["nodes"])?,
         pods: Vec::deserialize(&case["pods"])?,
         namespaces: Vec::deserialize(&case["namespaces"])?,
+        persistent_volume_claims: list(case, "claims")?,
+        persistent_volumes: list(case, "volumes")?,
+        storage_classes: list(case, "classes")?,
+        csi_nodes: list(case, "csiNodes")?,
+        csi_drivers: list(case, "csiDrivers")?,
+        volume_attachments: list(case, "attachments")?,
+        read_on_demand: Kind::ON_DEMAND.into(),
         pods_complete: PodsComplete::Everywhere,
         ..Snapshot::default()
     };
@@ -436,6 +450,20 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         reasons: vec![reason.to_owned()],
         unresolvable,
     };
+    // The oracle is of this release, in which the scheduler looks at what kubelets declare.
+    let newest: Node = serde_json::from_value(json!({"status": {"nodeInfo": {"kubeletVersion": "v1.37.2"}}}))?;
+    let by_volumes = |rejected: &volumes::Rejection| {
+        let (plugin, mut reasons) = rejected.reasons(&pod);
+        reasons.sort();
+        let may_change = matches!(
+            rejected,
+            volumes::Rejection::DiskConflict(..)
+                | volumes::Rejection::InUse(..)
+                | volumes::Rejection::NoDriver(_)
+                | volumes::Rejection::TooMany { .. }
+        );
+        Rejection { plugin: plugin.to_owned(), reasons, unresolvable: !may_change }
+    };
     let on = |node: &Node| {
         let goes_first = |other: &&Pod| {
             preemption::priority(other) >= preemption::priority(&pod)
@@ -443,6 +471,30 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
                 && !other.is_terminal()
         };
         let nominated: Vec<&Pod> = index.nominated_for(&node.metadata.name).into_iter().filter(goes_first).collect();
+        let filters = VolumeFilters {
+            pod: &pod,
+            node,
+            storage: &index.storage,
+            neighborhood: &index,
+            nominated: &nominated,
+            leaves: |_: &Pod| false,
+        };
+        let volumes = filters.filter();
+        // What a pod lacks on all nodes is found before any is looked at.
+        if let Err(Obstacle::Rejects(rejected)) = &volumes
+            && matches!(
+                rejected,
+                volumes::Rejection::ClaimNotFound(_)
+                    | volumes::Rejection::AwaitsClaim(_)
+                    | volumes::Rejection::ClaimLost { .. }
+                    | volumes::Rejection::ClaimDeleted(_)
+                    | volumes::Rejection::NotOwner(_)
+                    | volumes::Rejection::Unbound(_)
+                    | volumes::Rejection::VolumeNotFound(_)
+            )
+        {
+            return by_volumes(rejected);
+        }
         let tolerated = |taint: &&Taint| {
             !matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
                 || pod.spec.tolerations.iter().any(|it| tolerates(it, taint))
@@ -458,6 +510,11 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
             assert_eq!(short.resource, "pods", "nothing else is requested");
             return rejection("NodeResourcesFit", "Too many pods", false);
         }
+        match &volumes {
+            Ok(()) => {}
+            Err(Obstacle::Rejects(rejected)) => return by_volumes(rejected),
+            Err(Obstacle::Unknown(unread)) => return rejection(&format!("{unread:?}"), "unknown", false),
+        }
         match spread.on(node, &nominated, &index) {
             Outcome::Passes => {}
             Outcome::Rejects(why) => {
@@ -467,7 +524,11 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
             Outcome::Unknown => return rejection("PodTopologySpread", "unknown", false),
         }
         match affinity.on(node, &nominated, &index) {
-            Outcome::Passes => Rejection::default(),
+            Outcome::Passes => match declared(&pod.spec, node, &[&newest]) {
+                Outcome::Passes => Rejection::default(),
+                Outcome::Rejects(_) => rejection("NodeDeclaredFeatures", declared_features::REASON, true),
+                Outcome::Unknown => rejection("NodeDeclaredFeatures", "unknown", true),
+            },
             Outcome::Rejects(why) => {
                 let is_affinity = matches!(
                     why,
@@ -625,6 +686,16 @@ impl Mix {
                 "InterPodAffinity" if node.unresolvable => "fit: affinity",
                 "InterPodAffinity" if why.contains("existing") => "fit: anti-affinity of another pod",
                 "InterPodAffinity" => "fit: anti-affinity",
+                "VolumeRestrictions" if why.contains("not found") => "fit: no such claim",
+                "VolumeRestrictions" if why.contains("disk") => "fit: disk of another pod",
+                "VolumeRestrictions" => "fit: claim of another pod",
+                "NodeVolumeLimits" if why.contains("installed") => "fit: no driver",
+                "NodeVolumeLimits" => "fit: too many volumes",
+                "VolumeBinding" if why.contains("node affinity") => "fit: volume of another node",
+                "VolumeBinding" if why.contains("to bind") => "fit: no volume to bind",
+                "VolumeBinding" => "fit: claim is not bound",
+                "VolumeZone" => "fit: volume of another zone",
+                "NodeDeclaredFeatures" => "fit: no such feature",
                 _ => "fit: another filter",
             });
         }
@@ -747,6 +818,16 @@ impl Mix {
             ("fit: affinity", 0.04),
             ("fit: anti-affinity", 0.02),
             ("fit: anti-affinity of another pod", 0.01),
+            ("fit: no such claim", 0.01),
+            ("fit: disk of another pod", 0.002),
+            ("fit: claim of another pod", 0.002),
+            ("fit: no driver", 0.0005),
+            ("fit: too many volumes", 0.002),
+            ("fit: volume of another node", 0.005),
+            ("fit: no volume to bind", 0.005),
+            ("fit: claim is not bound", 0.01),
+            ("fit: volume of another zone", 0.002),
+            ("fit: no such feature", 0.002),
             ("fit: another filter", 0.03),
             ("template: is pulled always", 0.03),
             ("template: is pulled if not present", 0.05),

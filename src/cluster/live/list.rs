@@ -26,6 +26,9 @@ use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::resource_quota::ResourceQuota;
 use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
+use crate::model::storage::{
+    CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+};
 use crate::model::written::{WrittenNode, WrittenObject};
 
 /// The most bytes in a JSON list: lists that can be larger are requested in protobuf.
@@ -60,7 +63,7 @@ macro_rules! items {
 
 items!(
     in JSON: Lease PodDisruptionBudget Namespace LimitRange ResourceQuota RuntimeClass HeldPod WrittenObject PriorityClass DeviceClass
-        DaemonSet ControllerRevision;
+        PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver VolumeAttachment DaemonSet ControllerRevision;
     in both forms: Node Pod Event
 );
 

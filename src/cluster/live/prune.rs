@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::needs::{Cluster, Events, Needs};
-use crate::cluster::projection::{SharedParts, foreign_pod, own_pod, takes_room};
+use crate::cluster::projection::{SharedParts, drop_unfiltered_volumes, foreign_pod, own_pod, takes_room};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::{Event, REMOVAL_EVENTS};
@@ -81,8 +81,9 @@ impl DaemonSetMatcher {
         Some(kept)
     }
 
-    fn pruned(&self, pod: Pod, foreign: ForeignPods) -> Option<Pod> {
+    fn pruned(&self, mut pod: Pod, foreign: ForeignPods) -> Option<Pod> {
         if foreign == ForeignPods::Whole {
+            drop_unfiltered_volumes(&mut pod);
             return Some(pod);
         }
         if self.may_own(&pod.metadata) {

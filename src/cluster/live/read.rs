@@ -440,11 +440,63 @@ impl Live {
     pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
         let kind = Kind::DeviceClasses;
         match self.list(List::of(kind), Some).await {
-            Ok(classes) => (snapshot.device_classes, snapshot.device_classes_read) = (classes, true),
-            Err(error) if error.is_not_served() => snapshot.device_classes_read = true,
+            Ok(classes) => {
+                snapshot.device_classes = classes;
+                snapshot.read_on_demand.insert(kind);
+            }
+            Err(error) if error.is_not_served() => drop(snapshot.read_on_demand.insert(kind)),
             Err(error) => {
                 let cause = unread("list", kind, &error);
                 snapshot.gaps.push(Gap { kind, namespace: None, cause });
+            }
+        }
+    }
+
+    /// Adds the claims, volumes and what attaches them; claims of the DaemonSets' namespaces if only these may be read.
+    pub async fn read_storage(&self, snapshot: &mut Snapshot) {
+        let kind = Kind::PersistentVolumeClaims;
+        if !self.add_on_demand(snapshot, kind, |all| &mut all.persistent_volume_claims).await {
+            let own = snapshot.daemon_sets.iter().map(|one| one.metadata.namespace.clone());
+            for namespace in own.collect::<BTreeSet<String>>() {
+                let list = List { namespace: Some(namespace.clone()), ..List::of(kind) };
+                match self.list_or_cause(list).await {
+                    Ok(claims) => {
+                        snapshot.persistent_volume_claims.extend(claims);
+                        snapshot.read_on_demand.insert(kind);
+                    }
+                    Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace: Some(namespace), cause })),
+                }
+            }
+        }
+        self.add_on_demand(snapshot, Kind::PersistentVolumes, |all| &mut all.persistent_volumes).await;
+        self.add_on_demand(snapshot, Kind::StorageClasses, |all| &mut all.storage_classes).await;
+        self.add_on_demand(snapshot, Kind::CsiNodes, |all| &mut all.csi_nodes).await;
+        self.add_on_demand(snapshot, Kind::CsiDrivers, |all| &mut all.csi_drivers).await;
+        self.add_on_demand(snapshot, Kind::VolumeAttachments, |all| &mut all.volume_attachments).await;
+    }
+
+    /// Adds the objects of a kind; returns whether they could be read. Claims that are forbidden may be readable in some namespaces.
+    async fn add_on_demand<T: Item>(
+        &self,
+        snapshot: &mut Snapshot,
+        kind: Kind,
+        objects: fn(&mut Snapshot) -> &mut Vec<T>,
+    ) -> bool {
+        match self.list_or_cause(List::of(kind)).await {
+            Ok(found) => {
+                *objects(snapshot) = found;
+                snapshot.read_on_demand.insert(kind);
+                true
+            }
+            Err(cause) => {
+                let cause = match cause {
+                    GapCause::Forbidden(permission) if kind == Kind::PersistentVolumeClaims => {
+                        GapCause::ForbiddenElsewhere(permission)
+                    }
+                    cause => cause,
+                };
+                add_gap(snapshot, Gap { kind, namespace: None, cause });
+                false
             }
         }
     }

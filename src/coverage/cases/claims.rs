@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::coverage::test_support::{World, at, world};
+use crate::model::snapshot::Kind;
 use crate::report::reason::{Reason, ReasonCode as R};
 
 fn first(world: World) -> Reason {
@@ -335,5 +336,140 @@ fn a_cloud_controller_manager_that_waits_for_itself_is_told() {
             !waits_for_itself,
             "{reason:?}"
         );
+    }
+}
+
+/// A claim that is bound to a volume, and the volume.
+fn bound(claim: &str, claim_spec: Value, volume: &str, volume_spec: Value) -> (Value, Value) {
+    let mut spec = claim_spec;
+    spec["volumeName"] = volume.into();
+    let annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
+    let claim = json!({"metadata": {"name": claim, "namespace": "default", "annotations": annotations}, "spec": spec});
+    (claim, json!({"metadata": {"name": volume}, "spec": volume_spec}))
+}
+
+fn claiming_volumes(names: &[&str]) -> Value {
+    let volume = |name: &&str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+    json!({"volumes": names.iter().map(volume).collect::<Vec<_>>()})
+}
+
+#[test]
+fn what_keeps_a_pod_from_its_volumes_is_recomputed() {
+    let of_zone = |zone: &str| {
+        let expression = json!({"key": "zone", "operator": "In", "values": [zone]});
+        json!({"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}})
+    };
+    let csi = |handle: &str| json!({"csi": {"driver": "csi.example.com", "volumeHandle": handle}});
+    let one_pod = json!({"accessModes": ["ReadWriteOncePod"]});
+    let (elsewhere, of_b) = bound("db", json!({}), "v", of_zone("b"));
+    let (here, of_a) = bound("db", json!({}), "v", of_zone("a"));
+    let (single, anywhere) = bound("db", one_pod, "v", json!({}));
+    let (attached, first) = bound("db", json!({}), "v", csi("h1"));
+    let (another, second) = bound("cache", json!({}), "w", csi("h2"));
+    let (zonal, mut of_zone_b) = bound("db", json!({}), "v", json!({}));
+    of_zone_b["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "b"});
+    let unbound = json!({"metadata": {"name": "db", "namespace": "default"}, "spec": {"storageClassName": "local"}});
+    let deleted = json!({"metadata": {"name": "db", "namespace": "default", "deletionTimestamp": at("11:59:00")}});
+    let local = |mode: &str| json!([{"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": mode}]);
+    let limited = json!([{"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "csi.example.com", "allocatable": {"count": 1}}]}}]);
+    let wary = json!([{"metadata": {"name": "csi.example.com"}, "spec": {"preventPodSchedulingIfMissing": true}}]);
+    let in_use = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
+    for (storage, said, message, advice) in [
+        (json!({}), "persistentvolumeclaim \"db\" not found", "\"db\" not found", "create the claim"),
+        (
+            json!({"claims": [deleted]}),
+            "persistentvolumeclaim \"db\" is being deleted",
+            "is being deleted",
+            "wait until it is gone",
+        ),
+        (
+            json!({"claims": [elsewhere], "volumes": [of_b]}),
+            "node(s) didn't match PersistentVolume's node affinity",
+            "claim db is bound to volume v, which is for nodes with zone in (b)",
+            "share claim db, so that only nodes",
+        ),
+        (
+            json!({"claims": [here.clone()]}),
+            "persistentvolume \"v\" not found",
+            "persistentvolume \"v\" not found",
+            "restore the volume",
+        ),
+        (
+            json!({"claims": [zonal], "volumes": [of_zone_b]}),
+            "node(s) had no available volume zone",
+            "volume v has topology.kubernetes.io/zone=b",
+            "share claim db, so that only nodes",
+        ),
+        (
+            json!({"claims": [single, another.clone()], "volumes": [anywhere, second.clone()]}),
+            in_use,
+            "claim db is used by default/job-0",
+            "only one pod may have such a claim",
+        ),
+        (
+            json!({"claims": [attached.clone(), another], "volumes": [first.clone(), second], "csiNodes": limited}),
+            "node(s) exceed max volume count",
+            "driver csi.example.com has attached 1 of 1 to it, and the pod needs 1 more",
+            "move pods with volumes",
+        ),
+        (
+            json!({"claims": [attached], "volumes": [first], "csiDrivers": wary}),
+            "csi.example.com CSI driver is not installed on the node",
+            "csi.example.com CSI driver is not installed",
+            "find the DaemonSet of driver csi.example.com",
+        ),
+        (
+            json!({"claims": [unbound.clone()], "classes": local("Immediate")}),
+            "pod has unbound immediate PersistentVolumeClaims",
+            "claim db is not bound",
+            "see the events of the claim",
+        ),
+        (
+            json!({"claims": [unbound], "classes": local("WaitForFirstConsumer")}),
+            "node(s) didn't find available persistent volumes to bind",
+            "no volume is free for claim db, and storage class local provisions none",
+            "create a volume for each node",
+        ),
+    ] {
+        let node = json!({"metadata": {"labels": {"zone": "a", "topology.kubernetes.io/zone": "a"}}});
+        let says = |said: &str| format!("0/1 nodes are available: 1 {said}.");
+        let world = |storage: &Value| {
+            let other = if said == in_use { "db" } else { "cache" };
+            let job = json!({"spec": claiming_volumes(&[other])});
+            let world =
+                world().template(claiming_volumes(&["db"])).node("n", node.clone()).other_pod("job-0", "n", job);
+            world.pending_pod("agent-x", "n", &says(said), json!({})).storage(storage)
+        };
+        let told = world(&storage).only_node();
+        let reason = &told.reasons[0];
+        assert_eq!(reason.code, R::VolumeUnsatisfiable, "{reason:?}");
+        assert!(reason.message.contains(message) && reason.fix.advice.contains(advice), "{said}: {reason:?}");
+        let explained = told.explanation.unwrap();
+        assert_eq!(explained.scheduler_says.unwrap().agrees, Some(true), "{said}");
+        assert!(
+            explained.scheduling.iter().any(|check| check.rule == "volumes" && check.passed == Some(false)),
+            "{said}"
+        );
+
+        // The same words are no longer true once the node can have the volume, and stay as they are if that was not read.
+        let fine = world(&json!({"claims": [here.clone()], "volumes": [of_a.clone()]})).only_node();
+        assert!(fine.reasons[0].message.contains("no longer true"), "{said}: {:?}", fine.reasons[0]);
+        for kind in [Kind::PersistentVolumeClaims, Kind::PersistentVolumes, Kind::CsiNodes] {
+            let mut unread = world(&json!({"claims": [here.clone()], "volumes": [of_a.clone()]}));
+            unread.snapshot.read_on_demand.remove(&kind);
+            if kind == Kind::PersistentVolumeClaims {
+                unread.snapshot.persistent_volume_claims.clear();
+            }
+            let unread = unread.only_node();
+            let words = &unread.reasons[0].message;
+            assert!(words.contains(said.trim_start_matches("node(s) ")), "{said}: {words}");
+            assert!(!words.contains("no longer true"), "{said} without {kind:?}: {words}");
+            let explained = unread.explanation.unwrap();
+            assert_eq!(explained.scheduler_says.unwrap().agrees, None, "{said}");
+            assert!(
+                explained.scheduling.iter().any(|check| check.rule == "volumes" && check.passed.is_none()),
+                "{said}"
+            );
+        }
     }
 }

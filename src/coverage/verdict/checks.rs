@@ -5,19 +5,22 @@ use super::daemon_set_context::Subject;
 use super::finding::Finding;
 use super::fit::{NodeRoom, port_conflicts, port_text};
 use super::node_health;
-use super::other_pods::{self, Rejection};
+use super::other_pods;
+use super::pod_claims;
 use super::scheduler_message::{PluginInput, SchedulerPlugin};
-use super::scheduler_report::LastReport;
+use super::scheduler_report::{LastReport, is_recomputed, node_feature_missing};
 use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::declared_features;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::volumes::Obstacle;
 
 pub(super) fn passed(rule: &str, detail: impl Into<String>) -> Check {
     Check { rule: rule.to_owned(), passed: Some(true), detail: detail.into(), code: None, trivial: false }
@@ -45,33 +48,63 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     }
     let own = |pod: &Pod| daemon_pods::claim(subject.daemon_set, pod).is_claimed();
     let new;
-    let pod = match waiting {
-        Some(pod) => pod,
+    let (pod, mut checks) = match waiting {
+        Some(pod) => (pod, waiting_pod(subject, node, pod, last)),
         None => {
             let admitted = admission::admitted(subject.index.snapshot, subject.daemon_set);
             let hash = subject.current_hash().unwrap_or_default();
             new = daemon_pods::meant_for(&admission::created(admitted, subject.daemon_set, hash), &node.metadata.name);
-            &new
+            (&new, Vec::new())
         }
     };
-    let by_other_pods = other_pods::of_pending(subject, node, pod);
-    let mut checks = waiting.map_or_else(Vec::new, |pod| waiting_pod(subject, node, pod, last, &by_other_pods));
     let room = NodeRoom::of(subject.index, node, pod);
     let room = room.map(|room| room.surging(allows_surge(subject.daemon_set), own));
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
     checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
-    checks.extend(other_pods(subject, node, pod, &by_other_pods));
+    checks.extend(volumes(subject, node, pod));
+    checks.extend(other_pods(subject, node, pod));
+    checks.extend(features(subject, node, pod));
     checks
 }
 
+/// Lists whether the kubelet declares the features that the pod needs, if it needs any.
+fn features(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
+    const RULE: &str = "kubelet features";
+    let required: Vec<&str> = declared_features::required(&pod.spec).collect();
+    let named = (!required.is_empty()).then(|| required.join(", "))?;
+    Some(match declared_features::declared(&pod.spec, node, &subject.index.nodes) {
+        Outcome::Passes => passed(RULE, named),
+        Outcome::Unknown => {
+            unknown(RULE, format!("{named}: whether the scheduler looks at what kubelets declare is not known"))
+        }
+        Outcome::Rejects(missing) => {
+            let finding = node_feature_missing(node, &missing);
+            failed(RULE, finding.message.to_string(), Some(finding.code))
+        }
+    })
+}
+
+/// Lists whether the node can have the volumes of the pod, if it has any.
+fn volumes(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
+    const RULE: &str = "volumes";
+    Some(match pod_claims::of_pending(subject, node, pod)? {
+        Ok(()) => passed(RULE, "the node can have them"),
+        Err(Obstacle::Unknown(unread)) => unknown(RULE, pod_claims::unread_text(&unread)),
+        Err(Obstacle::Rejects(_)) => {
+            let finding = pod_claims::finding(subject, node, pod)?;
+            failed(RULE, finding.message.to_string(), Some(finding.code))
+        }
+    })
+}
+
 /// Lists the rules about other pods, if the pod has any or is kept away by those of others.
-fn other_pods(subject: &Subject, node: &Node, pod: &Pod, outcome: &Outcome<Rejection<'_>>) -> Option<Check> {
+fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
     const RULE: &str = "other pods";
     let has_rules = other_pods::has_rules(&other_pods::with_rules(subject, pod).spec);
-    match outcome {
+    match other_pods::of_pending(subject, node, pod) {
         Outcome::Rejects(_) => {
-            let finding = other_pods::finding(subject, node, outcome)?;
+            let finding = other_pods::finding(subject, node, pod)?;
             Some(failed(RULE, finding.message.to_string(), Some(finding.code)))
         }
         Outcome::Passes if has_rules => {
@@ -85,17 +118,13 @@ fn other_pods(subject: &Subject, node: &Node, pod: &Pod, outcome: &Outcome<Rejec
 }
 
 /// Lists the rules that only a pod that exists can fail on.
-fn waiting_pod(
-    subject: &Subject,
-    node: &Node,
-    pod: &Pod,
-    last: Option<&LastReport>,
-    by_other_pods: &Outcome<Rejection<'_>>,
-) -> Vec<Check> {
+fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastReport>) -> Vec<Check> {
     // What is recomputed from pods has checks of its own.
     let is_arithmetic = |code| match SchedulerPlugin::of(code).and_then(|plugin| plugin.input) {
         Some(PluginInput::Pods) => true,
-        Some(PluginInput::OtherPods) => *by_other_pods != Outcome::Unknown,
+        Some(input @ (PluginInput::OtherPods | PluginInput::Volumes | PluginInput::Features)) => {
+            is_recomputed(subject, node, pod, input)
+        }
         Some(PluginInput::Node) | None => false,
     };
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)

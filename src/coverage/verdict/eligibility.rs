@@ -306,7 +306,8 @@ fn failing_text(requirement: &FailingRequirement) -> String {
     }
 }
 
-fn term_text(term: &NodeSelectorTerm) -> String {
+/// Writes a term of a node affinity.
+pub fn term_text(term: &NodeSelectorTerm) -> String {
     let requirements = term.match_expressions.iter().chain(&term.match_fields);
     let written = requirements.map(|requirement| requirement_text(&FailingRequirement::new(requirement, false, None)));
     written.collect::<Vec<_>>().join(" and ")

@@ -5,16 +5,14 @@ use super::checks;
 use super::daemon_set_context::Subject;
 use super::eligibility;
 use super::finding::Finding;
-use super::other_pods;
 use super::pod_story::{newest, story};
-use super::scheduler_message::{PluginInput, SchedulerPlugin, code_of, is_before, is_same_plugin};
-use super::scheduler_report::{LastReport, last_report};
+use super::scheduler_message::{SchedulerPlugin, code_of, is_before, is_same_plugin};
+use super::scheduler_report::{LastReport, is_recomputed, last_report};
 use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::node_coverage::{EventLine, Explanation, NodeState, SchedulerVerdict};
 use crate::report::reason::ReasonCode;
-use crate::scheduling::neighborhood::Outcome;
 
 /// Explains the state of a node, and why it is so.
 pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) -> Explanation {
@@ -98,14 +96,12 @@ fn agrees(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Optio
     if !subject.index.snapshot.knows_all_pods_on(&node.metadata.name) || last.message.reasons.is_empty() {
         return None;
     }
-    let other_pods = other_pods::of_pending(subject, node, pod);
-    let recomputed = unscheduled_pod::recomputed(subject, node, pod, &other_pods);
+    let recomputed = unscheduled_pod::recomputed(subject, node, pod);
     let codes = last.message.reasons.iter().map(|reason| code_of(reason));
-    let is_recomputed = |code: &ReasonCode| {
+    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(|code| {
         let input = SchedulerPlugin::of(*code).and_then(|plugin| plugin.input);
-        input.is_some_and(|input| input != PluginInput::OtherPods || other_pods != Outcome::Unknown)
-    };
-    let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(is_recomputed);
+        input.is_some_and(|input| is_recomputed(subject, node, pod, input))
+    });
     if !others.is_empty() && checked.is_empty() {
         // It names a rule that is not recomputed, so that those before it passed.
         let fails_before = |finding: &Finding| others.iter().all(|other| is_before(finding.code, *other));

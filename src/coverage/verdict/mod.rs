@@ -32,7 +32,7 @@ pub mod node_health;
 pub mod node_plugin;
 pub mod node_removal;
 pub mod other_pods;
-mod pod_claims;
+pub mod pod_claims;
 pub mod pod_security;
 pub mod pod_story;
 pub mod preemption;

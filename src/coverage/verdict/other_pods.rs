@@ -86,8 +86,8 @@ pub fn with_rules<'p>(subject: &Subject, pod: &'p Pod) -> Cow<'p, Pod> {
 }
 
 /// Finds what keeps a pod that is meant for a node from it, as far as it is known.
-pub fn finding(subject: &Subject, node: &Node, outcome: &Outcome<Rejection<'_>>) -> Option<Finding> {
-    let Outcome::Rejects(rejection) = outcome else { return None };
+pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
+    let Outcome::Rejects(rejection) = of_pending(subject, node, pod) else { return None };
     if let Rejection::Affinity(AffinityRejection::Excludes(_, other) | AffinityRejection::IsExcluded(_, other)) =
         rejection
         && allows_surge(subject.daemon_set)

@@ -110,6 +110,10 @@ pub enum PluginInput {
     Pods,
     /// The pods of the node and of other nodes, as far as they decide.
     OtherPods,
+    /// The claims and volumes, and what attaches them.
+    Volumes,
+    /// What kubelets declare.
+    Features,
 }
 
 /// In the scheduler's order.
@@ -144,8 +148,9 @@ const PLUGINS: [SchedulerPlugin; 9] = [
         &["Insufficient "],
         "lower the request, or free some on the node",
     ),
-    SchedulerPlugin::reported(
+    SchedulerPlugin::recomputed(
         &[R::VolumeUnsatisfiable],
+        PluginInput::Volumes,
         &[
             "no available disk",
             "ReadWriteOncePod",
@@ -161,6 +166,7 @@ const PLUGINS: [SchedulerPlugin; 9] = [
             // The words of 1.30.
             "volume node affinity conflict",
         ],
+        "check the claims",
     ),
     SchedulerPlugin::recomputed(
         &[R::PodAffinityBlocked],
@@ -172,7 +178,12 @@ const PLUGINS: [SchedulerPlugin; 9] = [
         &[R::DeviceClaimUnsatisfied],
         &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim"],
     ),
-    SchedulerPlugin::reported(&[R::NodeFeatureMissing], &["required features"]),
+    SchedulerPlugin::recomputed(
+        &[R::NodeFeatureMissing],
+        PluginInput::Features,
+        &["required features"],
+        "upgrade the kubelet, or do not use the feature",
+    ),
 ];
 
 impl SchedulerPlugin {

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 
 use super::claims::{device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin};
-use super::fit::{NEVER_BESIDE_OLD, beside_old_pod, instead_of_surge, single_pod_node};
-use super::other_pods::{self, Rejection};
-use super::pod_claims::{get_claims, shared_claims, volumes_not_bound};
+use super::finding::Finding;
+use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
+use super::other_pods;
+use super::pod_claims::{self, volumes_not_bound};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
 use crate::facts::controller::DEFAULT_SCHEDULER;
@@ -18,9 +18,11 @@ use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::declared_features;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::volumes::Obstacle;
 
 /// The scheduler's last report on a pod.
 pub struct LastReport {
@@ -60,14 +62,7 @@ pub fn last_report(subject: &Subject, pod: &Pod) -> Option<LastReport> {
 }
 
 /// Finds what the scheduler reports and what is not recomputed, by its reasons.
-pub fn findings(
-    subject: &Subject,
-    node: &Node,
-    pod: &Pod,
-    last: &LastReport,
-    recomputed: &[Finding],
-    other_pods: &Outcome<Rejection<'_>>,
-) -> Vec<Finding> {
+pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, recomputed: &[Finding]) -> Vec<Finding> {
     if last.is_scheduler_error {
         if last.text.contains("binding volumes: ") {
             return vec![volumes_not_bound(subject, &last.text)];
@@ -77,10 +72,6 @@ pub fn findings(
     if last.message.knows_only_other_nodes {
         return vec![node_not_seen(subject, node, pod, last)];
     }
-    let is_read = |input: PluginInput| {
-        subject.nodes_known
-            && (input != PluginInput::Pods || subject.index.snapshot.knows_all_pods_on(&node.metadata.name))
-    };
     let mut findings: Vec<Finding> = Vec::new();
     for reason in &last.message.reasons {
         let code = code_of(reason);
@@ -97,10 +88,12 @@ pub fn findings(
             {
                 scheduler_rejected(reason)
             }
-            (Some((PluginInput::OtherPods, _)), _) if *other_pods == Outcome::Unknown => {
-                other_pods::reported(subject, reason)
+            (Some((input, _)), _) if is_recomputed(subject, node, pod, input) => {
+                no_longer_true(subject, code, reason, last)
             }
-            (Some((input, _)), _) if is_read(input) => no_longer_true(subject, code, reason, last),
+            (Some((PluginInput::OtherPods, _)), _) => other_pods::reported(subject, reason),
+            (Some((PluginInput::Features, _)), _) => node_feature_missing(node, &[]),
+            (Some((PluginInput::Volumes, _)), _) => pod_claims::reported(subject, node, pod, reason),
             (Some((_, advice)), _) => {
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
                 let told = |advice: Sentence| not_recomputed(subject, code, reason, last, advice);
@@ -110,13 +103,27 @@ pub fn findings(
                     (None, None) => told(advice.into()),
                 }
             }
-            (_, ReasonCode::VolumeUnsatisfiable) => volume_unsatisfiable(subject, node, pod, reason),
             (_, ReasonCode::DeviceClaimUnsatisfied) => device_claim_unsatisfied(pod, reason),
-            (_, ReasonCode::NodeFeatureMissing) => node_feature_missing(node, reason),
             _ => missing_device_class(reason).unwrap_or_else(|| scheduler_rejected(reason)),
         });
     }
     findings
+}
+
+/// Returns whether all was read from which a filter is recomputed.
+pub fn is_recomputed(subject: &Subject, node: &Node, pod: &Pod, input: PluginInput) -> bool {
+    let is_known = |volumes| !matches!(volumes, Err(Obstacle::Unknown(_)));
+    subject.nodes_known
+        && match input {
+            PluginInput::Node => true,
+            PluginInput::Pods => subject.index.snapshot.knows_all_pods_on(&node.metadata.name),
+            PluginInput::OtherPods => !matches!(other_pods::of_pending(subject, node, pod), Outcome::Unknown),
+            PluginInput::Features => {
+                let outcome = declared_features::declared(&pod.spec, node, &subject.index.nodes);
+                declared_features::required(&pod.spec).next().is_some() && outcome != Outcome::Unknown
+            }
+            PluginInput::Volumes => pod_claims::of_pending(subject, node, pod).is_some_and(is_known),
+        }
 }
 
 /// Returns the old pod beside which a surge pod never fits: both together request more of what the scheduler misses than the node has,
@@ -189,60 +196,19 @@ fn not_recomputed(
     Finding::new(code, format!("the scheduler reports {reason:?}{hint} ({unread} not read)"), advice)
 }
 
-/// Finds a volume that the node cannot have, by the scheduler's reason.
-fn volume_unsatisfiable(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
-    let message = format!("the scheduler rejects the node for a volume of the pod: {}", without_nodes(reason));
-    if let Some(old) = old_pod(subject, node, pod).filter(|_| reason.contains("ReadWriteOncePod")) {
-        return beside_old_pod(ReasonCode::VolumeUnsatisfiable, message.into(), old, "cannot use the claim together");
-    }
-    if reason.contains("exceed max volume count") {
-        let advice = "move pods with volumes of the same driver to other nodes: the node has as many attached as it may (CSINode)";
-        let node = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&node.metadata.name);
-        return Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice)
-            .with_origin(Origin::Node)
-            .with_command(node);
-    }
-    // `ErrReasonConflict` and `ErrReasonNodeConflict` of pkg/scheduler/framework/plugins, release 1.37.2, and ReadWriteOncePod: what else the
-    // scheduler says of a claim has nothing to do with who shares it.
-    let is_elsewhere = ["volume node affinity conflict", "match PersistentVolume's node affinity"]
-        .iter()
-        .any(|it| reason.contains(it));
-    let advice = match shared_claims(subject) {
-        Some(claims) if reason.contains("ReadWriteOncePod") => format!(
-            "all pods of a DaemonSet share {claims}, and only one pod may have such a claim at a time: use an ephemeral volume or a hostPath \
-             instead"
-        ),
-        Some(claims) if is_elsewhere => format!(
-            "all pods of a DaemonSet share {claims}, so that only nodes to which the volume can be attached may have one: use an ephemeral \
-             volume or a hostPath instead, or select those nodes"
-        ),
-        _ => "check the claims".to_owned(),
-    };
-    Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(get_claims(subject))
-}
-
-/// Returns the pod that a surge pod is to replace: it stays until the surge pod is available.
-fn old_pod<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<&'a Pod> {
-    let stays = |other: &&Pod| {
-        other.metadata.uid != pod.metadata.uid
-            && !other.metadata.is_terminating()
-            && !other.is_terminal()
-            && daemon_pods::claim(subject.daemon_set, other).is_claimed()
-    };
-    let on_node = || subject.index.bound_to(&node.metadata.name).into_iter().find(stays);
-    allows_surge(subject.daemon_set).then(on_node).flatten()
-}
-
-/// Finds that the node is missing a feature that the pod needs, by the scheduler's reason.
-fn node_feature_missing(node: &Node, reason: &str) -> Finding {
+/// Finds that the node is missing features that the pod needs, as far as they are known.
+pub fn node_feature_missing(node: &Node, missing: &[&str]) -> Finding {
     let declared = match node.status.declared_features.as_slice() {
         [] => "none".to_owned(),
         features => features.join(", "),
     };
-    let message = Sentence::from(format!("the node {}; kubelet ", without_nodes(reason)))
-        .value(&node.status.node_info.kubelet_version)
-        .words(" declares ")
-        .value(declared);
+    let message = Sentence::from(format!("the node {}", without_nodes(declared_features::REASON)));
+    let message = match missing {
+        [] => message,
+        missing => message.words(format!("; the pod needs {}", missing.join(", "))),
+    };
+    let message =
+        message.words("; kubelet ").value(&node.status.node_info.kubelet_version).words(" declares ").value(declared);
     Finding::new(ReasonCode::NodeFeatureMissing, message, "upgrade the kubelet, or do not use the feature")
 }
 

@@ -5,10 +5,11 @@ use super::claims::waits_for_claim;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, fits_now, port_conflicts};
-use super::other_pods::{self, Rejection};
+use super::other_pods;
+use super::pod_claims;
 use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{Preemption, code_of, is_same_plugin};
-use super::scheduler_report::{self, LastReport, last_report};
+use super::scheduler_report::{self, LastReport, last_report, node_feature_missing};
 use super::sentence::Sentence;
 use super::terminating;
 use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler};
@@ -19,6 +20,7 @@ use crate::report::age::seconds_between;
 use crate::report::fix::Fix;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::declared_features::declared;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::pod_requests;
@@ -31,15 +33,14 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         return vec![gated];
     }
     let last = last_report(subject, pod);
-    let other_pods = other_pods::of_pending(subject, node, pod);
-    let recomputed = recomputed(subject, node, pod, &other_pods);
+    let recomputed = recomputed(subject, node, pod);
     let mut findings = Vec::new();
     findings.extend(waiting_for_preemption(subject, node, pod));
     match &last {
         // A scheduler that has nominated a node has tried the pod.
         None if !findings.is_empty() => {}
         None => findings.extend(waits_for_claim(subject, pod).or_else(|| scheduler_silent(subject, pod))),
-        Some(last) => findings.extend(scheduler_report::findings(subject, node, pod, last, &recomputed, &other_pods)),
+        Some(last) => findings.extend(scheduler_report::findings(subject, node, pod, last, &recomputed)),
     }
     // What the scheduler names goes before what was only recomputed: it is what it acts on.
     let named: Vec<ReasonCode> =
@@ -56,32 +57,40 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
 }
 
 /// Recomputes every rule of the scheduler that the snapshot knows enough for, in the scheduler's order.
-pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod, other_pods: &Outcome<Rejection<'_>>) -> Vec<Finding> {
+pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     if !subject.nodes_known {
         return Vec::new();
     }
     let mut findings = untolerated_by_the_pod(subject, node, pod);
     findings.extend(injected_node_selector(subject.index.snapshot, subject.daemon_set, node, &pod.spec.node_selector));
-    let by_other_pods = other_pods::finding(subject, node, other_pods);
     let room = NodeRoom::of(subject.index, node, pod);
     // Not all pods of the node may be known, but those of the DaemonSet are.
     let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| room.pods.clone());
     let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
     let others: Vec<&Pod> = others.into_iter().filter(|pod| !pod.is_terminal()).collect();
     let conflicts = port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin);
+    let by_others = || -> Vec<Finding> {
+        let volumes = pod_claims::finding(subject, node, pod).into_iter();
+        let features = match declared(&pod.spec, node, &subject.index.nodes) {
+            Outcome::Rejects(missing) => Some(node_feature_missing(node, &missing)),
+            Outcome::Passes | Outcome::Unknown => None,
+        };
+        volumes.chain(other_pods::finding(subject, node, pod)).chain(features).collect()
+    };
     let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);
         let room = NodeRoom::empty(subject.index, node, pod);
         let never_fits = NodeRoom::never_fits_on(subject.index, node, pod).into_iter();
         let never_fits = never_fits.map(|(short, finding)| raised_request(subject, &room, pod, &short, finding));
         findings.extend(together(never_fits));
-        findings.extend(by_other_pods);
+        findings.extend(by_others());
         return findings;
     };
     let requests = pod_requests(pod);
-    // Preemption does not help a pod that does not tolerate the node, or does not match it. Whether it helps one that other pods keep from
-    // the node is not simulated.
-    let simulation = (findings.is_empty() && by_other_pods.is_none())
+    let by_others = by_others();
+    // Preemption does not help a pod that does not tolerate the node, or does not match it. Whether it helps one that
+    // its volumes, other pods or the kubelet keep from the node is not simulated.
+    let simulation = (findings.is_empty() && by_others.is_empty())
         .then(|| Simulation::new(subject.index, &room, pod, &requests))
         .flatten();
     let is_expected = simulation.is_some() && expects_preemption(subject, pod);
@@ -97,7 +106,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod, other_pods: &Outcom
     });
     let shortages =
         shortages.zip(&short).map(|(finding, resource)| raised_request(subject, &room, pod, resource, finding));
-    findings.extend(conflicts.into_iter().map(told).chain(together(shortages)).chain(by_other_pods));
+    findings.extend(conflicts.into_iter().map(told).chain(together(shortages)).chain(by_others));
     findings
 }
 

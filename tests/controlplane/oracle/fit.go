@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	goruntime "runtime"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storage "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	testframework "k8s.io/kubernetes/pkg/scheduler/testing/framework"
@@ -29,14 +29,16 @@ import (
 
 // A new pod and a cluster: on which nodes the filters of the default profile let it run.
 type fitCase struct {
-	Pod        *v1.Pod                     `json:"pod"`
-	Nodes      []*v1.Node                  `json:"nodes"`
-	Pods       []*v1.Pod                   `json:"pods"`
-	Namespaces []*v1.Namespace             `json:"namespaces"`
-	Claims     []*v1.PersistentVolumeClaim `json:"claims"`
-	Volumes    []*v1.PersistentVolume      `json:"volumes"`
-	Classes    []*storage.StorageClass     `json:"classes"`
-	CSINodes   []*storage.CSINode          `json:"csiNodes"`
+	Pod         *v1.Pod                     `json:"pod"`
+	Nodes       []*v1.Node                  `json:"nodes"`
+	Pods        []*v1.Pod                   `json:"pods"`
+	Namespaces  []*v1.Namespace             `json:"namespaces"`
+	Claims      []*v1.PersistentVolumeClaim `json:"claims"`
+	Volumes     []*v1.PersistentVolume      `json:"volumes"`
+	Classes     []*storage.StorageClass     `json:"classes"`
+	CSINodes    []*storage.CSINode          `json:"csiNodes"`
+	CSIDrivers  []*storage.CSIDriver        `json:"csiDrivers"`
+	Attachments []*storage.VolumeAttachment `json:"attachments"`
 }
 
 type fitAnswer struct {
@@ -57,11 +59,8 @@ type rejection struct {
 var filters = []string{
 	names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
 	names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
-	names.PodTopologySpread, names.InterPodAffinity,
+	names.PodTopologySpread, names.InterPodAffinity, names.NodeDeclaredFeatures,
 }
-
-// ofVolumes are those whose caches have to be filled by informers.
-var ofVolumes = []string{names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone}
 
 // created returns the pod as the API server stores it.
 func created(pod *v1.Pod) (*v1.Pod, error) {
@@ -99,26 +98,7 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	hasVolumes := len(task.Claims)+len(task.Volumes)+len(task.Classes)+len(task.CSINodes)+len(pod.Spec.Volumes) > 0
-	objects := []runtime.Object{}
-	if hasVolumes {
-		for _, claim := range task.Claims {
-			objects = append(objects, claim)
-		}
-		for _, volume := range task.Volumes {
-			objects = append(objects, volume)
-		}
-		for _, class := range task.Classes {
-			objects = append(objects, class)
-		}
-		for _, node := range task.CSINodes {
-			objects = append(objects, node)
-		}
-		for _, node := range task.Nodes {
-			objects = append(objects, node)
-		}
-	}
-	informers := informers.NewSharedInformerFactory(fake.NewSimpleClientset(objects...), 0)
+	informers := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	for _, namespace := range task.Namespaces {
 		if err := informers.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace); err != nil {
 			return nil, err
@@ -143,36 +123,34 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 	}
 	registry := plugins.NewInTreeRegistry()
 	for _, name := range filters {
-		if hasVolumes || !slices.Contains(ofVolumes, name) {
-			registered = append(registered,
-				testframework.RegisterPluginAsExtensions(name, registry[name], "PreFilter", "Filter"))
-		}
+		registered = append(registered, testframework.RegisterPluginAsExtensions(name, registry[name], "PreFilter", "Filter"))
 	}
 	scheduler, err := testframework.NewFramework(ctx, registered, "default-scheduler",
 		frameworkruntime.WithPodNominator(queue),
 		frameworkruntime.WithSnapshotSharedLister(snapshot),
 		frameworkruntime.WithMutableSnapshotLister(snapshot),
 		frameworkruntime.WithInformerFactory(informers),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(informers.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithClientSet(fake.NewSimpleClientset()),
 		frameworkruntime.WithParallelism(1),
 	)
 	if err != nil {
 		return nil, err
 	}
-	if hasVolumes {
-		volumes := informers.Core().V1()
-		for _, informer := range []interface{ Run(<-chan struct{}) }{
-			volumes.PersistentVolumeClaims().Informer(), volumes.PersistentVolumes().Informer(),
-			informers.Storage().V1().StorageClasses().Informer(), informers.Storage().V1().CSINodes().Informer(),
-			volumes.Nodes().Informer(),
-		} {
-			go informer.Run(ctx.Done())
-		}
-		for !volumes.PersistentVolumeClaims().Informer().HasSynced() || !volumes.PersistentVolumes().Informer().HasSynced() ||
-			!informers.Storage().V1().StorageClasses().Informer().HasSynced() ||
-			!informers.Storage().V1().CSINodes().Informer().HasSynced() || !volumes.Nodes().Informer().HasSynced() {
-			goruntime.Gosched()
-		}
+	// The filters read the caches of the informers, which need not run for that.
+	for _, class := range task.Classes {
+		legacyscheme.Scheme.Default(class)
+	}
+	core, ofStorage := informers.Core().V1(), informers.Storage().V1()
+	if err := errors.Join(
+		fill(core.PersistentVolumeClaims().Informer().GetIndexer(), task.Claims),
+		fill(core.PersistentVolumes().Informer().GetIndexer(), task.Volumes),
+		fill(ofStorage.StorageClasses().Informer().GetIndexer(), task.Classes),
+		fill(ofStorage.CSINodes().Informer().GetIndexer(), task.CSINodes),
+		fill(ofStorage.CSIDrivers().Informer().GetIndexer(), task.CSIDrivers),
+		fill(ofStorage.VolumeAttachments().Informer().GetIndexer(), task.Attachments),
+	); err != nil {
+		return nil, err
 	}
 	for _, other := range task.Pods {
 		if other.Spec.NodeName == "" && other.Status.NominatedNodeName != "" &&

@@ -469,8 +469,9 @@ pub fn fit(random: &mut Random) -> Value {
                 labels["kubernetes.io/hostname"] = name.as_str().into();
             }
             let taints = if random.percent(20) { random.some(2, taint) } else { Vec::new() };
+            let features: Vec<&str> = FEATURES.iter().copied().filter(|_| random.percent(40)).collect();
             json!({"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints},
-            "status": {"allocatable": {"pods": "110"}}})
+            "status": {"allocatable": {"pods": "110"}, "declaredFeatures": features}})
         })
         .collect();
     let pod = |random: &mut Random, name: &str| {
@@ -521,6 +522,9 @@ pub fn fit(random: &mut Random) -> Value {
     if random.percent(15) {
         new["spec"]["nodeSelector"] = json!({"disk": "ssd"});
     }
+    if random.percent(10) {
+        add_features(random, &mut new["spec"]);
+    }
     // The pods of DaemonSets are meant for one node each.
     if random.percent(50) {
         let name = random.pick(&names).as_str();
@@ -532,7 +536,281 @@ pub fn fit(random: &mut Random) -> Value {
         json!({"metadata": {"name": "y", "labels": {"team": random.word(&["t", "u"])}}}),
         json!({"metadata": {"name": "z"}}),
     ];
-    json!({"fit": {"pod": new, "nodes": nodes, "pods": pods, "namespaces": namespaces}})
+    let mut case = json!({"pod": new, "nodes": nodes, "pods": pods, "namespaces": namespaces});
+    if random.percent(50) {
+        add_storage(random, &mut case);
+    }
+    json!({"fit": case})
+}
+
+/// Nodes declare them in this order.
+const FEATURES: &[&str] =
+    &["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];
+
+/// Adds to a pod what only some kubelets can do.
+fn add_features(random: &mut Random, spec: &mut Value) {
+    let field = random.word(&["containers", "containers", "initContainers"]);
+    if field == "initContainers" {
+        spec[field] = json!([{"name": "i", "image": "i"}]);
+    }
+    let container = &mut spec[field][0];
+    if random.percent(60) {
+        let action = random.word(&["RestartAllContainers", "RestartAllContainers", "Restart"]);
+        container["restartPolicyRules"] = json!([{"action": action, "exitCodes": {"operator": "In", "values": [1]}}]);
+    }
+    if random.percent(60) {
+        (spec["hostNetwork"], spec["hostUsers"]) = (random.percent(70).into(), random.percent(30).into());
+    }
+}
+
+const DRIVERS: &[&str] = &["a.csi.example.com", "a.csi.example.com", "b.csi.example.com"];
+const CLASSES: &[&str] = &["waits", "waits", "zonal", "static", "static", "immediate", "absent", ""];
+
+/// Adds volumes to the pods of a case, with the claims, the volumes and the drivers that they are about. Volumes have different sizes:
+/// of equally large ones the scheduler takes any.
+fn add_storage(random: &mut Random, case: &mut Value) {
+    let namespace = case["pod"]["metadata"]["namespace"].clone();
+    let nodes: Vec<String> = case["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    for node in case["nodes"].as_array_mut().unwrap() {
+        for (label, percent) in [
+            ("topology.kubernetes.io/zone", 50),
+            ("failure-domain.beta.kubernetes.io/zone", 15),
+            ("topology.kubernetes.io/region", 15),
+        ] {
+            if random.percent(percent) {
+                node["metadata"]["labels"][label] = random.word(&["a", "a", "b"]).into();
+            }
+        }
+    }
+    let mut claims = Vec::new();
+    let is_calm = random.percent(60);
+    for number in 0..4 {
+        if random.percent(if is_calm { 99 } else { 90 }) {
+            claims.push(claim(random, &format!("c{number}"), &namespace, &nodes, is_calm));
+        }
+    }
+    if random.percent(30) {
+        claims.push(claim(random, "c0", &"y".into(), &nodes, true));
+    }
+    let names = |claim: &Value| (claim["metadata"]["name"].to_string(), claim["metadata"]["namespace"].to_string());
+    let mut seen = Vec::new();
+    claims.retain(|claim| {
+        !seen.contains(&names(claim)) && {
+            seen.push(names(claim));
+            true
+        }
+    });
+    let pods = case["pods"].as_array_mut().unwrap();
+    for pod in pods {
+        if random.percent(60) {
+            pod["spec"]["volumes"] = random.some(3, pod_volume).into();
+        }
+    }
+    let own = random.below(4);
+    let own: Vec<Value> = (0..own).map(|_| pod_volume(random)).collect();
+    case["pod"]["spec"]["volumes"] = own.into();
+    for pod in case["pods"].as_array().unwrap().iter().chain([&case["pod"]]) {
+        let metadata = &pod["metadata"];
+        let is_new = metadata["name"] == "agent";
+        if random.percent(85) {
+            let name = format!("{}-data", metadata["name"].as_str().unwrap());
+            let mut claim = claim(random, &name, &metadata["namespace"], &nodes, is_calm);
+            let uid = if is_new && random.percent(5) { "another".into() } else { metadata["uid"].clone() };
+            claim["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": uid, "controller": true}]);
+            claims.push(claim);
+        }
+    }
+    let reverse = random.percent(50);
+    let volumes: Vec<Value> = (0..random.below(7))
+        .map(|number| {
+            let size = if reverse { 14 - 2 * number } else { 2 * number + 1 };
+            volume(random, &format!("v{number}"), size, &namespace, &nodes)
+        })
+        .collect();
+    let class = |name: &str, mode: &str, provisioner: &str| json!({"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner});
+    let mut classes = vec![
+        class("waits", "WaitForFirstConsumer", random.word(DRIVERS)),
+        class("zonal", "WaitForFirstConsumer", random.word(DRIVERS)),
+        class("static", "WaitForFirstConsumer", "kubernetes.io/no-provisioner"),
+        class("immediate", "Immediate", random.word(DRIVERS)),
+    ];
+    classes[1]["allowedTopologies"] = random
+        .some(3, |random| {
+            let expressions = random.some(3, |random| {
+                json!({"key": random.word(&["zone", "zone", "rack"]), "values": [random.word(&["a", "b", "1"]), random.word(&["a", "c", "2"])]})
+            });
+            json!({"matchLabelExpressions": expressions})
+        })
+        .into();
+    let drivers_of = |random: &mut Random| {
+        let names = if random.percent(80) { &DRIVERS[1..] } else { &DRIVERS[2..] };
+        let drivers = names.iter().map(|name| {
+            let mut driver = json!({"name": name, "nodeID": "n"});
+            if random.percent(70) {
+                driver["allocatable"] = json!({"count": random.below(5)});
+            }
+            driver
+        });
+        drivers.collect::<Vec<Value>>()
+    };
+    let mut csi_nodes = Vec::new();
+    for node in nodes.iter().filter(|_| random.percent(75)).collect::<Vec<_>>() {
+        csi_nodes.push(json!({"metadata": {"name": node}, "spec": {"drivers": drivers_of(random)}}));
+    }
+    let attachments: Vec<Value> = (0..random.below(4))
+        .map(|number| {
+            json!({"metadata": {"name": format!("a{number}")}, "spec": {"attacher": random.word(DRIVERS), "nodeName": random.pick(&nodes),
+                "source": {"persistentVolumeName": format!("v{}", random.below(7))}}})
+        })
+        .collect();
+    // If two drivers were missing, the scheduler would name any of them.
+    let csi_drivers =
+        json!([{"metadata": {"name": DRIVERS[0]}, "spec": {"preventPodSchedulingIfMissing": random.percent(50)}}]);
+    for (field, objects) in [
+        ("claims", claims.into()),
+        ("volumes", volumes.into()),
+        ("classes", classes.into()),
+        ("csiNodes", csi_nodes.into()),
+        ("csiDrivers", csi_drivers),
+        ("attachments", attachments.into()),
+    ] {
+        case[field] = objects;
+    }
+}
+
+fn pod_volume(random: &mut Random) -> Value {
+    let read_only = random.percent(40);
+    let source = match random.below(12) {
+        0 => json!({"gcePersistentDisk": {"pdName": random.word(&["p", "q"]), "readOnly": read_only}}),
+        1 => json!({"awsElasticBlockStore": {"volumeID": random.word(&["vol-1", "vol-2"])}}),
+        2 => {
+            json!({"iscsi": {"iqn": random.word(&["iqn.a", "iqn.b"]), "lun": 0, "targetPortal": "t", "readOnly": read_only}})
+        }
+        3 => {
+            json!({"rbd": {"monitors": random.some(3, |random| random.word(&["m1", "m2", "m3"]).into()), "image": random.word(&["i", "j"]),
+            "pool": random.word(&["p", "p", "q"]), "readOnly": read_only}})
+        }
+        4 => json!({"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}),
+        5 => json!({"hostPath": {"path": "/"}}),
+        _ => json!({"persistentVolumeClaim": {"claimName": format!("c{}", random.below(4))}}),
+    };
+    let mut volume = source;
+    volume["name"] = if volume["ephemeral"].is_null() { random.word(&["v", "w"]).into() } else { "data".into() };
+    volume
+}
+
+fn claim(random: &mut Random, name: &str, namespace: &Value, nodes: &[String], is_calm: bool) -> Value {
+    let mut claim = json!({
+        "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}"), "annotations": {}},
+        "spec": {"accessModes": [random.word(&["ReadWriteOnce", "ReadWriteOnce", "ReadOnlyMany", "ReadWriteOncePod"])],
+            "resources": {"requests": {"storage": format!("{}Gi", random.below(9))}}},
+        "status": {"phase": "Pending"},
+    });
+    if random.percent(95) {
+        let class = if is_calm { random.word(&CLASSES[..5]) } else { random.word(CLASSES) };
+        claim["spec"]["storageClassName"] = class.into();
+    }
+    let volume = format!("v{}", random.below(if is_calm { 4 } else { 7 }));
+    match random.below(10) {
+        0..6 => {
+            claim["spec"]["volumeName"] = volume.into();
+            claim["status"]["phase"] = if is_calm { "Bound" } else { random.mostly(90, &["Bound"], &["Lost"]) }.into();
+            if is_calm || random.percent(90) {
+                claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into();
+            }
+        }
+        6 => {
+            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = random.pick(nodes).as_str().into()
+        }
+        7 if !is_calm => claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into(),
+        8 if !is_calm => {
+            claim["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"] = random.word(CLASSES).into()
+        }
+        _ => {}
+    }
+    if random.percent(15) {
+        claim["spec"]["selector"] = json!({"matchLabels": {"tier": random.word(&["a", "b"])}});
+    }
+    if random.percent(10) {
+        claim["spec"]["volumeMode"] = random.word(&["Block", "Filesystem"]).into();
+    }
+    if random.percent(8) {
+        claim["spec"]["volumeAttributesClassName"] = random.word(&["gold", ""]).into();
+    }
+    if !is_calm && random.percent(5) {
+        claim["metadata"]["deletionTimestamp"] = time(random).into();
+    }
+    claim
+}
+
+fn volume(random: &mut Random, name: &str, size: usize, namespace: &Value, nodes: &[String]) -> Value {
+    let mut labels = json!({"tier": random.word(&["a", "b"])});
+    for (label, percent) in [
+        ("topology.kubernetes.io/zone", 20),
+        ("failure-domain.beta.kubernetes.io/zone", 15),
+        ("topology.kubernetes.io/region", 8),
+    ] {
+        if random.percent(percent) {
+            labels[label] = random.word(&["a", "b", "a__b", "a__", " a __c", ""]).into();
+        }
+    }
+    let mut volume = json!({
+        "metadata": {"name": name, "labels": labels, "annotations": {}},
+        "spec": {"capacity": {"storage": format!("{size}Gi")}, "storageClassName": random.mostly(80, &CLASSES[..5], CLASSES),
+            "accessModes": random.mostly(50, &["all"], &["ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany"])},
+        "status": {"phase": random.mostly(75, &["Available"], &["Bound", "Released", "Pending"])},
+    });
+    let mode = volume["spec"]["accessModes"].take();
+    volume["spec"]["accessModes"] = match mode.as_str() {
+        Some("all") => json!(["ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany"]),
+        _ => json!([mode]),
+    };
+    match random.below(10) {
+        0..8 => {
+            volume["spec"]["csi"] = json!({"driver": random.word(DRIVERS), "volumeHandle": if random.percent(80) { name } else { "shared" }})
+        }
+        _ => volume["spec"]["local"] = json!({"path": "/"}),
+    }
+    if random.percent(45) {
+        let expression = |random: &mut Random| match random.below(3) {
+            0 => {
+                json!({"key": "kubernetes.io/hostname", "operator": random.word(&["In", "NotIn"]), "values": [random.pick(nodes)]})
+            }
+            1 => json!({"key": "rack", "operator": random.word(&["Exists", "DoesNotExist"])}),
+            _ => json!({"key": "zone", "operator": "In", "values": [random.word(&["a", "b"]), "c"]}),
+        };
+        let terms = random.some(3, |random| json!({"matchExpressions": random.some(3, expression)}));
+        volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": terms}});
+    }
+    if random.percent(35) {
+        let claim = format!("c{}", random.below(4));
+        volume["spec"]["claimRef"] = json!({"namespace": namespace, "name": claim});
+        if random.percent(60) {
+            volume["spec"]["claimRef"]["uid"] = random.mostly(85, &["right"], &["another"]).into();
+            if volume["spec"]["claimRef"]["uid"] == "right" {
+                volume["spec"]["claimRef"]["uid"] = format!("uid-{claim}").into();
+            }
+        }
+    }
+    if random.percent(8) {
+        volume["spec"]["volumeMode"] = "Block".into();
+    }
+    if random.percent(6) {
+        volume["spec"]["volumeAttributesClassName"] = "gold".into();
+    }
+    if random.percent(5) {
+        volume["metadata"]["deletionTimestamp"] = time(random).into();
+    }
+    if random.percent(5) {
+        volume["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"] = random.word(CLASSES).into();
+    }
+    volume
 }
 
 /// Makes a pod that is meant for a node, and a node that is nearly full of pods of various priorities, with budgets.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	storage "k8s.io/api/storage/v1"
@@ -166,6 +167,9 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 	}
 	if status.Message() == "pod affinity terms conflict" {
 		return nil, fmt.Errorf("the API server refuses a node affinity without a node")
+	}
+	if strings.HasPrefix(status.Message(), "parsing pod: ") {
+		return nil, fmt.Errorf("the API server refuses a selector that cannot be parsed")
 	}
 	for _, node := range task.Nodes {
 		info, err := snapshot.NodeInfos().Get(node.Name)

@@ -522,7 +522,8 @@ pub fn fit(random: &mut Random) -> Value {
     if random.percent(15) {
         new["spec"]["nodeSelector"] = json!({"disk": "ssd"});
     }
-    if random.percent(10) {
+    // Features are looked at last: where nominated pods help, the scheduler names them before it tries without these pods.
+    if random.percent(12) && pods.iter().all(|pod| pod["status"]["nominatedNodeName"].is_null()) {
         add_features(random, &mut new["spec"]);
     }
     // The pods of DaemonSets are meant for one node each.

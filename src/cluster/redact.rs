@@ -88,6 +88,10 @@ impl Redactor {
         found.collect_all(&snapshot.runtime_classes);
         found.collect_all(&snapshot.priority_classes);
         found.collect_all(&snapshot.limit_ranges);
+        found.collect_all(&snapshot.persistent_volume_claims);
+        found.collect_all(&snapshot.persistent_volumes);
+        found.collect_all(&snapshot.storage_classes);
+        found.collect_all(&snapshot.csi_nodes);
         let known = Known::new(&found.names, &found.registries);
         Redactor { known, values: HashMap::new(), annotations: HashMap::new() }
     }

@@ -156,12 +156,16 @@ impl<V: Verb> RunCommand for V {
             check_writable(io)?;
         }
         let session = open(&target, named, settings.dry_run == DryRun::Client, io).await?;
-        // A hold replaces no pods, and a client-side dry run sends nothing.
+        // A hold replaces no pods, and a client-side dry run sends no change.
         let asks = !self.is_hold() && settings.dry_run != DryRun::Client;
         // Without its own timeout, a request may take as long as the server keeps it open.
         let time_limit = settings.given_time_limit();
         let read = timeout(time_limit.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(time_limit))??;
+        if !self.is_hold() && settings.dry_run == DryRun::Client {
+            // What was refused before may be accepted now; of the change itself nothing is sent.
+            session.note_admissions(&mut snapshot, io).await;
+        }
         if let Some(gates) = self.gates() {
             let daemon_set = only_one(&snapshot, &named.name)?;
             if daemon_set.flavor() == Flavor::Advanced {
@@ -174,10 +178,6 @@ impl<V: Verb> RunCommand for V {
             }
         }
         let mut is_answered = true;
-        if settings.dry_run == DryRun::Client {
-            // What was refused before may be accepted now; of the change itself nothing is sent.
-            session.note_admissions(&mut snapshot, io).await;
-        }
         if asks {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
             let is_asked = !trials.is_empty();

@@ -22,7 +22,7 @@ pub struct ChangeArgs {
     name: String,
     /// Show the change only; =server also validates it.
     ///
-    /// `client` sends nothing, `server` sends it without persisting it.
+    /// `client` does not send it, `server` sends it without persisting it.
     #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
     pub(super) dry_run: DryRun,

@@ -363,7 +363,8 @@ impl Session {
                 live.read_device_classes(&mut snapshot).await;
             }
             let is_dump = query.wanted == Wanted::Everything;
-            if awaits_storage(&snapshot)
+            let judges_nodes = matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change);
+            if judges_nodes && awaits_storage(&snapshot)
                 || is_dump && snapshot.daemon_sets.iter().any(|it| needs_storage(&snapshot, it))
             {
                 live.read_storage(&mut snapshot).await;

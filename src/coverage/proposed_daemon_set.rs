@@ -184,7 +184,10 @@ impl<'a> ProposedDaemonSet<'a> {
         Some(match simulation.flatten() {
             None => Fit::Lacks(obstacle),
             Some(simulation) => match simulation.victims() {
-                Some(victims) => Fit::ByPreemption(fits_by_preemption(victims), reported(victims)),
+                // What is not known may keep the pod from the node, whoever makes room.
+                Some(victims) => {
+                    by_others.unwrap_or_else(|| Fit::ByPreemption(fits_by_preemption(victims), reported(victims)))
+                }
                 None => Fit::Lacks(simulation.told(obstacle, &self.index.snapshot.priority_classes)),
             },
         })

@@ -270,8 +270,9 @@ impl<'a> Facts<'a> {
     /// `DeletePod`, pkg/controller/controller_utils.go, release 1.37.2, writes it.
     pub fn deletion_refusal(&self) -> Option<&'a Event> {
         let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata);
+        let is_refusal = |message: &str| ["forbidden", "denied", "webhook"].iter().any(|word| message.contains(word));
         let refused = events.into_iter().find(|event| event.reason == "FailedDelete")?;
-        let at = refused.last_seen()?;
+        let at = refused.last_seen().filter(|_| is_refusal(&refused.message))?;
         let is_recent = seconds_between(at, self.index.now()) <= GIVEN_UP;
         (is_recent && self.last_event("SuccessfulDelete").is_none_or(|deleted| deleted < at)).then_some(refused)
     }

@@ -223,9 +223,7 @@ impl Command {
 
     /// Returns whether it rolls back.
     pub(crate) fn is_rollback(&self) -> bool {
-        let has_target =
-            || self.arguments.iter().any(|word| matches!(word, Word::Text(text) if text == "--to-revision"));
-        self.verbs() == ("ds", "undo") || (self.verbs() == ("ds", "partition") && has_target())
+        self.verbs() == ("ds", "undo")
     }
 
     /// Returns whether this program can run it on a dump.

@@ -152,7 +152,9 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
 
 /// Returns the number of nodes that a hold keeps on revisions older than one, and that a rollback to it would update.
 pub(super) fn held_back(situation: &Situation<'_>, target: &Revision<'_>) -> usize {
-    let is_held = Hold::in_force(situation.daemon_set).is_some_and(|hold| hold.partition.is_some());
+    // Under OnDelete, nobody has asked for other pods than those of the revision that is left to be replaced.
+    let updates = |hold: Hold| hold.partition.is_some() && hold.original_strategy() != UpdateStrategy::OnDelete;
+    let is_held = Hold::in_force(situation.daemon_set).is_some_and(updates);
     let is_older = |pod: &Pod| {
         let revision = situation.revisions.all.iter().find(|revision| revision.object.hash() == pod.revision_hash());
         revision.is_some_and(|revision| revision.number() < target.number())

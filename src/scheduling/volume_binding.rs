@@ -222,14 +222,15 @@ fn find_matching_volume<'a>(
         {
             continue;
         }
-        let is_possible = can_be_on(volume, node);
         if is_reserved {
-            return is_possible.then_some(volume);
+            return can_be_on(volume, node).then_some(volume);
         }
         let is_selected = claim.spec.selector.as_ref().is_none_or(|it| it.matches(&volume.metadata.labels));
         let has_modes = claim.spec.access_modes.iter().all(|mode| spec.access_modes.contains(mode));
         let is_smaller = smallest.is_none_or(|smallest| capacity(smallest) > capacity(volume));
-        if volume.status.phase == "Available" && is_selected && is_possible && has_modes && is_smaller {
+        // What costs most comes last.
+        let is_candidate = volume.status.phase == "Available" && is_selected && has_modes && is_smaller;
+        if is_candidate && can_be_on(volume, node) {
             smallest = Some(volume);
         }
     }

@@ -38,6 +38,9 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
         }
         let namespace = &self.pod.metadata.namespace;
         let has_exclusive = self.pod.spec.volumes.iter().any(|volume| is_exclusive(&volume.source));
+        if has_exclusive && !self.neighborhood.knows_all_pods_on(&self.node.metadata.name) {
+            return Err(Unread::Pods.into());
+        }
         for Claimed { claim, .. } in claims.iter().filter(|it| !it.is_ephemeral && is_for_one_pod(&it.claim)) {
             let name = &claim.metadata.name;
             let names_it = |pod: &&Pod| pod.spec.volumes.iter().any(|it| names(&it.source, name));

@@ -86,7 +86,7 @@ fn a_long_wait_for_the_server_is_told() {
 fn pods_that_were_refused_are_asked_for_within_seconds_or_not_at_all() {
     let runs: [(&[&str], bool); 7] = [
         (&["pause", "agent"], false),
-        (&["restart", "agent", "--dry-run=client"], false),
+        (&["restart", "agent", "--dry-run=client"], true),
         (&["partition", "agent", "1", "--image=agent=agent:2", "--dry-run"], false),
         (&["restart", "agent", "--no-wait"], true),
         (&["set", "agent", "--max-unavailable=2", "--no-wait"], true),

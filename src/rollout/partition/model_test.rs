@@ -82,6 +82,8 @@ struct Model {
     faults: Faults,
     /// The UIDs of the pods that clients have deleted.
     deleted: Vec<String>,
+    /// That of the command that is repeated.
+    max_unavailable: Option<IntOrPercent>,
 }
 
 fn timestamp(seconds: i64) -> Timestamp {
@@ -109,6 +111,7 @@ impl Model {
             clients: 0,
             faults: Faults::default(),
             deleted: Vec::new(),
+            max_unavailable: None,
         };
         for _ in 0..nodes {
             model.add_node();
@@ -327,9 +330,11 @@ impl Client {
         request.force = true;
         request.gates.soak = SignedDuration::from_secs(15);
         request.gates.progress_deadline = SignedDuration::from_secs(120);
+        request.max_unavailable = model.max_unavailable;
         let (client, report) = Self::request(model, &request).or_else(|| {
-            // Pods that fail outside the stage use up the budget, unless it is one of this run.
-            request.max_unavailable = Some(IntOrPercent::Int(1));
+            // Pods that fail outside the stage use up the budget, unless it is one of this run; from then on, the command has it.
+            model.max_unavailable = Some(IntOrPercent::Int(1));
+            request.max_unavailable = model.max_unavailable;
             Self::request(model, &request)
         })?;
         let stages = report.staged.unwrap().stages;

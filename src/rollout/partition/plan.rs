@@ -359,9 +359,11 @@ pub(crate) fn plan(
     // Pods that are not available are replaced at no cost. Those of an Advanced DaemonSet may be updated in place.
     let deletes_healthy = !is_advanced && situation.eligible().any(has_available);
     if deletes_healthy {
-        // A pod that fails and is not replaced in this stage counts until its progress deadline.
+        // A pod that fails and is not replaced in this stage counts until its progress deadline. What was begun waits for that.
+        let begins = begun.is_none() && staging.is_none_or(|staging| staging.passed == 0);
         let fails = |node: &&RolloutNode<'_>| {
-            node.old.is_some()
+            begins
+                && node.old.is_some()
                 && !node.updated_is_available
                 && !node.old_is_available
                 && !nodes.iter().any(|name| name == node.name)

@@ -64,6 +64,9 @@ impl<'a> NextStep<'a> {
         if (self.deletes() && !deletion_is_refused) || (creates && !creation_is_refused) {
             return true;
         }
+        if self.deletes() {
+            return false;
+        }
         // Between two failing pods, it gets to the rolling update.
         let Some(update) = self.update().filter(|_| !creates) else { return false };
         let (creates, deletes) = if update.surges {

@@ -45,6 +45,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         false => old_failing,
     };
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
+    let is_unseen = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Template(TemplatePart::Scheduler));
     let is_unbound = |node: &&RolloutNode<'_>| node.updated.is_some_and(|pod| pod.spec.node_name.is_empty());
     let available = situation.eligible().filter(|node| node.updated_is_available).count();
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
@@ -59,10 +60,8 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         // A node is not to blame if its pod is refused.
         () if working > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
         () if working > failing && (kind.is_some() || asks_otherwise) => SuspectKind::Revision,
-        // No scheduler looks at any node.
-        () if of_current.iter().all(|node| node.origin() == Some(&Origin::Template(TemplatePart::Scheduler))) => {
-            return None;
-        }
+        // No scheduler looks at any node, whatever the revision.
+        () if situation.raised().scheduler != Some(true) && of_current.iter().all(is_unseen) => return None,
         () if working > failing => SuspectKind::Nodes,
         // Something else has broken.
         () if situation.has_worked_for_long() => return None,
@@ -164,18 +163,21 @@ const RAN: i64 = 3600;
 /// Returns whether all pods of the current revision have failed from the start, and the revision before it ran for so long that it worked:
 /// no pod of that is left to prove it.
 fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
+    let Some(began) = situation.rolled_out_at() else { return false };
     let ran = || {
         let (target, _) = situation.revisions.target()?;
-        let until = situation.rolled_out_at()?;
         let from = target.object.rollout_began_at(situation.daemon_set)?;
-        Some(target.failing == 0 && seconds_between(from, until) >= RAN)
+        Some(target.failing == 0 && seconds_between(from, began) >= RAN)
     };
     let never_worked = |node: &&RolloutNode<'_>| {
         let times = || {
             let pod = node.updated?;
             Some((pod.metadata.creation_timestamp.get()?, failing_since(pod, situation.now())?))
         };
-        times().is_some_and(|(created, since)| seconds_between(created, since) < FROM_THE_START)
+        // A pod that was created long after the rollout may be the successor of one that worked.
+        times().is_some_and(|(created, since)| {
+            seconds_between(created, since) < FROM_THE_START && seconds_between(began, created) < RAN
+        })
     };
     failing.len() == situation.eligible().count() && failing.iter().all(never_worked) && ran() == Some(true)
 }

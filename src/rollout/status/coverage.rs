@@ -35,6 +35,9 @@ fn blame(situation: &Situation<'_>, coverage: &mut DaemonSetCoverage) {
         coverage.common_causes.retain(|cause| cause.revision.as_ref().is_none_or(|revision| !revision.current));
     }
     let ways = way_out(situation, &judgement);
-    coverage.rollback = ways.into_iter().find(|fix| fix.command.as_ref().is_some_and(Command::is_rollback));
+    let suggested = rollback(situation).ok();
+    coverage.rollback = ways
+        .into_iter()
+        .find(|fix| suggested.as_ref() == Some(fix) || fix.command.as_ref().is_some_and(Command::is_rollback));
     coverage.suspect = judgement.suspect;
 }

@@ -30,7 +30,7 @@ use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::topology_spread::PodTopologySpread;
-use crate::scheduling::volumes::{Obstacle, Unread};
+use crate::scheduling::volumes::{Obstacle, Rejection, Unread};
 
 /// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -199,7 +199,11 @@ impl<'a> ProposedDaemonSet<'a> {
     fn by_others(&self, node: &Node, beside: bool) -> Option<Fit> {
         let (index, pod) = (self.index, &self.new_pod);
         let leaves = |pod: &Pod| !beside && daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
-        let by_volumes = pod_claims::filter(index, node, pod, leaves);
+        let by_volumes = match pod_claims::filter(index, node, pod, leaves) {
+            // What pods lack to start is found for the manifest as a whole, which may create it.
+            Err(Obstacle::Rejects(Rejection::ClaimNotFound(_))) => Ok(()),
+            found => found,
+        };
         let (by_other_pods, order) = self.other_pods(node, beside);
         let by_kubelet = declared(&pod.spec, node, &index.nodes);
         let lacks = match (&by_volumes, &by_other_pods, &by_kubelet) {

@@ -55,10 +55,31 @@ fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
     });
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump.json");
-    // Of a list without device classes nothing follows; one shows that there are no others.
-    let class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "other.example.com"}, "spec": {}});
-    // Those that matter are read from the cluster: which annotation adds a node selector.
-    let items = [items, vec![class], cluster.items(&["namespaces"])].concat();
+    // Of a list without objects of a kind nothing follows; one shows that there are no others.
+    let other = |version: &str, kind: &str, spec: Value| {
+        let metadata = json!({"name": "other.example.com", "namespace": "other"});
+        json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec, "provisioner": "other.example.com"})
+    };
+    let storage = "storage.k8s.io/v1";
+    let others = vec![
+        other("resource.k8s.io/v1", "DeviceClass", json!({})),
+        other("v1", "PersistentVolumeClaim", json!({})),
+        other("v1", "PersistentVolume", json!({})),
+        other(storage, "StorageClass", json!({})),
+        other(storage, "CSINode", json!({"drivers": []})),
+        other(storage, "CSIDriver", json!({})),
+        other(storage, "VolumeAttachment", json!({"attacher": "other.example.com", "nodeName": "other", "source": {}})),
+    ];
+    let kinds = [
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storageclasses",
+        "csinodes",
+        "csidrivers",
+        "volumeattachments",
+    ];
+    // Those that matter are read from the cluster: which annotation adds a node selector, and which claims there are.
+    let items = [items, others, cluster.items(&["namespaces"]), cluster.items(&kinds)].concat();
     fs::write(&dump, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
     let mut from_dump = coverage_with(&["--from", dump.to_str().unwrap(), "--now", live["now"].as_str().unwrap()]);
     [&mut live, &mut from_dump].into_iter().for_each(without_origin);

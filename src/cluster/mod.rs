@@ -51,7 +51,7 @@ use crate::model::snapshot::{
     DeviceClass, Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
 };
 use crate::model::storage::{
-    CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use crate::model::written::{WrittenNode, WrittenObject};
 use error::ClusterError;
@@ -274,6 +274,7 @@ objects!(
     StorageClass,
     CsiNode,
     CsiDriver,
+    CsiStorageCapacity,
     VolumeAttachment,
     Lease,
     PodDisruptionBudget,

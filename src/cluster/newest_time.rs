@@ -21,7 +21,7 @@ use crate::model::resource_quota::ResourceQuota;
 use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{DeviceClass, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 use crate::model::storage::{
-    CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 
 /// The most seconds by which a time may be later than the trusted ones: a dump takes a while, and some clusters are
@@ -121,6 +121,7 @@ impl NewestTime for PersistentVolume {}
 impl NewestTime for StorageClass {}
 impl NewestTime for CsiNode {}
 impl NewestTime for CsiDriver {}
+impl NewestTime for CsiStorageCapacity {}
 impl NewestTime for VolumeAttachment {}
 impl NewestTime for PodDisruptionBudget {}
 impl NewestTime for ConfigObject {}

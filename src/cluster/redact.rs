@@ -49,7 +49,7 @@ static TEXTS: Words = LazyLock::new(|| {
 const IMAGES: [&str; 3] = ["image", "imageID", "reference"];
 
 /// Fields with an amount.
-const AMOUNTS: [&str; 2] = ["divisor", "sizeLimit"];
+const AMOUNTS: [&str; 4] = ["capacity", "divisor", "maximumVolumeSize", "sizeLimit"];
 
 /// Maps of labels.
 const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];

@@ -173,6 +173,7 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         | Kind::StorageClasses
         | Kind::CsiNodes
         | Kind::CsiDrivers
+        | Kind::CsiStorageCapacities
         | Kind::VolumeAttachments => "on which nodes pods can have their volumes is known only from scheduler messages",
         Kind::PodDisruptionBudgets => "what limits the preemption and eviction of pods is not known",
         Kind::AdvancedDaemonSets => "Advanced DaemonSets of OpenKruise are left out",

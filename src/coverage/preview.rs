@@ -442,7 +442,8 @@ pub(super) mod tests {
         in_tree[0]["spec"]["awsElasticBlockStore"] = json!({"volumeID": "vol-1"});
         let annotations = json!({"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"});
         let migrated = json!([{"metadata": {"name": "a", "annotations": annotations}}]);
-        let capacity = json!([{"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": true}}]);
+        let watches = json!([{"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": true}}]);
+        let left = |capacity: &str| json!([{"metadata": {"name": "s"}, "storageClassName": "c", "capacity": capacity, "nodeTopology": {}}]);
         for (template, storage, expected) in [
             // That it lacks the claim is found for the manifest as a whole, which may create it.
             (&shared, json!({}), [yes, yes, yes]),
@@ -468,8 +469,20 @@ pub(super) mod tests {
             (&ephemeral, json!({"classes": class("WaitForFirstConsumer", "csi.example.com")}), [yes, yes, no]),
             (
                 &ephemeral,
-                json!({"classes": class("WaitForFirstConsumer", "csi.example.com"), "csiDrivers": capacity}),
-                [unknown, unknown, no],
+                json!({"classes": class("WaitForFirstConsumer", "csi.example.com"), "csiDrivers": watches}),
+                [no, no, no],
+            ),
+            (
+                &ephemeral,
+                json!({"classes": class("WaitForFirstConsumer", "csi.example.com"), "csiDrivers": watches,
+                    "capacities": left("1Gi")}),
+                [yes, yes, no],
+            ),
+            (
+                &ephemeral,
+                json!({"classes": class("WaitForFirstConsumer", "csi.example.com"), "csiDrivers": watches,
+                    "capacities": left("1000Mi")}),
+                [no, no, no],
             ),
             (
                 &ephemeral,

@@ -12,7 +12,8 @@ use crate::report::coverage::DaemonSetCoverage;
 use crate::report::node_coverage::NodeCoverage;
 
 impl World {
-    /// Adds the storage of a cluster, all of which was read: claims, volumes, storage classes and CSI drivers.
+    /// Adds the storage of a cluster, all of which was read: claims, volumes, storage classes, CSI drivers
+    /// and what storage these have left.
     pub fn storage(mut self, storage: &Value) -> Self {
         fn list<T: DeserializeOwned>(storage: &Value, field: &str) -> Vec<T> {
             Option::deserialize(&storage[field]).unwrap().unwrap_or_default()
@@ -23,6 +24,7 @@ impl World {
         snapshot.storage_classes = list(storage, "classes");
         snapshot.csi_nodes = list(storage, "csiNodes");
         snapshot.csi_drivers = list(storage, "csiDrivers");
+        snapshot.csi_storage_capacities = list(storage, "capacities");
         snapshot.read_on_demand = Kind::ON_DEMAND.into();
         self
     }

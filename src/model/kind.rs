@@ -94,6 +94,8 @@ kinds! { $
         CsiNodes: "storage.k8s.io/v1" "CSINode" "csinodes" csi_nodes,
         /// CSIDrivers.
         CsiDrivers: "storage.k8s.io/v1" "CSIDriver" "csidrivers" csi_drivers,
+        /// CSIStorageCapacities.
+        CsiStorageCapacities: "storage.k8s.io/v1" "CSIStorageCapacity" "csistoragecapacities" csi_storage_capacities,
         /// VolumeAttachments.
         VolumeAttachments: "storage.k8s.io/v1" "VolumeAttachment" "volumeattachments" volume_attachments,
         /// ConfigMaps, without their data. Only `status NAME` uses them, so a dump without them is complete.
@@ -113,13 +115,14 @@ impl Kind {
 
     /// The kinds that are read only if an answer depends on them: without any object, only [`Snapshot::read_on_demand`] tells whether
     /// they were.
-    pub const ON_DEMAND: [Kind; 7] = [
+    pub const ON_DEMAND: [Kind; 8] = [
         Kind::DeviceClasses,
         Kind::PersistentVolumeClaims,
         Kind::PersistentVolumes,
         Kind::StorageClasses,
         Kind::CsiNodes,
         Kind::CsiDrivers,
+        Kind::CsiStorageCapacities,
         Kind::VolumeAttachments,
     ];
 

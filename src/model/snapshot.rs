@@ -16,7 +16,9 @@ use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
 use super::pod_disruption_budget::PodDisruptionBudget;
 use super::resource_quota::ResourceQuota;
-use super::storage::{CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment};
+use super::storage::{
+    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+};
 use super::time::Time;
 use super::wire::null_is_default;
 use super::written::{Written, WrittenNode, WrittenObject};
@@ -82,6 +84,8 @@ pub struct Snapshot {
     pub csi_nodes: Vec<CsiNode>,
     /// The CSI drivers.
     pub csi_drivers: Vec<CsiDriver>,
+    /// How much storage CSI drivers have left.
+    pub csi_storage_capacities: Vec<CsiStorageCapacity>,
     /// The volumes that are attached to nodes.
     pub volume_attachments: Vec<VolumeAttachment>,
     /// Which of [`Kind::ON_DEMAND`] were read.

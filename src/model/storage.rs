@@ -422,6 +422,33 @@ pub struct CsiDriverSpec {
     pub prevent_pod_scheduling_if_missing: Option<bool>,
 }
 
+/// How much storage a CSI driver has left for volumes of a storage class in a part of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsiStorageCapacity {
+    /// The name.
+    pub metadata: ObjectMeta,
+    /// The storage class.
+    pub storage_class_name: String,
+    /// The labels of the nodes that can mount the volumes; no nodes if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_topology: Option<LabelSelector>,
+    /// How much is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Quantity>,
+    /// How large a volume may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum_volume_size: Option<Quantity>,
+}
+
+impl CsiStorageCapacity {
+    /// Returns how large a volume may be, if that is known: `volumeLimit`, pkg/scheduler/framework/plugins/volumebinding/binder.go,
+    /// release 1.37.2.
+    pub fn volume_limit(&self) -> Option<&Quantity> {
+        self.maximum_volume_size.as_ref().or(self.capacity.as_ref())
+    }
+}
+
 /// A volume that is attached to a node, or is to be.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::affinity::RequiredNodeAffinity;
-use super::neighborhood::Neighborhood;
+use super::neighborhood::{Neighborhood, selects};
 use super::volumes::{Claimed, InTreePlugin, Obstacle, Rejection, Unread, VolumeFilters};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
@@ -42,6 +42,15 @@ pub enum Conflict<'a> {
         /// Its class.
         class: String,
     },
+    /// No volume is free that a claim may be bound to, and no storage for one is left that this node can use.
+    NoSpace {
+        /// The claim.
+        claim: String,
+        /// Its class.
+        class: String,
+        /// How much it requests.
+        requested: Quantity,
+    },
     /// No volume is free that a claim may be bound to, and none is provisioned for this node.
     Topology {
         /// The claim.
@@ -60,6 +69,7 @@ impl Conflict<'_> {
             Conflict::OtherNode { .. } | Conflict::NoneProvisioned { .. } | Conflict::Topology { .. } => {
                 "node(s) didn't find available persistent volumes to bind"
             }
+            Conflict::NoSpace { .. } => "node(s) did not have enough free storage",
         }
     }
 }
@@ -134,7 +144,7 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
         self.check_volume_provisions(&to_provision)
     }
 
-    /// Ported from `checkVolumeProvisions` and `hasEnoughCapacity`.
+    /// Ported from `checkVolumeProvisions`.
     fn check_volume_provisions(
         &self,
         claims: &[&Cow<'a, PersistentVolumeClaim>],
@@ -148,16 +158,25 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
             if !found.allows(&self.node.metadata.labels) {
                 return Ok(Some(Conflict::Topology { claim: name, class }));
             }
-            let asks = claim.request().is_some()
-                && self
-                    .storage
-                    .csi_driver(&found.provisioner)?
-                    .is_some_and(|it| it.spec.storage_capacity == Some(true));
-            if asks {
-                return Err(Unread::Capacity(found.provisioner.clone()));
+            let Some(requested) = claim.request() else { continue };
+            if !self.has_enough_capacity(&found.provisioner, requested, &class)? {
+                return Ok(Some(Conflict::NoSpace { claim: name, class, requested: requested.clone() }));
             }
         }
         Ok(None)
+    }
+
+    /// Ported from `hasEnoughCapacity`, `capacitySufficient` and `nodeHasAccess`.
+    fn has_enough_capacity(&self, provisioner: &str, requested: &Quantity, class: &str) -> Result<bool, Unread> {
+        let driver = self.storage.csi_driver(provisioner)?;
+        if driver.is_none_or(|it| it.spec.storage_capacity != Some(true)) {
+            return Ok(true);
+        }
+        self.storage.has_capacity(|it| {
+            it.storage_class_name == class
+                && it.volume_limit().is_some_and(|limit| limit.value() >= requested.value())
+                && selects(it.node_topology.as_ref(), &self.node.metadata.labels)
+        })
     }
 
     /// Ported from `Filter` and `getPVTopologies`, `volumezone/volume_zone.go`.

@@ -14,7 +14,8 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::storage::{
-    CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment, VolumeSource,
+    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume,
+    VolumeAttachment, VolumeSource,
 };
 
 /// What was read about the storage of a cluster.
@@ -34,8 +35,6 @@ pub enum Unread {
     Kind(Kind),
     /// Pods of other nodes.
     Pods,
-    /// How much storage the driver of this name has left for a node.
-    Capacity(String),
     /// What the CSI driver calls this volume, which is one of an in-tree plugin.
     InTree(String),
     /// The claim of this name, which is created for the pod and is bound before the pod has a node.
@@ -240,6 +239,15 @@ impl<'a> Storage<'a> {
     pub(super) fn csi_driver(&self, name: &str) -> Result<Option<&'a CsiDriver>, Unread> {
         let mut drivers = self.snapshot.csi_drivers.iter();
         self.all(Kind::CsiDrivers, drivers.find(|driver| driver.metadata.name == name))
+    }
+
+    /// Returns whether any of what CSI drivers have left is enough. They keep it in their own namespaces.
+    pub(super) fn has_capacity(&self, is_enough: impl Fn(&CsiStorageCapacity) -> bool) -> Result<bool, Unread> {
+        let kind = Kind::CsiStorageCapacities;
+        match self.snapshot.csi_storage_capacities.iter().any(is_enough) {
+            false if self.snapshot.only_namespace.is_some() => Err(Unread::Kind(kind)),
+            found => self.all(kind, found),
+        }
     }
 
     /// Returns what is attached to a node.

@@ -6,8 +6,15 @@ use super::server::{Asked, Reply, Server};
 use super::{JSON, cluster, daemon_set, json_list, refusal};
 use crate::screens::{end, kubectl_ds};
 
-const STORAGE: [&str; 6] =
-    ["persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "csidrivers", "volumeattachments"];
+const STORAGE: [&str; 7] = [
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "storageclasses",
+    "csinodes",
+    "csidrivers",
+    "csistoragecapacities",
+    "volumeattachments",
+];
 
 /// The DaemonSet `agent` lacks a pod on one of two nodes; its pods share a claim if `has_claim`.
 fn lacking(asked: &Asked, has_claim: bool, desired: usize) -> Reply {

@@ -328,6 +328,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             storage_classes: Vec::new(),
             csi_nodes: Vec::new(),
             csi_drivers: Vec::new(),
+            csi_storage_capacities: Vec::new(),
             volume_attachments: Vec::new(),
             clock_difference: jiff::SignedDuration::ZERO,
             advanced_daemon_sets: Vec::new(),

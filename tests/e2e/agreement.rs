@@ -68,9 +68,10 @@ fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
         other(storage, "StorageClass", json!({})),
         other(storage, "CSINode", json!({"drivers": []})),
         other(storage, "CSIDriver", json!({})),
+        other(storage, "CSIStorageCapacity", json!({})),
         other(storage, "VolumeAttachment", json!({"attacher": "other.example.com", "nodeName": "other", "source": {}})),
     ];
-    let kinds = "persistentvolumeclaims,persistentvolumes,storageclasses,csinodes,csidrivers,volumeattachments";
+    let kinds = "persistentvolumeclaims,persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments";
     // Those that matter are read from the cluster: which annotation adds a node selector, and which claims there are.
     let items = [items, others, cluster.items(&["namespaces"]), cluster.items(&[kinds, "-A"])].concat();
     fs::write(&dump, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();

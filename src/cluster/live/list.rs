@@ -27,7 +27,7 @@ use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::resource_quota::ResourceQuota;
 use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
 use crate::model::storage::{
-    CsiDriver, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
+    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use crate::model::written::{WrittenNode, WrittenObject};
 
@@ -63,7 +63,7 @@ macro_rules! items {
 
 items!(
     in JSON: Lease PodDisruptionBudget Namespace LimitRange ResourceQuota RuntimeClass HeldPod WrittenObject PriorityClass DeviceClass
-        PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver VolumeAttachment DaemonSet ControllerRevision;
+        PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment DaemonSet ControllerRevision;
     in both forms: Node Pod Event
 );
 

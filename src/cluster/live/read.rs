@@ -472,6 +472,8 @@ impl Live {
         self.add_on_demand(snapshot, Kind::StorageClasses, |all| &mut all.storage_classes).await;
         self.add_on_demand(snapshot, Kind::CsiNodes, |all| &mut all.csi_nodes).await;
         self.add_on_demand(snapshot, Kind::CsiDrivers, |all| &mut all.csi_drivers).await;
+        let capacities = Kind::CsiStorageCapacities;
+        self.add_on_demand(snapshot, capacities, |all| &mut all.csi_storage_capacities).await;
         self.add_on_demand(snapshot, Kind::VolumeAttachments, |all| &mut all.volume_attachments).await;
     }
 

@@ -371,6 +371,12 @@ fn what_keeps_a_pod_from_its_volumes_is_recomputed() {
     let unbound = json!({"metadata": {"name": "db", "namespace": "default"}, "spec": {"storageClassName": "local"}});
     let deleted = json!({"metadata": {"name": "db", "namespace": "default", "deletionTimestamp": at("11:59:00")}});
     let local = |mode: &str| json!([{"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": mode}]);
+    let mut large = unbound.clone();
+    large["spec"]["resources"] = json!({"requests": {"storage": "5Gi"}});
+    let mut provisioned = local("WaitForFirstConsumer");
+    provisioned[0]["provisioner"] = "csi.example.com".into();
+    let watches = json!([{"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": true}}]);
+    let left = json!([{"metadata": {"name": "s"}, "storageClassName": "local", "capacity": "4Gi", "nodeTopology": {}}]);
     let limited = json!([{"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "csi.example.com", "allocatable": {"count": 1}}]}}]);
     let wary = json!([{"metadata": {"name": "csi.example.com"}, "spec": {"preventPodSchedulingIfMissing": true}}]);
     let in_use = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
@@ -429,6 +435,12 @@ fn what_keeps_a_pod_from_its_volumes_is_recomputed() {
             "node(s) didn't find available persistent volumes to bind",
             "no volume is free for claim db, and storage class local provisions none",
             "create a volume for each node",
+        ),
+        (
+            json!({"claims": [large], "classes": provisioned, "csiDrivers": watches, "capacities": left}),
+            "node(s) did not have enough free storage",
+            "claim db requests 5Gi, and no capacity of storage class local for this node is that large",
+            "free or add storage for class local",
         ),
     ] {
         let node = json!({"metadata": {"labels": {"zone": "a", "topology.kubernetes.io/zone": "a"}}});

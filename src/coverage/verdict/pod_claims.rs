@@ -162,6 +162,10 @@ pub fn told(rejection: &Rejection, daemon_set: &DaemonSet, node: &Node, pod: &Po
                 Some(Conflict::Topology { .. }) => {
                     "add the node to allowedTopologies of the storage class, or select nodes that it allows".to_owned()
                 }
+                Some(Conflict::NoSpace { class, .. }) => format!(
+                    "free or add storage for class {class} near the node: its driver has none that is large enough \
+                     (csistoragecapacities)"
+                ),
                 Some(Conflict::OtherNode { .. }) => advice_on("node affinity", pod),
                 Some(Conflict::NodeAffinity { .. } | Conflict::NoVolume { .. }) | None => advice_on(&reasons[0], pod),
             };
@@ -190,6 +194,13 @@ fn conflict_text(conflict: &Conflict) -> Sentence {
         Conflict::NoneProvisioned { claim, class } => {
             format!("; no volume is free for claim {claim}, and storage class {class} provisions none").into()
         }
+        Conflict::NoSpace { claim, class, requested } => {
+            let text = &requested.text;
+            format!(
+                "; claim {claim} requests {text}, and no capacity of storage class {class} for this node is that large"
+            )
+            .into()
+        }
         Conflict::Topology { claim, class } => {
             format!("; storage class {class} of claim {claim} provisions no volumes for this node (allowedTopologies)")
                 .into()
@@ -208,7 +219,6 @@ pub fn unread_text(unread: &Unread) -> String {
     match unread {
         Unread::Kind(kind) => format!("{} were not read", kind.resource()),
         Unread::Pods => "not all pods were read".to_owned(),
-        Unread::Capacity(driver) => format!("how much storage driver {driver} has left for the node was not read"),
         Unread::InTree(volume) => {
             format!(
                 "what the CSI driver of volume {volume}, which is one of an in-tree plugin, makes of it is not known"

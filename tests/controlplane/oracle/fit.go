@@ -30,16 +30,17 @@ import (
 
 // A new pod and a cluster: on which nodes the filters of the default profile let it run.
 type fitCase struct {
-	Pod         *v1.Pod                     `json:"pod"`
-	Nodes       []*v1.Node                  `json:"nodes"`
-	Pods        []*v1.Pod                   `json:"pods"`
-	Namespaces  []*v1.Namespace             `json:"namespaces"`
-	Claims      []*v1.PersistentVolumeClaim `json:"claims"`
-	Volumes     []*v1.PersistentVolume      `json:"volumes"`
-	Classes     []*storage.StorageClass     `json:"classes"`
-	CSINodes    []*storage.CSINode          `json:"csiNodes"`
-	CSIDrivers  []*storage.CSIDriver        `json:"csiDrivers"`
-	Attachments []*storage.VolumeAttachment `json:"attachments"`
+	Pod         *v1.Pod                       `json:"pod"`
+	Nodes       []*v1.Node                    `json:"nodes"`
+	Pods        []*v1.Pod                     `json:"pods"`
+	Namespaces  []*v1.Namespace               `json:"namespaces"`
+	Claims      []*v1.PersistentVolumeClaim   `json:"claims"`
+	Volumes     []*v1.PersistentVolume        `json:"volumes"`
+	Classes     []*storage.StorageClass       `json:"classes"`
+	CSINodes    []*storage.CSINode            `json:"csiNodes"`
+	CSIDrivers  []*storage.CSIDriver          `json:"csiDrivers"`
+	Capacities  []*storage.CSIStorageCapacity `json:"capacities"`
+	Attachments []*storage.VolumeAttachment   `json:"attachments"`
 }
 
 type fitAnswer struct {
@@ -149,6 +150,7 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 		fill(ofStorage.StorageClasses().Informer().GetIndexer(), task.Classes),
 		fill(ofStorage.CSINodes().Informer().GetIndexer(), task.CSINodes),
 		fill(ofStorage.CSIDrivers().Informer().GetIndexer(), task.CSIDrivers),
+		fill(ofStorage.CSIStorageCapacities().Informer().GetIndexer(), task.Capacities),
 		fill(ofStorage.VolumeAttachments().Informer().GetIndexer(), task.Attachments),
 	); err != nil {
 		return nil, err

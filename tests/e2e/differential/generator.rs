@@ -671,18 +671,48 @@ fn add_storage(random: &mut Random, case: &mut Value) {
         })
         .collect();
     // If two drivers were missing, the scheduler would name any of them.
-    let csi_drivers =
-        json!([{"metadata": {"name": DRIVERS[0]}, "spec": {"preventPodSchedulingIfMissing": random.percent(50)}}]);
+    let mut csi_drivers = json!([{"metadata": {"name": DRIVERS[0]}, "spec": {"preventPodSchedulingIfMissing": random.percent(50)}},
+        {"metadata": {"name": DRIVERS[2]}, "spec": {}}]);
+    for driver in csi_drivers.as_array_mut().unwrap() {
+        if random.percent(50) {
+            driver["spec"]["storageCapacity"] = random.percent(80).into();
+        }
+    }
+    let capacities: Vec<Value> = (0..random.below(6)).map(|number| capacity(random, &format!("s{number}"))).collect();
     for (field, objects) in [
         ("claims", claims.into()),
         ("volumes", volumes.into()),
         ("classes", classes.into()),
         ("csiNodes", csi_nodes.into()),
         ("csiDrivers", csi_drivers),
+        ("capacities", capacities.into()),
         ("attachments", attachments.into()),
     ] {
         case[field] = objects;
     }
+}
+
+/// Makes what a driver has left.
+fn capacity(random: &mut Random, name: &str) -> Value {
+    let mut capacity = json!({"metadata": {"name": name, "namespace": "y"}, "storageClassName": random.word(&["waits", "waits", "zonal"])});
+    for (field, percent) in [("capacity", 80), ("maximumVolumeSize", 40)] {
+        if random.percent(percent) {
+            capacity[field] = random.word(&["0", "2Gi", "4Gi", "5368709120", "8589934592m", "9G", "1Ti"]).into();
+        }
+    }
+    if random.percent(90) {
+        capacity["nodeTopology"] = match random.below(5) {
+            0 => json!({}),
+            1 | 2 => json!({"matchLabels": {"zone": random.word(&["a", "b", "c"])}}),
+            3 => {
+                json!({"matchExpressions": [{"key": "rack", "operator": random.word(&["NotIn", "In"]), "values": ["1"]}]})
+            }
+            _ => {
+                json!({"matchExpressions": [{"key": "disk", "operator": random.word(&["Exists", "DoesNotExist", "Odd"])}]})
+            }
+        };
+    }
+    capacity
 }
 
 fn pod_volume(random: &mut Random) -> Value {

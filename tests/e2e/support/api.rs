@@ -222,6 +222,7 @@ fn resource(kind: &str) -> (&'static str, bool, &'static str) {
         "storageclasses" => ("apis/storage.k8s.io/v1", false, "storageclasses"),
         "csinodes" => ("apis/storage.k8s.io/v1", false, "csinodes"),
         "csidrivers" => ("apis/storage.k8s.io/v1", false, "csidrivers"),
+        "csistoragecapacities" => ("apis/storage.k8s.io/v1", true, "csistoragecapacities"),
         "volumeattachments" => ("apis/storage.k8s.io/v1", false, "volumeattachments"),
         "runtimeclasses.node.k8s.io" => ("apis/node.k8s.io/v1", false, "runtimeclasses"),
         "priorityclasses.scheduling.k8s.io" => ("apis/scheduling.k8s.io/v1", false, "priorityclasses"),

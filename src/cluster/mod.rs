@@ -39,6 +39,7 @@ use serde_json::Value;
 use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
+use crate::model::device_claim::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::model::event::Event;
 use crate::model::held_pod::HeldPod;
 use crate::model::metadata::ObjectMeta;
@@ -269,6 +270,9 @@ objects!(
     RuntimeClass,
     PriorityClass,
     DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
     PersistentVolumeClaim,
     PersistentVolume,
     StorageClass,

@@ -12,6 +12,7 @@ use super::Object;
 use crate::model::config_object::ConfigObject;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::device_claim::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
@@ -116,6 +117,9 @@ impl NewestTime for Namespace {}
 impl NewestTime for RuntimeClass {}
 impl NewestTime for PriorityClass {}
 impl NewestTime for DeviceClass {}
+impl NewestTime for ResourceClaim {}
+impl NewestTime for ResourceClaimTemplate {}
+impl NewestTime for ResourceSlice {}
 impl NewestTime for PersistentVolumeClaim {}
 impl NewestTime for PersistentVolume {}
 impl NewestTime for StorageClass {}

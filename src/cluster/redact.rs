@@ -25,14 +25,14 @@ fn words(text: &'static str) -> HashSet<&'static str> {
 /// Fields with names of objects and words of the API.
 static NAMES: Words = LazyLock::new(|| {
     words(
-        "$patch accessModes action add apiVersion architecture attacher claimName component conditionType configMapName \
-         containerName containerRuntimeVersion dnsPolicy driver drop effect fieldPath fieldsType finalizers \
+        "$patch accessModes action add allocationMode apiVersion architecture attacher claimName component conditionType configMapName \
+         containerName containerRuntimeVersion device deviceClassName dnsPolicy driver drop effect fieldPath fieldsType finalizers \
          fsGroupChangePolicy generateName handler holderIdentity hostname imagePullPolicy kernelVersion key kind \
          kubeletVersion manager mountPropagation name namespace nodeAffinityPolicy nodeName nodeTaintsPolicy \
-         nominatedNodeName operatingSystem operation operator persistentVolumeName phase preemptionPolicy priorityClassName procMount \
+         nominatedNodeName operatingSystem operation operator persistentVolumeName phase pool preemptionPolicy priorityClassName procMount \
          protocol provisioner pullPolicy qosClass reason reportingComponent resource resourceClaimName resourceClaimTemplateName \
          resourceVersion restartPolicy rollingUpdateType runtimeClassName schedulerName scheme secretName \
-         serviceAccount serviceAccountName status storageClassName subresource terminationMessagePolicy topologyKey type uid \
+         serviceAccount serviceAccountName shareID status storageClassName subresource terminationMessagePolicy topologyKey type uid \
          unhealthyPodEvictionPolicy values volumeAttributesClassName volumeBindingMode volumeMode volumeName whenUnsatisfiable",
     )
 });

@@ -29,7 +29,7 @@ use crate::coverage::refused_namespaces;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::facts::index::{
-    awaits_storage, namespaces_to_read, needs_device_classes, needs_storage, nodes_with_held_pods,
+    awaits, namespaces_to_read, needs_device_claims, needs_device_classes, needs_storage, nodes_with_held_pods,
 };
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
@@ -364,10 +364,15 @@ impl Session {
             }
             let is_dump = query.wanted == Wanted::Everything;
             let judges_nodes = matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change);
-            if judges_nodes && awaits_storage(&snapshot)
-                || is_dump && snapshot.daemon_sets.iter().any(|it| needs_storage(&snapshot, it))
-            {
+            let is_needed = |snapshot: &Snapshot, needs: fn(&Snapshot, &DaemonSet) -> bool| {
+                judges_nodes && awaits(snapshot, needs)
+                    || is_dump && snapshot.daemon_sets.iter().any(|it| needs(snapshot, it))
+            };
+            if is_needed(&snapshot, needs_storage) {
                 live.read_storage(&mut snapshot).await;
+            }
+            if is_needed(&snapshot, needs_device_claims) {
+                live.read_device_claims(&mut snapshot).await;
             }
             if matches!(&query.wanted, Wanted::Coverage(scope) if scope.held_pods) {
                 let nodes = nodes_with_held_pods(&snapshot);
@@ -469,8 +474,8 @@ impl Session {
         }
     }
 
-    /// Adds to a snapshot of a live cluster the device classes, if they may provide resources that a proposed DaemonSet requests, and the
-    /// storage, if it has volumes.
+    /// Adds to a snapshot of a live cluster the device classes, if they may provide resources that a proposed DaemonSet requests, the
+    /// storage, if it has volumes, and the devices, if it claims some.
     pub(super) async fn read_on_demand(&self, snapshot: &mut Snapshot, proposed: &DaemonSet) {
         let Source::Live(live) = &self.source else { return };
         if needs_device_classes(snapshot, iter::once(proposed)) {
@@ -478,6 +483,9 @@ impl Session {
         }
         if needs_storage(snapshot, proposed) {
             live.read_storage(snapshot).await;
+        }
+        if needs_device_claims(snapshot, proposed) {
+            live.read_device_claims(snapshot).await;
         }
     }
 

@@ -168,6 +168,9 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Leases => return None,
         Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => return None,
         Kind::DeviceClasses => "whether device classes provide extended resources that nodes do not offer is not known",
+        Kind::ResourceClaims | Kind::ResourceClaimTemplates | Kind::ResourceSlices => {
+            "which nodes have the devices of pods is known only from scheduler messages"
+        }
         Kind::PersistentVolumeClaims
         | Kind::PersistentVolumes
         | Kind::StorageClasses

@@ -8,6 +8,7 @@ use super::group::FindingGroups;
 use super::overhead::startup_taint;
 use super::proposed_daemon_set::{Admission, Fit, ProposedDaemonSet, Unknown};
 use super::startup_taints::TaintRemovers;
+use super::verdict::claims;
 use super::verdict::finding::Finding;
 use super::verdict::former_pods::tolerated_for;
 use super::verdict::pod_claims;
@@ -26,6 +27,7 @@ use crate::report::overhead::StartupTaintReport;
 use crate::report::preview::{
     ChangesBy, ChangesByRow, DaemonSetPreview, EvictedPods, NodeChange, PodChange, Preview, PreviewReport, nodes_of,
 };
+use crate::scheduling::device_claims::Open;
 use crate::scheduling::rolling_update::unavailable_count;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::volumes::Unread;
@@ -297,6 +299,12 @@ fn preview_of(
             let message = format!("{why}: whether {nodes} nodes can have the volumes of the pods is not known");
             unknown(resource, message, false)
         }
+        Unknown::Devices(open) => {
+            let resource = if let Open::Unread(kind) = open { kind.resource() } else { "resourceclaims" };
+            let why = claims::open_text(&open);
+            let message = format!("{why}: whether {nodes} nodes can have the devices of the pods is not known");
+            unknown(resource, message, false)
+        }
         Unknown::Features(features) => {
             let message = format!(
                 "whether the scheduler looks at what kubelets declare is not known: the pods need {features}, which {nodes} nodes do not \
@@ -504,6 +512,63 @@ pub(super) mod tests {
             let preview = what_if(&unread.finish(), &proposed);
             assert!(preview.nodes.iter().all(|node| node.fits.is_none()), "{template} {storage}");
             assert!(!preview.incomplete().is_empty(), "{template} {storage}");
+        }
+    }
+
+    /// What exactly a claim requests is written in CEL, so that only a node without devices is known, or an allocation.
+    #[test]
+    fn claims_to_devices_decide_where_a_pod_does_not_fit() {
+        let (yes, no, unknown) = (Some(true), Some(false), None);
+        let spec = json!({"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}});
+        let named = |name: &str, spec: Value, status: Value| json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": status});
+        let of = |field: &str| json!({"resourceClaims": [{"name": "gpu", field: "gpu"}]});
+        let (shared, own) = (of("resourceClaimName"), of("resourceClaimTemplateName"));
+        let classes = json!([{"metadata": {"name": "gpu"}}]);
+        let slice = |node: &str| {
+            json!({"metadata": {"name": node},
+                "spec": {"driver": "d", "pool": {"name": node}, "nodeName": node, "devices": [{"name": "d0"}]}})
+        };
+        let slices = json!([slice("a"), slice("b")]);
+        let for_b = json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}]});
+        let allocation =
+            json!({"nodeSelector": for_b, "devices": {"results": [{"driver": "d", "pool": "b", "device": "d0"}]}});
+        let used = |pod: &str| json!({"allocation": allocation, "reservedFor": [{"uid": pod}]});
+        let templates = json!([named("gpu", json!({"spec": spec}), json!({}))]);
+        for (template, devices, expected) in [
+            // The manifest may create it.
+            (&shared, json!({"classes": classes, "slices": slices}), [unknown, unknown, unknown]),
+            (&own, json!({"classes": classes, "slices": slices}), [unknown, unknown, unknown]),
+            (&own, json!({"templates": templates, "classes": classes, "slices": slices}), [unknown, unknown, no]),
+            (&own, json!({"templates": templates, "slices": slices}), [no, no, no]),
+            (
+                &own,
+                json!({"templates": templates, "classes": classes, "slices": slices,
+                    "claims": [named("other", spec.clone(), used("job-0"))]}),
+                [unknown, no, no],
+            ),
+            // The pod that has the device is replaced.
+            (
+                &own,
+                json!({"templates": templates, "classes": classes, "slices": slices,
+                    "claims": [named("other", spec.clone(), used("agent-b"))]}),
+                [unknown, unknown, no],
+            ),
+            (&shared, json!({"claims": [named("gpu", spec.clone(), used("job-0"))]}), [no, yes, no]),
+            (&shared, json!({"claims": [named("gpu", spec.clone(), used("agent-b"))]}), [unknown, unknown, unknown]),
+        ] {
+            let world = world().node("a", json!({})).node("b", json!({})).node("c", json!({}));
+            let world = world.pod("agent-b", "b", json!({"metadata": {"uid": "agent-b"}}));
+            let snapshot = world.devices(&devices).finish();
+            let preview = what_if(&snapshot, &proposed(template.clone()));
+            let fits: Vec<Option<bool>> = preview.nodes.iter().map(|node| node.fits).collect();
+            assert_eq!(fits, expected, "{template} {devices}");
+            assert_eq!(!preview.incomplete().is_empty(), expected.contains(&unknown), "{template} {devices}");
+            let mut unread = snapshot.clone();
+            unread.read_on_demand.clear();
+            unread.resource_claims.clear();
+            unread.resource_claim_templates.clear();
+            let preview = what_if(&unread, &proposed(template.clone()));
+            assert!(preview.nodes.iter().all(|node| node.fits.is_none()), "{template} {devices}");
         }
     }
 

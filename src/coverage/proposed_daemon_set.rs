@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use super::verdict::admission::{self, service_account};
 use super::verdict::admission_changes;
+use super::verdict::claims;
 use super::verdict::create_failure;
 use super::verdict::eligibility;
 use super::verdict::finding::{Finding, edit};
@@ -24,6 +25,7 @@ use crate::report::preview::NodePreemption;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features::{declared, required};
+use crate::scheduling::device_claims::{self, Open};
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::pod_affinity::InterPodAffinity;
 use crate::scheduling::resources::{Amounts, template_requests};
@@ -65,6 +67,8 @@ pub(super) enum Unknown {
     OtherPods,
     /// Something was not read by which the volumes of the pod keep it from nodes.
     Volumes(Unread),
+    /// What leaves open whether a node can have the devices that the pods claim.
+    Devices(Open),
     /// Whether the scheduler looks at what kubelets declare; the pods need these features.
     Features(String),
     /// All pods share this claim, which one pod may use at a time, or which will be bound to a volume of the node of the first.
@@ -205,10 +209,18 @@ impl<'a> ProposedDaemonSet<'a> {
             found => found,
         };
         let (by_other_pods, order) = self.other_pods(node, beside);
+        let by_devices = match index.device_claims.filter(pod, node, leaves) {
+            // The manifest may create it.
+            Err(device_claims::Obstacle::Rejects(
+                device_claims::Rejection::ClaimNotFound(name) | device_claims::Rejection::TemplateNotFound(name),
+            )) => Err(Open::NotCreated(name).into()),
+            found => found,
+        };
         let by_kubelet = declared(&pod.spec, node, &index.nodes);
-        let lacks = match (&by_volumes, &by_other_pods, &by_kubelet) {
+        let lacks = match (&by_volumes, &by_other_pods, &by_devices, &by_kubelet) {
             (Err(Obstacle::Rejects(why)), ..) => Some(pod_claims::told(why, self.proposed, node, pod)),
-            (_, Outcome::Rejects(why), _) => Some(why.finding(self.proposed, node)),
+            (_, Outcome::Rejects(why), ..) => Some(why.finding(self.proposed, node)),
+            (_, _, Err(device_claims::Obstacle::Rejects(why)), _) => Some(claims::told(why, pod)),
             (.., Outcome::Rejects(missing)) => Some(node_feature_missing(node, missing)),
             _ => None,
         };
@@ -220,9 +232,10 @@ impl<'a> ProposedDaemonSet<'a> {
             let claim = index.storage.claim_for_the_first(pod)?;
             index.nodes.iter().copied().any(|other| is_other(&other)).then_some(Unknown::SharedClaim(claim))
         };
-        let unknown = match (by_volumes, by_other_pods, by_kubelet) {
+        let unknown = match (by_volumes, by_other_pods, by_devices, by_kubelet) {
             (Err(Obstacle::Unknown(unread)), ..) => Some(Unknown::Volumes(unread)),
-            (_, Outcome::Unknown, _) => Some(Unknown::OtherPods),
+            (_, Outcome::Unknown, ..) => Some(Unknown::OtherPods),
+            (_, _, Err(device_claims::Obstacle::Unknown(open)), _) => Some(Unknown::Devices(open)),
             (.., Outcome::Unknown) => Some(Unknown::Features(required(&pod.spec).collect::<Vec<_>>().join(", "))),
             _ => shared().or(order),
         };

@@ -11,13 +11,25 @@ use crate::model::snapshot::Kind;
 use crate::report::coverage::DaemonSetCoverage;
 use crate::report::node_coverage::NodeCoverage;
 
+fn list<T: DeserializeOwned>(objects: &Value, field: &str) -> Vec<T> {
+    Option::deserialize(&objects[field]).unwrap().unwrap_or_default()
+}
+
 impl World {
+    /// Adds the claims to devices of a cluster, their templates and classes, and the devices, all of which were read.
+    pub fn devices(mut self, devices: &Value) -> Self {
+        let snapshot = &mut self.snapshot;
+        snapshot.resource_claims = list(devices, "claims");
+        snapshot.resource_claim_templates = list(devices, "templates");
+        snapshot.device_classes = list(devices, "classes");
+        snapshot.resource_slices = list(devices, "slices");
+        snapshot.read_on_demand = Kind::ON_DEMAND.into();
+        self
+    }
+
     /// Adds the storage of a cluster, all of which was read: claims, volumes, storage classes, CSI drivers
     /// and what storage these have left.
     pub fn storage(mut self, storage: &Value) -> Self {
-        fn list<T: DeserializeOwned>(storage: &Value, field: &str) -> Vec<T> {
-            Option::deserialize(&storage[field]).unwrap().unwrap_or_default()
-        }
         let snapshot = &mut self.snapshot;
         snapshot.persistent_volume_claims = list(storage, "claims");
         snapshot.persistent_volumes = list(storage, "volumes");

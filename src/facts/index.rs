@@ -22,6 +22,7 @@ use crate::model::startup_taint::{is_startup, removes};
 use crate::model::storage::Volume;
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::device_claims::DeviceClaims;
 use crate::scheduling::devices::Devices;
 use crate::scheduling::neighborhood::{Labels, Neighborhood};
 use crate::scheduling::preemption::Budgets;
@@ -43,12 +44,18 @@ pub fn needs_storage(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool {
     !snapshot.read_on_demand.contains(&Kind::PersistentVolumeClaims) && has_volumes(&daemon_set.spec.template.spec)
 }
 
+/// Returns whether the pods of a DaemonSet claim devices, and what decides was not read.
+pub fn needs_device_claims(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool {
+    let claims = &daemon_set.spec.template.spec.resource_claims;
+    !snapshot.read_on_demand.contains(&Kind::ResourceClaims) && !claims.is_empty()
+}
+
 fn has_volumes(spec: &PodSpec) -> bool {
     spec.volumes.iter().any(Volume::is_filtered_by)
 }
 
-/// Returns whether this is so of a DaemonSet that has a pod without a node, or too few pods.
-pub fn awaits_storage(snapshot: &Snapshot) -> bool {
+/// Returns whether such a thing is needed for a DaemonSet that has a pod without a node, or too few pods.
+pub fn awaits(snapshot: &Snapshot, needs: fn(&Snapshot, &DaemonSet) -> bool) -> bool {
     let awaits = |daemon_set: &DaemonSet| {
         let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid);
         let own = || snapshot.pods.iter().filter(is_own).filter(|pod| !pod.is_terminal());
@@ -56,7 +63,7 @@ pub fn awaits_storage(snapshot: &Snapshot) -> bool {
         i64::try_from(bound).is_ok_and(|bound| bound < daemon_set.status.desired_number_scheduled)
             || own().any(|pod| pod.spec.node_name.is_empty())
     };
-    let mut using = snapshot.daemon_sets_of_any_flavor().filter(|daemon_set| needs_storage(snapshot, daemon_set));
+    let mut using = snapshot.daemon_sets_of_any_flavor().filter(|daemon_set| needs(snapshot, daemon_set));
     using.any(awaits)
 }
 
@@ -81,6 +88,8 @@ pub struct Index<'a> {
     with_volumes: OnceCell<Vec<usize>>,
     /// Claims, volumes and what attaches them.
     pub storage: Storage<'a>,
+    /// Claims to devices, and the devices.
+    pub device_claims: DeviceClaims<'a>,
     knows_all_pods: OnceCell<bool>,
     /// Resources that device classes may provide.
     pub devices: Devices,
@@ -162,6 +171,7 @@ impl<'a> Index<'a> {
             with_anti_affinity: OnceCell::new(),
             with_volumes: OnceCell::new(),
             storage: Storage::of(snapshot),
+            device_claims: DeviceClaims::of(snapshot),
             knows_all_pods: OnceCell::new(),
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),

@@ -84,6 +84,12 @@ kinds! { $
         PodDisruptionBudgets: "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" pod_disruption_budgets,
         /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not advertise.
         DeviceClasses: "resource.k8s.io/v1" "DeviceClass" "deviceclasses" device_classes,
+        /// ResourceClaims. They and what belongs to them are read only if a pod that is not bound claims devices.
+        ResourceClaims: "resource.k8s.io/v1" "ResourceClaim" "resourceclaims" resource_claims,
+        /// ResourceClaimTemplates.
+        ResourceClaimTemplates: "resource.k8s.io/v1" "ResourceClaimTemplate" "resourceclaimtemplates" resource_claim_templates,
+        /// ResourceSlices.
+        ResourceSlices: "resource.k8s.io/v1" "ResourceSlice" "resourceslices" resource_slices,
         /// PersistentVolumeClaims. They and what belongs to them are read only if a pod that is not bound uses one.
         PersistentVolumeClaims: "v1" "PersistentVolumeClaim" "persistentvolumeclaims" persistent_volume_claims,
         /// PersistentVolumes.
@@ -115,8 +121,11 @@ impl Kind {
 
     /// The kinds that are read only if an answer depends on them: without any object, only [`Snapshot::read_on_demand`] tells whether
     /// they were.
-    pub const ON_DEMAND: [Kind; 8] = [
+    pub const ON_DEMAND: [Kind; 11] = [
         Kind::DeviceClasses,
+        Kind::ResourceClaims,
+        Kind::ResourceClaimTemplates,
+        Kind::ResourceSlices,
         Kind::PersistentVolumeClaims,
         Kind::PersistentVolumes,
         Kind::StorageClasses,
@@ -125,6 +134,11 @@ impl Kind {
         Kind::CsiStorageCapacities,
         Kind::VolumeAttachments,
     ];
+
+    /// Returns whether these are claims of pods, or what they are created from.
+    pub(crate) fn is_claim(self) -> bool {
+        matches!(self, Kind::PersistentVolumeClaims | Kind::ResourceClaims | Kind::ResourceClaimTemplates)
+    }
 
     /// Returns the resource's name, such as `pods`.
     pub fn resource(self) -> &'static str {

@@ -10,6 +10,7 @@ pub mod config_object;
 pub mod controller_revision;
 pub mod daemon_set;
 pub mod daemon_set_edit;
+pub mod device_claim;
 pub mod event;
 pub mod held_pod;
 pub(crate) mod hold;

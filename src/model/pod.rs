@@ -67,8 +67,20 @@ wire! {
         host_users: Option<bool> = 37,
         /// The gates that keep the pod from being scheduled.
         scheduling_gates: Vec<PodSchedulingGate> = 38,
+        /// The claims to devices.
+        resource_claims: Vec<PodResourceClaim> = 39,
         /// Resources of the whole pod, which take precedence over those of its containers.
         resources: Option<ResourceRequirements> = 40,
+    }
+
+    /// A claim to devices: its name, or the template that it is created from.
+    pub struct PodResourceClaim {
+        /// The name in the pod.
+        name: String = 1,
+        /// The claim.
+        resource_claim_name: Option<String> = 3,
+        /// The template.
+        resource_claim_template_name: Option<String> = 4,
     }
 
     /// A container.
@@ -282,6 +294,8 @@ wire! {
     pub struct PodResourceClaimStatus {
         /// The name in the pod.
         name: String = 1,
+        /// The claim; absent if it is not needed.
+        resource_claim_name: Option<String> = 2,
     }
 
     /// One condition of a pod.

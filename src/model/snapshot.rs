@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::config_object::ConfigObject;
 use super::controller_revision::ControllerRevision;
 use super::daemon_set::DaemonSet;
+use super::device_claim::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use super::event::Event;
 use super::held_pod::HeldPod;
 pub use super::kind::Kind;
@@ -74,6 +75,12 @@ pub struct Snapshot {
     pub priority_classes: Vec<PriorityClass>,
     /// Device classes, which may provide extended resources.
     pub device_classes: Vec<DeviceClass>,
+    /// Claims to devices.
+    pub resource_claims: Vec<ResourceClaim>,
+    /// What claims to devices are created from.
+    pub resource_claim_templates: Vec<ResourceClaimTemplate>,
+    /// The devices.
+    pub resource_slices: Vec<ResourceSlice>,
     /// Claims to volumes.
     pub persistent_volume_claims: Vec<PersistentVolumeClaim>,
     /// Volumes that claims are bound to.
@@ -272,6 +279,15 @@ impl Snapshot {
             gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };
         self.gaps.iter().find(hides)
+    }
+
+    /// Returns whether all objects were read of a kind that is read on demand, of one namespace.
+    pub(crate) fn has_all(&self, kind: Kind, namespace: &str) -> bool {
+        let is_own = || self.daemon_sets.iter().any(|it| it.metadata.namespace == namespace);
+        let has_gap = self.gaps.iter().any(|gap| gap.kind == kind);
+        let is_readable = !has_gap || self.gap(kind, namespace).is_none() && is_own();
+        let is_dumped = |only: &String| namespace.is_empty() || only == namespace;
+        self.read_on_demand.contains(&kind) && is_readable && self.only_namespace.as_ref().is_none_or(is_dumped)
     }
 
     /// Notes that there are no nodes, if the status of a DaemonSet counts some and nothing else says why.

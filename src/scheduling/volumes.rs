@@ -188,14 +188,7 @@ impl<'a> Storage<'a> {
         if let Some(found) = self.claims.get(&(namespace, name)) {
             return Ok(Some(found));
         }
-        let Snapshot { gaps, daemon_sets, only_namespace, .. } = self.snapshot;
-        let is_own = || daemon_sets.iter().any(|it| it.metadata.namespace == namespace);
-        let is_readable =
-            gaps.iter().all(|gap| gap.kind != kind) || self.snapshot.gap(kind, namespace).is_none() && is_own();
-        match is_readable && only_namespace.as_ref().is_none_or(|only| only == namespace) {
-            true => self.all(kind, None),
-            false => Err(Unread::Kind(kind)),
-        }
+        if self.snapshot.has_all(kind, namespace) { Ok(None) } else { Err(Unread::Kind(kind)) }
     }
 
     /// Returns the claim of a pod that one pod may use at a time, or that will be bound to a volume of the node of the first.
@@ -292,19 +285,16 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
         let claims = self.pre_filter()?;
         let outcomes = [
             self.volume_restrictions(&claims),
-            // A volume that a nominated pod has, too, need not be attached once more, unless that pod never comes.
-            self.node_volume_limits(&claims, self.nominated).and_then(|()| self.node_volume_limits(&claims, &[])),
+            self.node_volume_limits(&claims, self.nominated),
             self.volume_binding(&claims),
             self.volume_zone(&claims),
+            // A volume that a nominated pod has, too, need not be attached once more, unless that pod never comes: the scheduler tries again
+            // without these pods.
+            if self.nominated.is_empty() { Ok(()) } else { self.node_volume_limits(&claims, &[]) },
         ];
-        let rejects = outcomes.iter().position(|outcome| matches!(outcome, Err(Obstacle::Rejects(_))));
-        let [restrictions, limits, binding, zone] = outcomes;
-        match rejects {
-            Some(0) => restrictions,
-            Some(1) => limits,
-            Some(2) => binding,
-            Some(_) => zone,
-            None => restrictions.and(limits).and(binding).and(zone),
+        match outcomes.iter().find(|outcome| matches!(outcome, Err(Obstacle::Rejects(_)))) {
+            Some(rejection) => rejection.clone(),
+            None => outcomes.into_iter().collect(),
         }
     }
 

@@ -20,6 +20,7 @@ use kubectl_ds::scheduling::daemon_pods::{
     pods_should_be_on_node, target_node,
 };
 use kubectl_ds::scheduling::declared_features::{self, declared};
+use kubectl_ds::scheduling::device_claims;
 use kubectl_ds::scheduling::neighborhood::{Outcome, apply_label_keys};
 use kubectl_ds::scheduling::pod_affinity::{self, InterPodAffinity};
 use kubectl_ds::scheduling::ports::{conflicts, host_ports};
@@ -98,6 +99,48 @@ pub struct Rejection {
     pub plugin: String,
     pub reasons: Vec<String>,
     pub unresolvable: bool,
+}
+
+/// The filter for claims to devices, which leaves open what only the allocator of the scheduler finds.
+const DEVICES: &str = "DynamicResources";
+
+impl Rejection {
+    /// Returns whether it is left open if the node is rejected.
+    fn is_open(&self) -> bool {
+        self.plugin == DEVICES && self.reasons == ["unknown"]
+    }
+
+    /// Tells whether this answer, which is ours, is that of Kubernetes. If a claim is available on other nodes, or there are too few devices,
+    /// the allocator may first fail for another claim, or for a pool that is being replaced.
+    fn agrees_with(&self, theirs: &Rejection) -> bool {
+        let is_of_allocator = |reason: &String| {
+            reason == "cannot allocate all claims"
+                || reason.contains("asks for all devices")
+                || reason.contains("resource pools")
+        };
+        let is_of_node = |reason: &String| {
+            matches!(reason.as_str(), "cannot allocate all claims" | "resourceclaim not available on the node")
+        };
+        match () {
+            () if self.is_open() => matches!(theirs.plugin.as_str(), "" | DEVICES | "NodeDeclaredFeatures"),
+            () if self.plugin == DEVICES && theirs.plugin == DEVICES && self.reasons != theirs.reasons => {
+                self.reasons.iter().all(is_of_node) && theirs.reasons.iter().all(is_of_allocator)
+            }
+            () => self == theirs,
+        }
+    }
+}
+
+impl Fit {
+    /// Returns for how many nodes it is left open if the pod is rejected.
+    pub fn open(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_open()).count()
+    }
+
+    /// Returns how many nodes are rejected for the devices that the pod claims.
+    pub fn rejected_for_devices(&self) -> usize {
+        self.nodes.iter().filter(|node| node.plugin == DEVICES && !node.is_open()).count()
+    }
 }
 
 /// What becomes of a pod that is meant for one node.
@@ -256,6 +299,10 @@ impl Answer {
     pub fn agrees_with(&self, theirs: &Answer) -> bool {
         if let (Some(ours), Some(theirs)) = (&self.template, &theirs.template) {
             return *ours == Template::new(theirs.clone()).normal() && fields(ours) == fields(theirs);
+        }
+        if let (Some(ours), Some(theirs)) = (&self.fit, &theirs.fit) {
+            let mut nodes = ours.nodes.iter().zip(&theirs.nodes);
+            return ours.nodes.len() == theirs.nodes.len() && nodes.all(|(ours, theirs)| ours.agrees_with(theirs));
         }
         if let (Some(ours), Some(theirs)) = (&self.rollout, &theirs.rollout) {
             return ours.manage.allows(&theirs.manage) && ours.update.allows(&theirs.update);
@@ -439,6 +486,9 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         csi_drivers: list(case, "csiDrivers")?,
         csi_storage_capacities: list(case, "capacities")?,
         volume_attachments: list(case, "attachments")?,
+        resource_claims: list(case, "deviceClaims")?,
+        device_classes: list(case, "deviceClasses")?,
+        resource_slices: list(case, "slices")?,
         read_on_demand: Kind::ON_DEMAND.into(),
         pods_complete: PodsComplete::Everywhere,
         ..Snapshot::default()
@@ -496,6 +546,15 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
         {
             return by_volumes(rejected);
         }
+        let devices = index.device_claims.filter(&pod, node, |_| false);
+        let by_devices = |rejected: &device_claims::Rejection| {
+            rejection(DEVICES, &rejected.reason(&pod).expect("words of the scheduler"), true)
+        };
+        if let Err(device_claims::Obstacle::Rejects(rejected)) = &devices
+            && rejected.is_of_pod()
+        {
+            return by_devices(rejected);
+        }
         let tolerated = |taint: &&Taint| {
             !matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
                 || pod.spec.tolerations.iter().any(|it| tolerates(it, taint))
@@ -525,10 +584,12 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
             Outcome::Unknown => return rejection("PodTopologySpread", "unknown", false),
         }
         match affinity.on(node, &nominated, &index) {
-            Outcome::Passes => match declared(&pod.spec, node, &[&newest]) {
-                Outcome::Passes => Rejection::default(),
-                Outcome::Rejects(_) => rejection("NodeDeclaredFeatures", declared_features::REASON, true),
-                Outcome::Unknown => rejection("NodeDeclaredFeatures", "unknown", true),
+            Outcome::Passes => match (&devices, declared(&pod.spec, node, &[&newest])) {
+                (Err(device_claims::Obstacle::Rejects(rejected)), _) => by_devices(rejected),
+                (Err(device_claims::Obstacle::Unknown(_)), _) => rejection(DEVICES, "unknown", true),
+                (Ok(()), Outcome::Passes) => Rejection::default(),
+                (Ok(()), Outcome::Rejects(_)) => rejection("NodeDeclaredFeatures", declared_features::REASON, true),
+                (Ok(()), Outcome::Unknown) => rejection("NodeDeclaredFeatures", "unknown", true),
             },
             Outcome::Rejects(why) => {
                 let is_affinity = matches!(
@@ -697,6 +758,13 @@ impl Mix {
                 "VolumeBinding" if why.contains("to bind") => "fit: no volume to bind",
                 "VolumeBinding" => "fit: claim is not bound",
                 "VolumeZone" => "fit: volume of another zone",
+                "DynamicResources" if why.contains("not created yet") => "fit: device claim is awaited",
+                "DynamicResources" if why.contains("could not find") => "fit: no such device claim",
+                "DynamicResources" if why.contains("being deleted") => "fit: device claim is deleted",
+                "DynamicResources" if why.contains("not owner") => "fit: device claim of another pod",
+                "DynamicResources" if why.contains("does not exist") => "fit: no device class",
+                "DynamicResources" if why.contains("not available") => "fit: devices of another node",
+                "DynamicResources" => "fit: no devices",
                 "NodeDeclaredFeatures" => "fit: no such feature",
                 _ => "fit: another filter",
             });
@@ -826,9 +894,16 @@ impl Mix {
             ("fit: too many volumes", 0.002),
             ("fit: volume of another node", 0.005),
             ("fit: no volume to bind", 0.005),
-            ("fit: no free storage", 0.002),
+            ("fit: no free storage", 0.001),
             ("fit: claim is not bound", 0.01),
             ("fit: volume of another zone", 0.002),
+            ("fit: device claim is awaited", 0.0005),
+            ("fit: no such device claim", 0.002),
+            ("fit: device claim is deleted", 0.002),
+            ("fit: device claim of another pod", 0.0005),
+            ("fit: no device class", 0.001),
+            ("fit: devices of another node", 0.005),
+            ("fit: no devices", 0.01),
             ("fit: no such feature", 0.002),
             ("fit: another filter", 0.03),
             ("template: is pulled always", 0.03),

@@ -18,6 +18,7 @@ use crate::cluster::type_meta::TypeMeta;
 use crate::connection::error::ConnectionError;
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::device_claim::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::model::event::Event;
 use crate::model::held_pod::HeldPod;
 use crate::model::metadata::ObjectMeta;
@@ -63,7 +64,7 @@ macro_rules! items {
 
 items!(
     in JSON: Lease PodDisruptionBudget Namespace LimitRange ResourceQuota RuntimeClass HeldPod WrittenObject PriorityClass DeviceClass
-        PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment DaemonSet ControllerRevision;
+        ResourceClaim ResourceClaimTemplate ResourceSlice PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment DaemonSet ControllerRevision;
     in both forms: Node Pod Event
 );
 

@@ -454,20 +454,8 @@ impl Live {
 
     /// Adds the claims, volumes and what attaches them; claims of the DaemonSets' namespaces if only these may be read.
     pub async fn read_storage(&self, snapshot: &mut Snapshot) {
-        let kind = Kind::PersistentVolumeClaims;
-        if !self.add_on_demand(snapshot, kind, |all| &mut all.persistent_volume_claims).await {
-            let own = snapshot.daemon_sets.iter().map(|one| one.metadata.namespace.clone());
-            for namespace in own.collect::<BTreeSet<String>>() {
-                let list = List { namespace: Some(namespace.clone()), ..List::of(kind) };
-                match self.list_or_cause(list).await {
-                    Ok(claims) => {
-                        snapshot.persistent_volume_claims.extend(claims);
-                        snapshot.read_on_demand.insert(kind);
-                    }
-                    Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace: Some(namespace), cause })),
-                }
-            }
-        }
+        let claims = Kind::PersistentVolumeClaims;
+        self.add_of_namespaces(snapshot, claims, |all| &mut all.persistent_volume_claims).await;
         self.add_on_demand(snapshot, Kind::PersistentVolumes, |all| &mut all.persistent_volumes).await;
         self.add_on_demand(snapshot, Kind::StorageClasses, |all| &mut all.storage_classes).await;
         self.add_on_demand(snapshot, Kind::CsiNodes, |all| &mut all.csi_nodes).await;
@@ -477,7 +465,42 @@ impl Live {
         self.add_on_demand(snapshot, Kind::VolumeAttachments, |all| &mut all.volume_attachments).await;
     }
 
-    /// Adds the objects of a kind; returns whether they could be read. Claims that are forbidden may be readable in some namespaces.
+    /// Adds the claims to devices, what they are created from, and the devices; as for volumes, those of the DaemonSets' namespaces if only
+    /// these may be read.
+    pub async fn read_device_claims(&self, snapshot: &mut Snapshot) {
+        let (claims, templates) = (Kind::ResourceClaims, Kind::ResourceClaimTemplates);
+        self.add_of_namespaces(snapshot, claims, |all| &mut all.resource_claims).await;
+        self.add_of_namespaces(snapshot, templates, |all| &mut all.resource_claim_templates).await;
+        self.add_on_demand(snapshot, Kind::ResourceSlices, |all| &mut all.resource_slices).await;
+        if !snapshot.read_on_demand.contains(&Kind::DeviceClasses) {
+            self.read_device_classes(snapshot).await;
+        }
+    }
+
+    /// Adds the objects of a kind, of the DaemonSets' namespaces if only these may be read.
+    async fn add_of_namespaces<T: Item>(
+        &self,
+        snapshot: &mut Snapshot,
+        kind: Kind,
+        objects: fn(&mut Snapshot) -> &mut Vec<T>,
+    ) {
+        if self.add_on_demand(snapshot, kind, objects).await {
+            return;
+        }
+        let own = snapshot.daemon_sets.iter().map(|one| one.metadata.namespace.clone());
+        for namespace in own.collect::<BTreeSet<String>>() {
+            let list = List { namespace: Some(namespace.clone()), ..List::of(kind) };
+            match self.list_or_cause(list).await {
+                Ok(found) => {
+                    objects(snapshot).extend(found);
+                    snapshot.read_on_demand.insert(kind);
+                }
+                Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace: Some(namespace), cause })),
+            }
+        }
+    }
+
+    /// Adds the objects of a kind; returns whether they could be read. What is forbidden may be readable in some namespaces.
     async fn add_on_demand<T: Item>(
         &self,
         snapshot: &mut Snapshot,
@@ -492,9 +515,7 @@ impl Live {
             }
             Err(cause) => {
                 let cause = match cause {
-                    GapCause::Forbidden(permission) if kind == Kind::PersistentVolumeClaims => {
-                        GapCause::ForbiddenElsewhere(permission)
-                    }
+                    GapCause::Forbidden(permission) if kind.is_claim() => GapCause::ForbiddenElsewhere(permission),
                     cause => cause,
                 };
                 add_gap(snapshot, Gap { kind, namespace: None, cause });

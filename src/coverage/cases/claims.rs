@@ -485,3 +485,106 @@ fn what_keeps_a_pod_from_its_volumes_is_recomputed() {
         }
     }
 }
+
+/// A claim to one device, of which so many of node n are allocated for it, for so many pods.
+fn device_claim(name: &str, status: &Value) -> Value {
+    let requests = json!([{"name": "req", "exactly": {"deviceClassName": "gpu"}}]);
+    let metadata = json!({"name": name, "namespace": "default"});
+    json!({"metadata": metadata, "spec": {"devices": {"requests": requests}}, "status": status})
+}
+
+fn allocated(device: &str, node: &str) -> Value {
+    let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    json!({"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+        "devices": {"results": [{"driver": "d", "pool": node, "device": device}]}})
+}
+
+fn devices_of(node: &str, names: &[&str]) -> Value {
+    let devices: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+    let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
+    json!({"metadata": {"name": node}, "spec": {"driver": "d", "pool": pool, "nodeName": node, "devices": devices}})
+}
+
+#[test]
+fn what_keeps_a_pod_from_its_devices_is_recomputed() {
+    let classes = json!([{"metadata": {"name": "gpu"}}]);
+    let (one, none) = (json!([devices_of("n", &["d0"])]), json!([devices_of("other", &["d0"])]));
+    let free = device_claim("gpu", &json!({}));
+    let taken = device_claim("another", &json!({"allocation": allocated("d0", "n")}));
+    let here = device_claim("gpu", &json!({"allocation": allocated("d0", "n")}));
+    let elsewhere = device_claim("gpu", &json!({"allocation": allocated("d0", "other")}));
+    let mut deleted = free.clone();
+    deleted["metadata"]["deletionTimestamp"] = at("11:59:00").into();
+    let pods: Vec<Value> = (0..256).map(|number| json!({"uid": format!("p{number}")})).collect();
+    let full = device_claim("gpu", &json!({"allocation": allocated("d0", "n"), "reservedFor": pods}));
+    let (unavailable, too_few) = ("resourceclaim not available on the node", "cannot allocate all claims");
+    for (devices, said, message, advice) in [
+        (json!({}), "could not find ResourceClaim \"default/gpu\"", "\"default/gpu\"", "create ResourceClaim gpu"),
+        (
+            json!({"claims": [deleted]}),
+            "resourceclaim \"gpu\" is being deleted",
+            "being deleted",
+            "wait until it is gone",
+        ),
+        (
+            json!({"claims": [free.clone()]}),
+            "request req: device class gpu does not exist",
+            "device class gpu does not exist",
+            "install the driver that provides DeviceClass gpu",
+        ),
+        (
+            json!({"claims": [elsewhere], "classes": classes}),
+            unavailable,
+            "claim gpu is allocated for other nodes",
+            "each pod gets a claim of its own",
+        ),
+        (json!({"claims": [full]}), "", "gpu is reserved for 256 pods", "each pod gets a claim of its own"),
+        (
+            json!({"claims": [free.clone()], "classes": classes, "slices": none}),
+            too_few,
+            "requests 1, and 0 of 0 on the node are free",
+            "free devices of the node",
+        ),
+        (
+            json!({"claims": [free.clone(), taken], "classes": classes, "slices": one}),
+            too_few,
+            "requests 1, and 0 of 1 on the node are free",
+            "free devices of the node",
+        ),
+    ] {
+        let says = format!("0/1 nodes are available: 1 {said}.");
+        let says = if said.is_empty() { "" } else { &says };
+        let world = |devices: &Value| {
+            let world = claiming(&json!({"resourceClaimName": "gpu"})).pending_pod("agent-x", "n", says, json!({}));
+            world.devices(devices)
+        };
+        let told = world(&devices).only_node();
+        let reason = told.reasons.iter().find(|reason| reason.code == R::DeviceClaimUnsatisfied);
+        let reason = reason.unwrap_or_else(|| panic!("{said}: {:?}", told.reasons));
+        assert!(reason.message.contains(message) && reason.fix.advice.contains(advice), "{said}: {reason:?}");
+        let explained = told.explanation.unwrap();
+        assert!(explained.scheduling.iter().any(|check| check.rule == "devices" && check.passed == Some(false)));
+        assert_eq!(explained.scheduler_says.and_then(|says| says.agrees), (!said.is_empty()).then_some(true), "{said}");
+
+        // A claim that is allocated for the node is decided; what the scheduler would allocate is not.
+        for (claim, passed) in [(&here, Some(true)), (&free, None)] {
+            let fine = json!({"claims": [claim], "classes": classes, "slices": one});
+            let told = world(&fine).only_node().explanation.unwrap();
+            let check = told.scheduling.iter().find(|check| check.rule == "devices").unwrap();
+            assert_eq!(check.passed, passed, "{said}: {check:?}");
+            for kind in [Kind::ResourceClaims, Kind::ResourceSlices, Kind::DeviceClasses] {
+                let mut unread = world(&json!({"claims": [claim], "classes": classes, "slices": one}));
+                unread.snapshot.read_on_demand.remove(&kind);
+                match kind {
+                    Kind::ResourceClaims => unread.snapshot.resource_claims.clear(),
+                    Kind::ResourceSlices => unread.snapshot.resource_slices.clear(),
+                    _ => unread.snapshot.device_classes.clear(),
+                }
+                let told = unread.only_node().explanation.unwrap();
+                let check = told.scheduling.iter().find(|check| check.rule == "devices").unwrap();
+                let is_known = passed == Some(true) && kind != Kind::ResourceClaims;
+                assert_eq!(check.passed, is_known.then_some(true), "{said} without {kind:?}: {check:?}");
+            }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The rules of the scheduler that were checked for a node, passed or failed, with the values that were compared.
 
 use super::admission;
+use super::claims;
 use super::daemon_set_context::Subject;
 use super::finding::Finding;
 use super::fit::{NodeRoom, port_conflicts, port_text};
@@ -16,6 +17,7 @@ use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features;
+use crate::scheduling::device_claims;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
@@ -64,6 +66,7 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
     checks.extend(volumes(subject, node, pod));
     checks.extend(other_pods(subject, node, pod));
+    checks.extend(devices(subject, node, pod));
     checks.extend(features(subject, node, pod));
     checks
 }
@@ -98,6 +101,19 @@ fn volumes(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
     })
 }
 
+/// Lists whether the node can have the devices that the pod claims, if it claims any.
+fn devices(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
+    const RULE: &str = "devices";
+    Some(match claims::of_pending(subject, node, pod)? {
+        Ok(()) => passed(RULE, "the node can have them"),
+        Err(device_claims::Obstacle::Unknown(open)) => unknown(RULE, claims::open_text(&open)),
+        Err(device_claims::Obstacle::Rejects(why)) => {
+            let finding = claims::told(&why, pod);
+            failed(RULE, finding.message.to_string(), Some(finding.code))
+        }
+    })
+}
+
 /// Lists the rules about other pods, if the pod has any or is kept away by those of others.
 fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
     const RULE: &str = "other pods";
@@ -122,9 +138,9 @@ fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastRepo
     // What is recomputed from pods has checks of its own.
     let is_arithmetic = |code| match SchedulerPlugin::of(code).and_then(|plugin| plugin.input) {
         Some(PluginInput::Pods) => true,
-        Some(input @ (PluginInput::OtherPods | PluginInput::Volumes | PluginInput::Features)) => {
-            is_recomputed(subject, node, pod, input)
-        }
+        Some(
+            input @ (PluginInput::OtherPods | PluginInput::Volumes | PluginInput::Devices | PluginInput::Features),
+        ) => is_recomputed(subject, node, pod, input),
         Some(PluginInput::Node) | None => false,
     };
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)

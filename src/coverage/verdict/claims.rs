@@ -1,5 +1,7 @@
 //! Why a pod waits for devices that it claims: ResourceClaims, their classes and drivers.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::cause::quoted_after;
@@ -14,10 +16,22 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::Command;
 use crate::report::reason::{Passing, ReasonCode};
+use crate::scheduling::device_claims::{Obstacle, Open, Rejection};
+
+/// What to do if the claims of a pod are not created.
+const CONTROLLER: &str =
+    "check kube-controller-manager, which creates the claims of pods from their templates, and its log";
 
 /// Finds that the pod waits for its ResourceClaims: until they exist, the scheduler does not try it, and says nothing of it (`PreEnqueue`,
 /// pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, release 1.37.2).
 pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
+    match subject.index.device_claims.exist(&with_claims(subject, pod)) {
+        Ok(()) => return None,
+        Err(Obstacle::Rejects(why @ (Rejection::ClaimDeleted(_) | Rejection::NotOwner(_)))) => {
+            return Some(told(&why, pod));
+        }
+        Err(_) => {}
+    }
     let claims = template_of(subject, pod).value()["spec"]["resourceClaims"].as_array().filter(|it| !it.is_empty())?;
     let has_claim = |claim: &Value| pod.status.resource_claim_statuses.iter().any(|known| claim["name"] == known.name);
     if claims.iter().all(|claim| claim["resourceClaimTemplateName"].is_string() && has_claim(claim)) {
@@ -30,10 +44,8 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
         (format!("create {kind} {name}, or correct its name in the template"), Origin::Template(part), list)
     };
     let controller = || {
-        let advice =
-            "check kube-controller-manager, which creates the claims of pods from their templates, and its log";
         let list = Command::kubectl(&["get", "resourceclaims"]).namespace(&pod.metadata.namespace);
-        (advice.to_owned(), Origin::ControlPlane, list)
+        (CONTROLLER.to_owned(), Origin::ControlPlane, list)
     };
     let events = subject.index.events_about("Pod", &pod.metadata);
     let failed = events.iter().find(|event| event.reason == "FailedResourceClaimCreation");
@@ -52,6 +64,101 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
     };
     let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message.apart(&advice), advice);
     Some(finding.with_origin(origin).with_passing(Passing::AtStart).with_command(command))
+}
+
+/// Returns a pod with the claims of its template if it has none: dumps of release 0.1 leave them out of pods.
+fn with_claims<'p>(subject: &Subject, pod: &'p Pod) -> Cow<'p, Pod> {
+    if !pod.spec.resource_claims.is_empty() {
+        return Cow::Borrowed(pod);
+    }
+    let template = subject.daemon_set.with_template(template_of(subject, pod)).spec.template;
+    let mut pod = Cow::Borrowed(pod);
+    if !template.spec.resource_claims.is_empty() {
+        pod.to_mut().spec.resource_claims = template.spec.resource_claims;
+    }
+    pod
+}
+
+/// Applies the filter to a pod that is meant for a node; `None` if it claims no devices.
+pub fn of_pending(subject: &Subject, node: &Node, pod: &Pod) -> Option<Result<(), Obstacle>> {
+    let pod = with_claims(subject, pod);
+    (!pod.spec.resource_claims.is_empty()).then(|| subject.index.device_claims.filter(&pod, node, |_| false))
+}
+
+/// Finds what keeps a pod that is meant for a node from it, as far as it is known.
+pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
+    let Obstacle::Rejects(rejection) = of_pending(subject, node, pod)?.err()? else { return None };
+    Some(told(&rejection, pod))
+}
+
+/// Finds that a node is rejected, and by what.
+pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
+    let namespace = &pod.metadata.namespace;
+    let reason = rejection.reason(pod).unwrap_or_default();
+    let message = Sentence::from(format!("devices: {}", without_nodes(&reason)));
+    let finding = |message: Sentence, advice: &str| Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, advice);
+    let get = |resource: &str| Command::kubectl(&["get", resource]);
+    let claims = || get("resourceclaims").namespace(namespace);
+    let of_template = |kind: &'static str, name: &str| {
+        Origin::Template(TemplatePart::Object { kind, name: name.to_owned(), key: None })
+    };
+    match rejection {
+        Rejection::AwaitsClaim => {
+            finding(message, CONTROLLER).with_origin(Origin::ControlPlane).with_passing(Passing::AtStart)
+        }
+        Rejection::ClaimNotFound(claim) => {
+            let advice = format!("create ResourceClaim {claim}, or correct its name in the template");
+            finding(message, &advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+        }
+        Rejection::TemplateNotFound(template) => {
+            let advice = format!("create ResourceClaimTemplate {template}, or correct its name in the template");
+            let message = Sentence::from(format!("devices: resourceclaimtemplate {template:?} not found"));
+            let list = get("resourceclaimtemplates").namespace(namespace);
+            finding(message, &advice).with_origin(of_template("ResourceClaimTemplate", template)).with_command(list)
+        }
+        Rejection::ClaimDeleted(claim) => {
+            let advice = "wait until it is gone, and create it again: it stays as long as a pod uses it";
+            finding(message, advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+        }
+        Rejection::NotOwner(_) => {
+            finding(message, "delete the claim if nothing needs it, so that one is created for the pod")
+                .with_command(claims())
+        }
+        Rejection::ClassNotFound { .. } => missing_device_class(&reason).unwrap_or_else(|| finding(message, "")),
+        Rejection::NotAvailable(claim) => {
+            let message = message.words("; claim ").value(claim).words(" is allocated for other nodes");
+            let advice = "use a ResourceClaimTemplate in the template, so that each pod gets a claim of its own";
+            finding(message, advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+        }
+        Rejection::Full(claim) => {
+            let message = Sentence::from("devices: resourceclaim ").value(claim).words(" is reserved for ");
+            let message = message.number(256).words(" pods, which is the limit");
+            let advice = "use a ResourceClaimTemplate in the template, so that each pod gets a claim of its own";
+            finding(message, advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+        }
+        Rejection::TooFewDevices { requested, free, all } => {
+            let number = |number: &usize| i64::try_from(*number).unwrap_or(i64::MAX);
+            let message = message.words("; the pod requests ").number(number(requested)).words(", and ");
+            let message = message.number(number(free)).words(" of ").number(number(all)).words(" on the node are free");
+            let advice = "free devices of the node, or see that its driver runs there and offers them";
+            finding(message, advice).with_origin(Origin::Node).with_command(get("resourceslices"))
+        }
+    }
+}
+
+/// Returns what is not known, in words.
+pub fn open_text(open: &Open) -> String {
+    match open {
+        Open::Unread(kind) => format!("{} were not read", kind.resource()),
+        Open::NotAllocated(claim) => {
+            format!("only the scheduler knows whether a node has devices that match claim {claim}")
+        }
+        Open::Conditions(claim) => format!("claim {claim} waits for conditions of its devices"),
+        Open::AllocatedAgain(claim) => {
+            format!("claim {claim} will be allocated again once the pods that use it are replaced")
+        }
+        Open::NotCreated(name) => format!("{name} does not exist yet"),
+    }
 }
 
 /// Finds a device claim that the node cannot satisfy, by the scheduler's reason.

@@ -10,7 +10,7 @@ pub mod admission_changes;
 pub mod bound_pod;
 pub mod cause;
 pub mod checks;
-mod claims;
+pub mod claims;
 pub mod containers;
 pub mod crashes;
 pub mod create_events;

@@ -112,6 +112,8 @@ pub enum PluginInput {
     OtherPods,
     /// The claims and volumes, and what attaches them.
     Volumes,
+    /// The claims to devices, and the devices.
+    Devices,
     /// What kubelets declare.
     Features,
 }
@@ -174,9 +176,11 @@ const PLUGINS: [SchedulerPlugin; 9] = [
         &["topology spread constraints", "pod affinity rules", "anti-affinity"],
         "check which pods the rule selects; relax it only if the pod may run without it",
     ),
-    SchedulerPlugin::reported(
+    SchedulerPlugin::recomputed(
         &[R::DeviceClaimUnsatisfied],
-        &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim"],
+        PluginInput::Devices,
+        &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim", "device class "],
+        "check the claims, and the drivers' resource slices",
     ),
     SchedulerPlugin::recomputed(
         &[R::NodeFeatureMissing],
@@ -194,10 +198,6 @@ impl SchedulerPlugin {
         advice: &'static str,
     ) -> Self {
         SchedulerPlugin { says, codes, input: Some(input), advice }
-    }
-
-    const fn reported(codes: &'static [ReasonCode], says: &'static [&'static str]) -> Self {
-        SchedulerPlugin { says, codes, input: None, advice: "" }
     }
 
     /// Returns the plugins whose outcome has a code.

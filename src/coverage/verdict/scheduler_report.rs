@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::claims::{device_claim_unsatisfied, missing_device_class};
+use super::claims::{self, device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
 use super::finding::Finding;
 use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
@@ -19,6 +19,7 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features;
+use crate::scheduling::device_claims;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
@@ -93,6 +94,9 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
             }
             (Some((PluginInput::OtherPods, _)), _) => other_pods::reported(subject, reason),
             (Some((PluginInput::Features, _)), _) => node_feature_missing(node, &[]),
+            (Some((PluginInput::Devices, _)), _) => {
+                missing_device_class(reason).unwrap_or_else(|| device_claim_unsatisfied(pod, reason))
+            }
             (Some((PluginInput::Volumes, _)), _) => pod_claims::reported(subject, node, pod, reason),
             (Some((_, advice)), _) => {
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
@@ -103,8 +107,7 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
                     (None, None) => told(advice.into()),
                 }
             }
-            (_, ReasonCode::DeviceClaimUnsatisfied) => device_claim_unsatisfied(pod, reason),
-            _ => missing_device_class(reason).unwrap_or_else(|| scheduler_rejected(reason)),
+            _ => scheduler_rejected(reason),
         });
     }
     findings
@@ -122,6 +125,8 @@ pub fn is_recomputed(subject: &Subject, node: &Node, pod: &Pod, input: PluginInp
                 let outcome = declared_features::declared(&pod.spec, node, &subject.index.nodes);
                 declared_features::required(&pod.spec).next().is_some() && outcome != Outcome::Unknown
             }
+            PluginInput::Devices => claims::of_pending(subject, node, pod)
+                .is_some_and(|devices| !matches!(devices, Err(device_claims::Obstacle::Unknown(_)))),
             PluginInput::Volumes => pod_claims::of_pending(subject, node, pod).is_some_and(is_known),
         }
 }

@@ -1,7 +1,7 @@
 //! Why a pod is not bound: what the scheduler reports, and what is recomputed.
 
 use super::admission_changes::{injected_node_selector, raised_request};
-use super::claims::waits_for_claim;
+use super::claims::{self, waits_for_claim};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, fits_now, port_conflicts};
@@ -33,13 +33,19 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         return vec![gated];
     }
     let last = last_report(subject, pod);
-    let recomputed = recomputed(subject, node, pod);
+    let mut recomputed = recomputed(subject, node, pod);
     let mut findings = Vec::new();
     findings.extend(waiting_for_preemption(subject, node, pod));
     match &last {
         // A scheduler that has nominated a node has tried the pod.
         None if !findings.is_empty() => {}
-        None => findings.extend(waits_for_claim(subject, pod).or_else(|| scheduler_silent(subject, pod))),
+        None => match waits_for_claim(subject, pod) {
+            Some(waits) => {
+                recomputed.retain(|finding| finding.code != waits.code);
+                findings.push(waits);
+            }
+            None => findings.extend(scheduler_silent(subject, pod)),
+        },
         Some(last) => findings.extend(scheduler_report::findings(subject, node, pod, last, &recomputed)),
     }
     // What the scheduler names goes before what was only recomputed: it is what it acts on.
@@ -75,7 +81,8 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
             Outcome::Rejects(missing) => Some(node_feature_missing(node, &missing)),
             Outcome::Passes | Outcome::Unknown => None,
         };
-        volumes.chain(other_pods::finding(subject, node, pod)).chain(features).collect()
+        let devices = claims::finding(subject, node, pod);
+        volumes.chain(other_pods::finding(subject, node, pod)).chain(devices).chain(features).collect()
     };
     let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
         findings.extend(conflicts);

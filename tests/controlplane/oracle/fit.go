@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resource "k8s.io/api/resource/v1"
 	storage "k8s.io/api/storage/v1"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -21,26 +24,31 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	testframework "k8s.io/kubernetes/pkg/scheduler/testing/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
 // A new pod and a cluster: on which nodes the filters of the default profile let it run.
 type fitCase struct {
-	Pod         *v1.Pod                       `json:"pod"`
-	Nodes       []*v1.Node                    `json:"nodes"`
-	Pods        []*v1.Pod                     `json:"pods"`
-	Namespaces  []*v1.Namespace               `json:"namespaces"`
-	Claims      []*v1.PersistentVolumeClaim   `json:"claims"`
-	Volumes     []*v1.PersistentVolume        `json:"volumes"`
-	Classes     []*storage.StorageClass       `json:"classes"`
-	CSINodes    []*storage.CSINode            `json:"csiNodes"`
-	CSIDrivers  []*storage.CSIDriver          `json:"csiDrivers"`
-	Capacities  []*storage.CSIStorageCapacity `json:"capacities"`
-	Attachments []*storage.VolumeAttachment   `json:"attachments"`
+	Pod           *v1.Pod                       `json:"pod"`
+	Nodes         []*v1.Node                    `json:"nodes"`
+	Pods          []*v1.Pod                     `json:"pods"`
+	Namespaces    []*v1.Namespace               `json:"namespaces"`
+	Claims        []*v1.PersistentVolumeClaim   `json:"claims"`
+	Volumes       []*v1.PersistentVolume        `json:"volumes"`
+	Classes       []*storage.StorageClass       `json:"classes"`
+	CSINodes      []*storage.CSINode            `json:"csiNodes"`
+	CSIDrivers    []*storage.CSIDriver          `json:"csiDrivers"`
+	Capacities    []*storage.CSIStorageCapacity `json:"capacities"`
+	Attachments   []*storage.VolumeAttachment   `json:"attachments"`
+	DeviceClaims  []*resource.ResourceClaim     `json:"deviceClaims"`
+	DeviceClasses []*resource.DeviceClass       `json:"deviceClasses"`
+	Slices        []*resource.ResourceSlice     `json:"slices"`
 }
 
 type fitAnswer struct {
@@ -61,7 +69,7 @@ type rejection struct {
 var filters = []string{
 	names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
 	names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
-	names.PodTopologySpread, names.InterPodAffinity, names.NodeDeclaredFeatures,
+	names.PodTopologySpread, names.InterPodAffinity, names.DynamicResources, names.NodeDeclaredFeatures,
 }
 
 // created returns the pod as the API server stores it.
@@ -127,11 +135,22 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 	for _, name := range filters {
 		registered = append(registered, testframework.RegisterPluginAsExtensions(name, registry[name], "PreFilter", "Filter"))
 	}
+	slicesOfNodes, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: informers.Resource().V1().ResourceSlices()})
+	if err != nil {
+		return nil, err
+	}
+	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), nil, "ResourceClaim", "", nil)
+	devices := dynamicresources.NewDRAManager(ctx, claims, slicesOfNodes, informers)
+	for _, claim := range task.DeviceClaims {
+		// The informer of the cache need not run either.
+		assumecache.AddTestObject(claims, claim)
+	}
 	scheduler, err := testframework.NewFramework(ctx, registered, "default-scheduler",
 		frameworkruntime.WithPodNominator(queue),
 		frameworkruntime.WithSnapshotSharedLister(snapshot),
 		frameworkruntime.WithMutableSnapshotLister(snapshot),
 		frameworkruntime.WithInformerFactory(informers),
+		frameworkruntime.WithSharedDRAManager(devices),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(informers.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithClientSet(fake.NewSimpleClientset()),
 		frameworkruntime.WithParallelism(1),
@@ -152,6 +171,8 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 		fill(ofStorage.CSIDrivers().Informer().GetIndexer(), task.CSIDrivers),
 		fill(ofStorage.CSIStorageCapacities().Informer().GetIndexer(), task.Capacities),
 		fill(ofStorage.VolumeAttachments().Informer().GetIndexer(), task.Attachments),
+		fill(informers.Resource().V1().DeviceClasses().Informer().GetIndexer(), task.DeviceClasses),
+		fill(informers.Resource().V1().ResourceSlices().Informer().GetIndexer(), task.Slices),
 	); err != nil {
 		return nil, err
 	}
@@ -183,7 +204,8 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 		if status.IsSuccess() {
 			found = scheduler.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 		}
-		if found.Code() == fwk.Error {
+		// What cannot be allocated is no error of the case.
+		if found.Code() == fwk.Error && found.Plugin() != names.DynamicResources {
 			return nil, fmt.Errorf("filter: %s", found.Message())
 		}
 		if found.IsSuccess() {

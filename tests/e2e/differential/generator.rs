@@ -541,6 +541,12 @@ pub fn fit(random: &mut Random) -> Value {
     if random.percent(50) {
         add_storage(random, &mut case);
     }
+    // As for features.
+    if random.percent(35)
+        && case["pods"].as_array().unwrap().iter().all(|pod| pod["status"]["nominatedNodeName"].is_null())
+    {
+        add_devices(random, &mut case);
+    }
     json!({"fit": case})
 }
 
@@ -562,6 +568,209 @@ fn add_features(random: &mut Random, spec: &mut Value) {
     if random.percent(60) {
         (spec["hostNetwork"], spec["hostUsers"]) = (random.percent(70).into(), random.percent(30).into());
     }
+}
+
+const DEVICE_CLASSES: &[&str] = &["gpu", "gpu", "gpu", "nic", "nic", "nic", "nic", "absent"];
+const DEVICE_DRIVERS: &[&str] = &["gpu.example.com", "nic.example.com"];
+
+/// Adds claims to devices to the new pod, the devices, and claims for which some are allocated.
+fn add_devices(random: &mut Random, case: &mut Value) {
+    let namespace = case["pod"]["metadata"]["namespace"].clone();
+    let list = |objects: &Value| objects.as_array().unwrap().iter().map(|it| it["metadata"]["name"].clone()).collect();
+    let (nodes, pods): (Vec<Value>, Vec<Value>) = (list(&case["nodes"]), list(&case["pods"]));
+    let is_calm = random.percent(70);
+    let mut slices = Vec::new();
+    for node in &nodes {
+        if random.percent(75) {
+            slices.push(slice(random, node.as_str().unwrap(), &json!({"nodeName": node})));
+        }
+    }
+    for number in 0..random.below(3) * usize::from(random.percent(50)) {
+        let nodes = match random.below(3) {
+            0 => json!({"allNodes": true}),
+            1 => json!({"nodeSelector": node_selector(random, &nodes)}),
+            _ => json!({"perDeviceNodeSelection": true}),
+        };
+        slices.push(slice(random, &format!("shared-{number}"), &nodes));
+    }
+    for slice in &mut slices {
+        if slice["spec"]["perDeviceNodeSelection"] == true {
+            for device in slice["spec"]["devices"].as_array_mut().unwrap() {
+                match random.below(3) {
+                    0 => device["allNodes"] = true.into(),
+                    1 => device["nodeName"] = random.pick(&nodes).clone(),
+                    _ => device["nodeSelector"] = node_selector(random, &nodes),
+                }
+            }
+        }
+    }
+    let devices: Vec<Value> = slices
+        .iter()
+        .flat_map(|slice| {
+            let of = |device: &Value| json!({"driver": slice["spec"]["driver"], "pool": slice["spec"]["pool"]["name"], "device": device["name"]});
+            slice["spec"]["devices"].as_array().unwrap().iter().map(of).collect::<Vec<Value>>()
+        })
+        .collect();
+    let mut claims = Vec::new();
+    for name in ["g0", "g1", "g2", "agent-gpu"] {
+        if random.percent(if is_calm { 99 } else { 85 }) {
+            let allocated = random.percent(40);
+            let mut claim = device_claim(random, name, &namespace, &devices, &nodes, allocated);
+            if !is_calm && random.percent(15) {
+                claim["metadata"]["deletionTimestamp"] = time(random).into();
+            }
+            if name == "agent-gpu" && (is_calm || random.percent(80)) {
+                let uid = &case["pod"]["metadata"]["uid"];
+                claim["metadata"]["ownerReferences"] =
+                    json!([{"apiVersion": "v1", "kind": "Pod", "name": "agent", "uid": uid, "controller": true}]);
+            }
+            if allocated && random.percent(60) {
+                let consumers = random.some(3, |random| {
+                    let pod =
+                        if pods.is_empty() || random.percent(20) { json!("agent") } else { random.pick(&pods).clone() };
+                    json!({"resource": "pods", "name": pod, "uid": pod})
+                });
+                claim["status"]["reservedFor"] = consumers.into();
+            }
+            claims.push(claim);
+        }
+    }
+    for number in 0..random.below(5) {
+        claims.push(device_claim(random, &format!("other-{number}"), &"y".into(), &devices, &nodes, true));
+    }
+    let class = |random: &mut Random, name: &str| {
+        let selectors = if random.percent(30) { json!([selector(random)]) } else { json!([]) };
+        json!({"metadata": {"name": name}, "spec": {"selectors": selectors}})
+    };
+    let mut classes = vec![class(random, "gpu"), class(random, "nic")];
+    if is_calm {
+        classes.push(class(random, "absent"));
+    }
+    let spec = &mut case["pod"]["spec"];
+    let mut of_pod = vec![json!({"name": "first", "resourceClaimName": random.word(&["g0", "g1"])})];
+    match random.below(4) {
+        0 => of_pod.push(json!({"name": "second", "resourceClaimName": "g2"})),
+        1 => of_pod.push(json!({"name": "second", "resourceClaimTemplateName": "template"})),
+        2 => of_pod[0] = json!({"name": "second", "resourceClaimTemplateName": "template"}),
+        _ => {}
+    }
+    spec["resourceClaims"] = of_pod.into();
+    if is_calm || random.percent(80) {
+        let created = if random.percent(95) {
+            json!({"name": "second", "resourceClaimName": "agent-gpu"})
+        } else {
+            json!({"name": "second"})
+        };
+        case["pod"]["status"]["resourceClaimStatuses"] = json!([created]);
+    }
+    for (field, objects) in [("deviceClaims", claims), ("deviceClasses", classes), ("slices", slices)] {
+        case[field] = objects.into();
+    }
+}
+
+fn node_selector(random: &mut Random, nodes: &[Value]) -> Value {
+    let term = match random.below(3) {
+        0 => json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [random.pick(nodes)]}]}),
+        1 => {
+            json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [random.word(&["a", "b"]), "c"]}]})
+        }
+        _ => json!({"matchExpressions": [{"key": "rack", "operator": random.word(&["Exists", "DoesNotExist"])}]}),
+    };
+    json!({"nodeSelectorTerms": [term]})
+}
+
+/// Makes the devices of a pool: all of them, or what is known of them while its driver replaces them.
+fn slice(random: &mut Random, pool: &str, nodes: &Value) -> Value {
+    let driver = random.word(DEVICE_DRIVERS);
+    let mut slice = json!({"metadata": {"name": format!("{pool}-{driver}")}, "spec": {"driver": driver,
+        "pool": {"name": pool, "generation": 1, "resourceSliceCount": if random.percent(93) { 1 } else { 2 }}}});
+    for (field, value) in nodes.as_object().unwrap() {
+        slice["spec"][field] = value.clone();
+    }
+    let devices = (0..random.below(4)).map(|number| {
+        let mut device = json!({"name": format!("d{number}")});
+        if random.percent(4) {
+            device["allowMultipleAllocations"] = true.into();
+        }
+        if random.percent(5) {
+            device["taints"] = json!([{"key": "broken", "effect": "NoSchedule"}]);
+        }
+        device
+    });
+    slice["spec"]["devices"] = devices.collect::<Vec<Value>>().into();
+    slice
+}
+
+fn selector(random: &mut Random) -> Value {
+    json!({"cel": {"expression": format!("device.driver == {:?}", random.word(DEVICE_DRIVERS))}})
+}
+
+fn device_claim(
+    random: &mut Random,
+    name: &str,
+    namespace: &Value,
+    devices: &[Value],
+    nodes: &[Value],
+    is_allocated: bool,
+) -> Value {
+    let exactly = |random: &mut Random| {
+        let mut request = json!({"deviceClassName": random.word(DEVICE_CLASSES)});
+        match random.below(5) {
+            0 => request["allocationMode"] = "All".into(),
+            _ => {
+                request["allocationMode"] = "ExactCount".into();
+                request["count"] = (*random.pick(&[1, 1, 1, 2, 3])).into();
+            }
+        }
+        if random.percent(30) {
+            request["selectors"] = json!([selector(random)]);
+        }
+        request
+    };
+    let requests: Vec<Value> = (0..*random.pick(&[0, 1, 1, 1, 2]))
+        .map(|number| {
+            let mut request = json!({"name": format!("r{number}")});
+            if random.percent(20) {
+                let alternatives = (0..2).map(|number| {
+                    let mut request = exactly(random);
+                    request["name"] = format!("s{number}").into();
+                    request
+                });
+                request["firstAvailable"] = alternatives.collect::<Vec<Value>>().into();
+            } else {
+                request["exactly"] = exactly(random);
+                if random.percent(10) {
+                    request["exactly"]["adminAccess"] = true.into();
+                }
+            }
+            request
+        })
+        .collect();
+    let metadata = json!({"name": name, "namespace": namespace, "uid": format!("uid-{name}")});
+    let mut claim = json!({"metadata": metadata, "spec": {"devices": {"requests": requests}}, "status": {}});
+    if is_allocated {
+        let results: Vec<Value> = (0..random.below(3) * usize::from(!devices.is_empty()))
+            .map(|_| {
+                let mut result = random.pick(devices).clone();
+                result["request"] = "r0".into();
+                if random.percent(10) {
+                    result["adminAccess"] = true.into();
+                }
+                if random.percent(5) {
+                    result["shareID"] = "1b671a64-40d5-491e-99b0-da01ff1f3341".into();
+                }
+                if random.percent(4) {
+                    result["bindingConditions"] = json!(["attached"]);
+                }
+                result
+            })
+            .collect();
+        claim["status"]["allocation"] = json!({"devices": {"results": results}});
+        if random.percent(75) {
+            claim["status"]["allocation"]["nodeSelector"] = node_selector(random, nodes);
+        }
+    }
+    claim
 }
 
 const DRIVERS: &[&str] = &["a.csi.example.com", "a.csi.example.com", "b.csi.example.com"];

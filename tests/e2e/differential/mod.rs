@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::support::control_plane::build_of;
-use crate::support::oracle::{Answer, Line, Mix, answer, recording};
+use crate::support::oracle::{Answer, Fit, Line, Mix, answer, recording};
 use crate::support::random::Random;
 use crate::support::sampling::{all_is_tried, times};
 use crate::support::say;
@@ -204,9 +204,13 @@ fn generate(random: &mut Random, size: &Size) -> (Vec<Value>, Vec<Value>) {
 fn compare(oracle: &str, pool: &[Value], cases: &[Value], seed: u64) -> Vec<Answer> {
     let nodes: Vec<Node> = pool.iter().map(|node| Node::deserialize(node).unwrap()).collect();
     let answers = ask(oracle, pool, cases);
+    let (mut open, mut rejected) = (0, 0);
     for (case, theirs) in cases.iter().zip(&answers) {
         assert_eq!(theirs.error, "", "the oracle cannot read {case}");
-        if !answer(case, &nodes).unwrap().agrees_with(theirs) {
+        let ours = answer(case, &nodes).unwrap();
+        open += ours.fit.as_ref().map_or(0, Fit::open);
+        rejected += theirs.fit.as_ref().map_or(0, Fit::rejected_for_devices);
+        if !ours.agrees_with(theirs) {
             say(&format!("KUBECTL_DS_SEED={seed} meets a difference on\n{case}"));
             let case = minimal(oracle, with_whole_nodes(case, pool));
             let theirs = &ask(oracle, &[], std::slice::from_ref(&case))[0];
@@ -218,6 +222,8 @@ fn compare(oracle: &str, pool: &[Value], cases: &[Value], seed: u64) -> Vec<Answ
             );
         }
     }
+    say(&format!("{open} nodes are left open for devices; {rejected} have none"));
+    assert!(open < rejected, "most that is about devices is left open");
     answers
 }
 

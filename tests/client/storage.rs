@@ -1,4 +1,4 @@
-//! Claims, volumes and what attaches them: they are read only if a pod without a node has some, and what is forbidden is unknown.
+//! Claims, volumes and what attaches them, and claims to devices: they are read only if a pod without a node has some, and what is forbidden is unknown.
 
 use serde_json::{Value, json};
 
@@ -16,20 +16,30 @@ const STORAGE: [&str; 7] = [
     "volumeattachments",
 ];
 
-/// The DaemonSet `agent` lacks a pod on one of two nodes; its pods share a claim if `has_claim`.
-fn lacking(asked: &Asked, has_claim: bool, desired: usize) -> Reply {
+const DEVICES: [&str; 4] = ["resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses"];
+
+/// The DaemonSet `agent` lacks a pod on one of two nodes; its pods have this spec.
+fn lacking(asked: &Asked, spec: &Value, desired: usize) -> Reply {
     let mut agent = daemon_set("agent");
-    if has_claim {
-        agent["spec"]["template"]["spec"] =
-            json!({"volumes": [{"name": "db", "persistentVolumeClaim": {"claimName": "db"}}]});
-    }
+    agent["spec"]["template"]["spec"] = spec.clone();
     agent["status"] = json!({"desiredNumberScheduled": desired});
     match asked.path() {
         path if path.ends_with("/daemonsets/agent") => Reply::of(200, JSON, agent.to_string()),
         path if path.ends_with("/daemonsets") => json_list(path, &[agent]),
-        path if STORAGE.iter().any(|resource| path.ends_with(resource)) => json_list(path, &[]),
+        path if is_on_demand(path) => json_list(path, &[]),
         _ => cluster(asked),
     }
+}
+
+fn is_on_demand(path: &str) -> bool {
+    STORAGE.iter().chain(&DEVICES).any(|resource| path.ends_with(resource))
+}
+
+/// Pods that share a claim to a volume, and pods that share one to devices, with what is read for them.
+fn claiming() -> [(Value, &'static [&'static str]); 2] {
+    let volume = json!({"volumes": [{"name": "db", "persistentVolumeClaim": {"claimName": "db"}}]});
+    let device = json!({"resourceClaims": [{"name": "nic", "resourceClaimName": "nic"}]});
+    [(volume, &STORAGE), (device, &DEVICES)]
 }
 
 fn coverage(server: &Server) -> Value {
@@ -38,39 +48,58 @@ fn coverage(server: &Server) -> Value {
     serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{}", ended.err))
 }
 
-fn read_storage(server: &Server) -> Vec<String> {
+fn read_on_demand(server: &Server) -> Vec<String> {
     let asked = server.asked().into_iter().map(|asked| asked.path().to_owned());
-    asked.filter(|path| STORAGE.iter().any(|resource| path.ends_with(resource))).collect()
+    asked.filter(|path| is_on_demand(path)).collect()
 }
 
 #[test]
-fn storage_is_read_only_if_a_pod_without_a_node_has_volumes() {
-    for (has_claim, desired, count) in [(false, 2, 0), (true, 1, 0), (true, 2, STORAGE.len())] {
-        let server = Server::start(move |asked| lacking(asked, has_claim, desired));
+fn storage_and_devices_are_read_only_if_a_pod_without_a_node_has_some() {
+    let [(volume, storage), (device, devices)] = claiming();
+    for (spec, desired, count) in [
+        (json!({}), 2, 0),
+        (volume.clone(), 1, 0),
+        (volume, 2, storage.len()),
+        (device.clone(), 1, 0),
+        (device, 2, devices.len()),
+    ] {
+        let of = spec.clone();
+        let server = Server::start(move |asked| lacking(asked, &of, desired));
         coverage(&server);
-        assert_eq!(read_storage(&server).len(), count, "{has_claim} {desired}");
+        assert_eq!(read_on_demand(&server).len(), count, "{spec} {desired}");
     }
 }
 
 #[test]
-fn storage_that_is_forbidden_is_unknown_and_named() {
-    for resource in STORAGE {
-        let server = Server::start(move |asked| match asked.path() {
-            path if path.ends_with(resource) => refusal(403, "Forbidden", "no"),
-            _ => lacking(asked, true, 2),
-        });
-        let report = coverage(&server);
-        let incomplete = report["incomplete"].as_array().unwrap_or_else(|| panic!("{resource}: {report}"));
-        let named = incomplete.iter().find(|it| it["resource"] == resource);
-        let message = named.unwrap_or_else(|| panic!("{resource}: {report}"))["message"].as_str().unwrap();
-        assert!(message.contains("on which nodes pods can have their volumes"), "{message}");
-        assert_eq!(read_storage(&server).len(), STORAGE.len() + usize::from(resource == STORAGE[0]));
+fn what_is_forbidden_is_unknown_and_named() {
+    for (spec, kinds) in claiming() {
+        for &resource in kinds {
+            let of = spec.clone();
+            let server = Server::start(move |asked| match asked.path() {
+                path if path.ends_with(resource) => refusal(403, "Forbidden", "no"),
+                _ => lacking(asked, &of, 2),
+            });
+            let report = coverage(&server);
+            let incomplete = report["incomplete"].as_array().unwrap_or_else(|| panic!("{resource}: {report}"));
+            let named = incomplete.iter().find(|it| it["resource"] == resource);
+            let message = named.unwrap_or_else(|| panic!("{resource}: {report}"))["message"].as_str().unwrap();
+            let left_open =
+                ["on which nodes pods can have their volumes", "which nodes have the devices", "device classes"];
+            assert!(left_open.iter().any(|words| message.contains(words)), "{message}");
+            let is_claim = resource.contains("claim");
+            assert_eq!(read_on_demand(&server).len(), kinds.len() + usize::from(is_claim), "{resource}");
+        }
     }
     // Claims of the DaemonSet's own namespace may be readable.
-    let server = Server::start(|asked| match asked.path() {
-        "/api/v1/persistentvolumeclaims" => refusal(403, "Forbidden", "no"),
-        _ => lacking(asked, true, 2),
-    });
-    coverage(&server);
-    assert!(read_storage(&server).contains(&"/api/v1/namespaces/team/persistentvolumeclaims".to_owned()));
+    for ((spec, _), path) in
+        claiming().into_iter().zip(["/api/v1/persistentvolumeclaims", "/apis/resource.k8s.io/v1/resourceclaims"])
+    {
+        let server = Server::start(move |asked| match asked.path() {
+            asked if asked == path => refusal(403, "Forbidden", "no"),
+            _ => lacking(asked, &spec, 2),
+        });
+        coverage(&server);
+        let (version, kind) = path.rsplit_once('/').unwrap();
+        assert!(read_on_demand(&server).contains(&format!("{version}/namespaces/team/{kind}")));
+    }
 }

@@ -60,9 +60,12 @@ fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
         let metadata = json!({"name": "other.example.com", "namespace": "other"});
         json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec, "provisioner": "other.example.com"})
     };
-    let storage = "storage.k8s.io/v1";
+    let (storage, resource) = ("storage.k8s.io/v1", "resource.k8s.io/v1");
     let others = vec![
-        other("resource.k8s.io/v1", "DeviceClass", json!({})),
+        other(resource, "DeviceClass", json!({})),
+        other(resource, "ResourceClaim", json!({})),
+        other(resource, "ResourceClaimTemplate", json!({})),
+        other(resource, "ResourceSlice", json!({})),
         other("v1", "PersistentVolumeClaim", json!({})),
         other("v1", "PersistentVolume", json!({})),
         other(storage, "StorageClass", json!({})),
@@ -71,7 +74,8 @@ fn a_dump_and_the_cluster_that_it_was_taken_of_give_the_same_report() {
         other(storage, "CSIStorageCapacity", json!({})),
         other(storage, "VolumeAttachment", json!({"attacher": "other.example.com", "nodeName": "other", "source": {}})),
     ];
-    let kinds = "persistentvolumeclaims,persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments";
+    let kinds = "persistentvolumeclaims,persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments,\
+                 deviceclasses,resourceclaims,resourceclaimtemplates,resourceslices";
     // Those that matter are read from the cluster: which annotation adds a node selector, and which claims there are.
     let items = [items, others, cluster.items(&["namespaces"]), cluster.items(&[kinds, "-A"])].concat();
     fs::write(&dump, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();

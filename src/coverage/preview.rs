@@ -515,6 +515,40 @@ pub(super) mod tests {
         }
     }
 
+    #[test]
+    fn storage_that_is_left_decides_where_a_pod_fits() {
+        let class =
+            json!([{"metadata": {"name": "c"}, "provisioner": "d", "volumeBindingMode": "WaitForFirstConsumer"}]);
+        let driver = json!([{"metadata": {"name": "d"}, "spec": {"storageCapacity": true}}]);
+        let spec = json!({"storageClassName": "c", "resources": {"requests": {"storage": "1Gi"}}});
+        let template = json!({"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]});
+        let zone = json!({"matchLabels": {"zone": "1"}});
+        for (left, expected) in [
+            (json!({"capacity": "1Gi", "nodeTopology": zone}), [true, false]),
+            (json!({"capacity": "1Gi"}), [false, false]),
+            (json!({"capacity": "2Gi", "maximumVolumeSize": "1Mi", "nodeTopology": {}}), [false, false]),
+            (json!({"capacity": "1Mi", "maximumVolumeSize": "1Gi", "nodeTopology": {}}), [true, true]),
+            (json!({"capacity": "1Gi", "nodeTopology": {}, "storageClassName": "other"}), [false, false]),
+        ] {
+            let mut capacity = json!({"metadata": {"name": "s"}, "storageClassName": "c"});
+            capacity.as_object_mut().unwrap().extend(left.as_object().unwrap().clone());
+            let storage = json!({"classes": class, "csiDrivers": driver, "capacities": [capacity]});
+            let node = |zone: &str| json!({"metadata": {"labels": {"zone": zone}}});
+            let snapshot = world().node("a", node("1")).node("b", node("2")).storage(&storage).finish();
+            let fits = |snapshot: &Snapshot| -> Vec<Option<bool>> {
+                what_if(snapshot, &proposed(template.clone())).nodes.iter().map(|node| node.fits).collect()
+            };
+            assert_eq!(fits(&snapshot), expected.map(Some), "{left}");
+            // Drivers keep it in their own namespaces.
+            let of_one = Snapshot { only_namespace: Some("default".to_owned()), ..snapshot.clone() };
+            assert_eq!(fits(&of_one), expected.map(|fits| fits.then_some(true)), "{left}");
+            let mut unread = snapshot;
+            unread.read_on_demand.remove(&Kind::CsiStorageCapacities);
+            unread.csi_storage_capacities.clear();
+            assert_eq!(fits(&unread), [None, None], "{left}");
+        }
+    }
+
     /// What exactly a claim requests is written in CEL, so that only a node without devices is known, or an allocation.
     #[test]
     fn claims_to_devices_decide_where_a_pod_does_not_fit() {

@@ -385,3 +385,100 @@ fn is_for(nodes: &DeviceNodes, node: &Node) -> bool {
 fn matches(selector: &NodeSelector, node: &Node) -> bool {
     RequiredNodeAffinity::of_terms(selector).matches(node)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::{DeviceClaims, Obstacle, Open, Rejection};
+    use crate::model::node::Node;
+    use crate::model::pod::Pod;
+    use crate::model::snapshot::{Kind, Snapshot};
+
+    /// Of a slice of node n with devices d0 and d1, d0 is allocated for another claim.
+    #[test]
+    fn a_node_has_as_many_devices_as_are_requested_or_not() {
+        let request = |fields: Value| {
+            let mut request = json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1});
+            request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            request
+        };
+        let exactly = |fields: Value| json!([{"name": "r", "exactly": request(fields)}]);
+        let first = |fields: [Value; 2]| json!([{"name": "r", "firstAvailable": fields.map(request)}]);
+        let own = json!({"nodeName": "n"});
+        let labels = |value: &str| {
+            let expression = json!({"key": "zone", "operator": "In", "values": [value]});
+            json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
+        };
+        let (none, some) = (json!({}), exactly(json!({})));
+        let (two, all) = (exactly(json!({"count": 2})), exactly(json!({"allocationMode": "All"})));
+        let (admin, three) = (exactly(json!({"count": 2, "adminAccess": true})), exactly(json!({"count": 3})));
+        let alternatives = |count| first([json!({"count": 3}), json!({"count": count})]);
+        for (requests, nodes, device, allocated, free) in [
+            (&some, &own, &none, &none, None),
+            (&two, &own, &none, &none, Some(1)),
+            (&all, &own, &none, &none, None),
+            (&admin, &own, &none, &none, None),
+            (&alternatives(1), &own, &none, &none, None),
+            (&alternatives(2), &own, &none, &none, Some(1)),
+            (&two, &own, &json!({"allowMultipleAllocations": true}), &none, None),
+            (&two, &own, &none, &json!({"adminAccess": true}), None),
+            (&two, &own, &none, &json!({"shareID": "a"}), None),
+            (&three, &own, &none, &json!({"adminAccess": true}), Some(2)),
+            (&some, &json!({"nodeName": "other"}), &none, &none, Some(0)),
+            (&admin, &json!({"nodeName": "other"}), &none, &none, Some(0)),
+            (&some, &json!({"allNodes": true}), &none, &none, None),
+            (&some, &json!({"nodeSelector": labels("a")}), &none, &none, None),
+            (&some, &json!({"nodeSelector": labels("b")}), &none, &none, Some(0)),
+            (&some, &json!({"perDeviceNodeSelection": true}), &own, &none, None),
+            (&some, &json!({"perDeviceNodeSelection": true}), &json!({"allNodes": false}), &none, Some(0)),
+            (&some, &none, &none, &none, Some(0)),
+        ] {
+            let mut spec = json!({"driver": "d", "pool": {"name": "p"}});
+            spec.as_object_mut().unwrap().extend(nodes.as_object().unwrap().clone());
+            let with = |name: &str, fields: &Value, key: &str| {
+                let mut object = json!({"driver": "d", "pool": "p"});
+                object[key] = name.into();
+                object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+                object
+            };
+            spec["devices"] = json!([with("d0", device, "name"), with("d1", device, "name")]);
+            let results = json!([with("d0", allocated, "device")]);
+            let claims = json!([
+                {"metadata": {"name": "c", "namespace": "x"}, "spec": {"devices": {"requests": requests}}},
+                {"metadata": {"name": "other", "namespace": "y"}, "status": {"allocation": {"devices": {"results": results}}}},
+            ]);
+            match (filter(claims, json!([{"spec": spec}])), free) {
+                (Err(Obstacle::Unknown(Open::NotAllocated(_))), None) => {}
+                (Err(Obstacle::Rejects(Rejection::TooFewDevices { free: found, .. })), Some(free)) if found == free => {
+                }
+                (outcome, _) => panic!("{requests} {nodes} {device} {allocated}: {outcome:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_without_requests_needs_no_devices_and_conditions_are_waited_for() {
+        let claim = |status: Value| json!([{"metadata": {"name": "c", "namespace": "x"}, "status": status}]);
+        let allocated = |fields: Value| claim(json!({"allocation": {"devices": {"results": [fields]}}}));
+        assert_eq!(filter(claim(json!({})), json!([])), Ok(()));
+        assert_eq!(filter(allocated(json!({})), json!([])), Ok(()));
+        let waits = Open::Conditions("c".to_owned());
+        assert_eq!(filter(allocated(json!({"bindingConditions": ["ready"]})), json!([])), Err(waits.into()));
+    }
+
+    fn filter(claims: Value, slices: Value) -> Result<(), Obstacle> {
+        let snapshot = Snapshot {
+            resource_claims: from_value(claims).unwrap(),
+            resource_slices: from_value(slices).unwrap(),
+            device_classes: from_value(json!([{"metadata": {"name": "gpu"}}])).unwrap(),
+            read_on_demand: Kind::ON_DEMAND.into(),
+            ..Snapshot::default()
+        };
+        let pod: Pod = from_value(json!({"metadata": {"name": "p", "namespace": "x"},
+            "spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}}))
+        .unwrap();
+        let node: Node = from_value(json!({"metadata": {"name": "n", "labels": {"zone": "a"}}})).unwrap();
+        DeviceClaims::of(&snapshot).filter(&pod, &node, |_| false)
+    }
+}

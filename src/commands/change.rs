@@ -36,6 +36,7 @@ use crate::rollout::new_pods::{Trial, not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::proposal::Planned;
 use crate::rollout::risks::risks;
+use crate::rollout::room::NewPods;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::is_rolled_back;
 
@@ -206,6 +207,16 @@ impl<V: Verb> RunCommand for V {
         // A retry reports this itself.
         report.incomplete.extend((!is_answered && plan.action != Action::Retry && report.needed).then(not_asked));
         let switches = self.switches();
+        // Neither a hold nor a retry replaces pods that run, and a stage looks at its own nodes.
+        let is_undo = matches!(plan.action, Action::Undo { .. });
+        if report.needed && !self.is_hold() && plan.action != Action::Retry && !(is_undo && is_staged(daemon_set)) {
+            let new_pods = NewPods::of(&before, &after.template(), None);
+            let (no_room, unread) = Box::pin(session.room(&new_pods, &snapshot, io)).await;
+            // That a surge has no room for both pods is told already.
+            let is_told = new_pods.surges() && report.warnings.iter().any(|it| it.code == WarningCode::Blocks);
+            report.warnings.extend(no_room.into_iter().filter(|_| !is_told));
+            report.incomplete.extend(unread);
+        }
         let mut change = PendingChange {
             settings,
             switches: switches.clone(),

@@ -27,6 +27,7 @@ use crate::cluster::manifest::{self, Manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
+use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::facts::revisions::{Doubt, Revision, Revisions, name_of};
 use crate::io::Io;
@@ -44,13 +45,14 @@ use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::job::job;
-use crate::rollout::partition::plan::{PlannedStage, StageRequest, no_room, plan};
+use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
 use crate::rollout::partition::staging::{Staging, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::{Continued, way_out};
 use crate::rollout::risks::risks_of_stage;
+use crate::rollout::room::NewPods;
 use crate::rollout::situation::Situation;
 
 /// The longest time between two looks at a cluster whose answers are out of date.
@@ -211,7 +213,14 @@ impl Order<'_> {
         let asks = !dry_run;
         let mut snapshot = match (read, earlier) {
             (Some(snapshot), _) => snapshot,
-            (None, None) => session.read_for_change(named, asks, io).await?,
+            (None, None) => {
+                let mut snapshot = session.read_for_change(named, asks, io).await?;
+                if dry_run {
+                    // What was refused before may be accepted now; of the stage itself nothing is sent.
+                    session.note_admissions(&mut snapshot, io).await;
+                }
+                snapshot
+            }
             (None, Some(earlier)) => self.read_patiently(&request, asks, earlier.written.as_ref(), io).await?,
         };
         if let Some(earlier) = earlier {
@@ -299,12 +308,13 @@ impl Order<'_> {
         }
         let PlannedStage { plan, stage, mut report } = planned;
         report.warnings.splice(0..0, doubts.iter().cloned());
-        if matches!(request.template, NewTemplate::Manifest(_) | NewTemplate::Revision(_)) && !request.is_undo() {
-            let (mut all, nodes) = (snapshot.clone(), stage.nodes.iter().cloned().collect());
-            // On a node whose other pods cannot be read, it is not known.
-            let _ = show_progress(session.read_pods_on(&mut all, &nodes), &session.progress, io).await;
-            report.warnings.extend(no_room(only_one(&snapshot, &named.name)?, &stage.template, &all));
-        }
+        let new_pods = {
+            let index = Index::new(&snapshot);
+            NewPods::of(&Facts::new(&index, only_one(&snapshot, &named.name)?), &stage.template, Some(&stage.nodes))
+        };
+        let (no_room, unread) = Box::pin(session.room(&new_pods, &snapshot, io)).await;
+        report.warnings.extend(no_room);
+        report.incomplete.extend(unread);
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
                 let plan = if earlier.is_some() { render::partition::next_stage } else { render::partition::plan };
@@ -518,16 +528,17 @@ impl Order<'_> {
     }
 }
 
-/// Gives what has ended a rollback early the code of a gate that has failed, or, if the API server is the reason, one of its own: the same
-/// command continues it.
+/// Gives what has ended a rollback early the code of a gate that has failed, or, if the API server is the reason and that may pass, one of
+/// its own: the same command continues it.
 fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
     let Failure::Error(error) = failure else { return failure };
-    let is_of_server = error.source.as_deref().is_some_and(|source| source.is::<ClusterError>());
+    let of_server = error.source.as_deref().and_then(|source| source.downcast_ref::<ClusterError>());
+    let may_pass = of_server.is_some_and(|error| error.is_transient() || error.is_unauthorized());
     let exit = match error.exit {
         Exit::No => return error.into(),
         Exit::Interrupted if !error.hints.is_empty() => return error.into(),
         // It is refused, or somebody has changed the DaemonSet, who would have to do so again and again.
-        Exit::Error if !is_of_server => Exit::No,
+        Exit::Error if !may_pass => Exit::No,
         Exit::Error | Exit::TimedOut | Exit::OutcomeUnknown => Exit::NotObserved,
         exit => exit,
     };
@@ -535,11 +546,12 @@ fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
     CommandError { exit, ..error }.hint(Fix::new(advice, name.command(Subcommand::Status))).into()
 }
 
-/// Returns the request that takes the stages of another one back to a revision.
+/// Returns the request that takes the stages of another one back to a revision, in the same way, whatever has become of the annotations.
 fn way_back(request: &StageRequest, number: i64, daemon_set: &DaemonSet) -> StageRequest {
-    let undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
-    let StageRequest { delete_surge_pods, max_unavailable, .. } = *request;
-    StageRequest { delete_surge_pods, max_unavailable, ..undo }
+    let mut undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
+    undo.gates.progress_deadline = request.gates.progress_deadline;
+    let StageRequest { delete_surge_pods, max_unavailable, evict, .. } = *request;
+    StageRequest { delete_surge_pods, max_unavailable, evict, ..undo }
 }
 
 /// Returns the stages that follow one that is complete.

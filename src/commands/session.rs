@@ -39,14 +39,20 @@ use crate::render::progress::{LONG_WAIT, ProgressLine, ReadProgress};
 use crate::render::text::wrap;
 use crate::render::view::View;
 use crate::report::age::format_age;
+use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix, Origin};
+use crate::report::plan::Warning;
 use crate::rollout::new_pods::{Trial, trials};
+use crate::rollout::room::NewPods;
 
 /// The difference between clocks above which it is reported.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
 /// The timeout for optional requests, such as dry runs of pods.
 pub(super) const TRIAL: Duration = Duration::from_secs(3);
+
+/// The time limit for all reads that tell whether new pods fit.
+const ROOM: Duration = Duration::from_secs(10);
 
 /// When output is colored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -369,10 +375,10 @@ impl Session {
                     || is_dump && snapshot.daemon_sets.iter().any(|it| needs(snapshot, it))
             };
             if is_needed(&snapshot, needs_storage) {
-                live.read_storage(&mut snapshot).await;
+                Box::pin(live.read_storage(&mut snapshot)).await;
             }
             if is_needed(&snapshot, needs_device_claims) {
-                live.read_device_claims(&mut snapshot).await;
+                Box::pin(live.read_device_claims(&mut snapshot)).await;
             }
             if matches!(&query.wanted, Wanted::Coverage(scope) if scope.held_pods) {
                 let nodes = nodes_with_held_pods(&snapshot);
@@ -482,11 +488,49 @@ impl Session {
             live.read_device_classes(snapshot).await;
         }
         if needs_storage(snapshot, proposed) {
-            live.read_storage(snapshot).await;
+            Box::pin(live.read_storage(snapshot)).await;
         }
         if needs_device_claims(snapshot, proposed) {
-            live.read_device_claims(snapshot).await;
+            Box::pin(live.read_device_claims(snapshot)).await;
         }
+    }
+
+    /// Warns if pods that replace others would not fit, and tells what of that is not known; what decides it is read.
+    pub(super) async fn room(
+        &self,
+        new_pods: &NewPods,
+        snapshot: &Snapshot,
+        io: &mut Io<'_>,
+    ) -> (Vec<Warning>, Vec<Incomplete>) {
+        if new_pods.grown.is_empty() && new_pods.vacated.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let mut all = snapshot.clone();
+        let read = async {
+            // Whether one waits is not known without the permission.
+            let mut pending = match &self.source {
+                Source::Live(live) if !new_pods.vacated.is_empty() => live.pending_pods().await.unwrap_or_default(),
+                Source::Live(_) => Vec::new(),
+                Source::File(_) => all.pods.clone(),
+            };
+            pending.retain(|pod| new_pods.may_lose_to(pod));
+            let nodes = if pending.is_empty() { &new_pods.grown } else { &(&new_pods.grown | &new_pods.vacated) };
+            // Where the other pods cannot be read, the warning says so.
+            let _ = self.read_pods_on(&mut all, nodes).await;
+            if !new_pods.grown.is_empty() {
+                self.read_on_demand(&mut all, &new_pods.after).await;
+            }
+            pending
+        };
+        if matches!(self.source, Source::File(_)) {
+            let pending = read.await;
+            // In a dump, nothing is replaced.
+            return (new_pods.warnings(&all, &pending).0, Vec::new());
+        }
+        // A server that is slow must not hold up a change: what is not read by then is not known.
+        let read = timeout_at(Instant::now() + ROOM, read);
+        let pending = show_progress(read, &self.progress, io).await.unwrap_or_default();
+        new_pods.warnings(&all, &pending)
     }
 
     /// Adds to a snapshot of a live cluster the ResourceQuotas that new pods may exceed.

@@ -80,6 +80,34 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec, needs_priori
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
 }
 
+/// Returns sentences for what could not be read and that decides where new pods fit, at least one.
+pub fn incomplete_for_room(snapshot: &Snapshot, left_open: &str) -> Vec<Incomplete> {
+    let decides = |kind: Kind| {
+        matches!(
+            kind,
+            Kind::Pods
+                | Kind::Namespaces
+                | Kind::DeviceClasses
+                | Kind::PersistentVolumeClaims
+                | Kind::PersistentVolumes
+                | Kind::StorageClasses
+                | Kind::CsiNodes
+                | Kind::CsiDrivers
+                | Kind::VolumeAttachments
+        )
+    };
+    let gaps: Vec<_> =
+        snapshot.gaps.iter().filter(|gap| decides(gap.kind)).map(|gap| sentence(gap, left_open)).collect();
+    let of_pods = || Incomplete {
+        resource: Kind::Pods.resource().to_owned(),
+        namespace: None,
+        permission: None,
+        message: format!("not everything on the nodes was read: {left_open}"),
+        affects_counts: false,
+    };
+    if gaps.is_empty() { vec![of_pods()] } else { gaps }
+}
+
 /// Returns a sentence for everything that could not be read and that affects a change to a DaemonSet's update strategy;
 /// PodDisruptionBudgets matter only if it causes pods to be deleted.
 pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, deletes_pods: bool) -> Vec<Incomplete> {

@@ -31,6 +31,7 @@ pub(crate) mod restart;
 pub(crate) mod retry;
 pub(crate) mod risks;
 pub mod rollback;
+pub(crate) mod room;
 pub mod set;
 pub mod situation;
 pub(crate) mod standstill;

@@ -12,7 +12,6 @@ use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::gaps::incomplete_for_update_strategy;
-use crate::coverage::preview::{PreviewOptions, Proposed, preview};
 use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
 use crate::facts::revisions::{Doubt, Revision, name_of};
@@ -20,15 +19,12 @@ use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy}
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan};
 use crate::report::age::{format_age, seconds_between};
-use crate::report::count_and;
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
 use crate::report::plan::{Warning, WarningCode};
-use crate::report::preview::{Preview, nodes_of};
 use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
@@ -600,20 +596,6 @@ fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
     Some(Warning::new(WarningCode::MayBlock, message))
 }
 
-/// Warns that the pods of a template would not fit where those of a DaemonSet are replaced by them one by one, as far as the pods are
-/// known.
-pub(crate) fn no_room(daemon_set: &DaemonSet, template: &Template, snapshot: &Snapshot) -> Option<Warning> {
-    let mut after = daemon_set.with_template(template);
-    after.spec.update_strategy = UpdateStrategy::OnDelete;
-    let proposed = Proposed { daemon_set: after, preview: Preview::Edit, admission: None };
-    let report = preview(snapshot, &[proposed], &PreviewOptions::default());
-    let groups = &report.daemon_sets.first()?.does_not_fit;
-    let first = groups.first()?;
-    let nodes = count_and(nodes_of(groups), "node", ["has", "have"]);
-    let example = first.nodes.first().map_or(String::new(), |node| format!(", such as {node}"));
-    Some(Warning::new(WarningCode::NoRoom, format!("{nodes} no room for the new pod{example}: {}", first.message)))
-}
-
 /// Returns what may revert the stage, and what it may break.
 fn warnings(
     proposal: &Proposal<'_, '_>,
@@ -669,14 +651,14 @@ fn warnings(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, no_room, plan};
+    use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::hold::{Hold, StageFlags};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
-    use crate::model::snapshot::{Admission, Gap, GapCause, Kind, PodsComplete};
+    use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
     use crate::report::plan::WarningCode;
     use crate::rollout::situation::Situation;
 
@@ -693,30 +675,6 @@ mod tests {
     fn planned(world: World, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
         let snapshot = world.finish();
         plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None)
-    }
-
-    /// Only what is known is said: other pods may not have been read.
-    #[test]
-    fn pods_that_do_not_fit_are_known_before_they_are_replaced() {
-        let warned = |requests: &str, is_all_read: bool| {
-            let world =
-                world().node("n0", json!({"status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}));
-            let other = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
-            let mut snapshot = world.pod("agent-0", "n0", old()).other_pod("other", "n0", other).finish();
-            if !is_all_read {
-                snapshot.pods_complete = PodsComplete::default();
-            }
-            let daemon_set = &snapshot.daemon_sets[0];
-            let mut object = daemon_set.object.clone();
-            object["spec"]["template"]["spec"]["containers"] =
-                json!([{"name": "agent", "image": "agent:3", "resources": {"requests": {"cpu": requests}}}]);
-            let template = DaemonSet::from_object(object).unwrap().template();
-            no_room(daemon_set, &template, &snapshot).map(|warning| warning.message)
-        };
-        assert_eq!(warned("1", true), None);
-        let message = warned("1500m", true).unwrap();
-        assert!(message.starts_with("1 node has no room for the new pod, such as n0: "), "{message}");
-        assert_eq!(warned("1500m", false), None);
     }
 
     /// Between planning and writing, another client may replace their pods by such as are to go.

@@ -1,0 +1,311 @@
+//! Whether the pods of another template fit where they replace those of a DaemonSet, next to the other pods of the nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::coverage::admitted;
+use crate::coverage::gaps::incomplete_for_room;
+use crate::coverage::preview::{PreviewOptions, Proposed, preview};
+use crate::facts::Facts;
+use crate::facts::index::Index;
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::metadata::ObjectMeta;
+use crate::model::node::{Node, Taint};
+use crate::model::pod::{Pod, PodSpec};
+use crate::model::snapshot::Snapshot;
+use crate::model::template::Template;
+use crate::report::coverage::Incomplete;
+use crate::report::plan::{Warning, WarningCode};
+use crate::report::preview::{NodeChange, PodChange, Preview};
+use crate::report::{count, count_and};
+use crate::scheduling::affinity::RequiredNodeAffinity;
+use crate::scheduling::daemon_pods;
+use crate::scheduling::ports::host_ports;
+use crate::scheduling::preemption::{Contest, priority};
+use crate::scheduling::resources::{pod_requests, template_requests};
+use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::taints::tolerates;
+
+/// A replacement of pods whose new ones may not fit.
+#[derive(Debug, Clone)]
+pub(crate) struct NewPods {
+    /// The DaemonSet with them.
+    pub(crate) after: DaemonSet,
+    /// The nodes where they take more than those that they replace, or are subject to other rules.
+    pub(crate) grown: BTreeSet<String>,
+    /// The nodes whose old pods are deleted first, so that others may take their room.
+    pub(crate) vacated: BTreeSet<String>,
+    /// Their priority, if known.
+    priority: Option<i32>,
+}
+
+impl NewPods {
+    /// Finds the nodes on which pods of a template may not fit: all, or those of a stage, which deletes the old pods first.
+    pub(crate) fn of(before: &Facts<'_>, template: &Template, stage: Option<&[String]>) -> Self {
+        let mut after = before.daemon_set.with_template(template);
+        if stage.is_some() {
+            after.spec.update_strategy = UpdateStrategy::OnDelete;
+        }
+        let new = &after.spec.template.spec;
+        // Whether pods of a revision are replaced, and whether the new ones may not fit where they are.
+        let replaced = |hash: &str| {
+            let revision = before.revisions.all.iter().find(|revision| revision.object.hash() == hash);
+            match revision.and_then(|revision| revision.template.as_ref().ok()) {
+                Some(old) if old.same_meaning(template) => (false, false),
+                Some(old) => (true, takes_more(new, &before.daemon_set.with_template(old).spec.template.spec)),
+                None => (true, true),
+            }
+        };
+        let stage = stage.map(|nodes| nodes.iter().map(String::as_str).collect::<BTreeSet<_>>());
+        // OpenKruise may update pods where they are.
+        let replaces = before.daemon_set.flavor() == Flavor::Apps;
+        let all = before.node_pods.iter().filter(|_| replaces);
+        let nodes = all.filter(|node| stage.as_ref().is_none_or(|stage| stage.contains(node.node)));
+        let (mut grown, mut vacated, mut of_hash) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        let mut of_old = None;
+        for (node, pod) in nodes.flat_map(|node| node.pods.iter().map(|pod| (node.node, *pod))) {
+            let (is_replaced, takes_more) =
+                *of_hash.entry(pod.revision_hash()).or_insert_with_key(|hash| replaced(hash));
+            if takes_more {
+                grown.insert(node.to_owned());
+            }
+            if is_replaced && !allows_surge(&after) {
+                vacated.insert(node.to_owned());
+                of_old = of_old.max(pod.spec.priority);
+            }
+        }
+        let class = &before.daemon_set.spec.template.spec.priority_class_name;
+        let of_class = admitted(before.index.snapshot, &after).spec.priority;
+        let priority = of_class.or(of_old.filter(|_| *class == new.priority_class_name));
+        NewPods { after, grown, vacated, priority }
+    }
+
+    /// Returns whether the new pods have to fit beside the old ones.
+    pub(crate) fn surges(&self) -> bool {
+        allows_surge(&self.after)
+    }
+
+    /// Returns whether the scheduler may place a pod that waits for room before a new pod.
+    pub(crate) fn may_lose_to(&self, pending: &Pod) -> bool {
+        let is_own = pending.metadata.controller().is_some_and(|owner| owner.uid == self.after.metadata.uid);
+        let is_tried = pending.condition("PodScheduled").is_some_and(|scheduled| scheduled.reason == "Unschedulable");
+        let waits = is_tried && pending.spec.node_name.is_empty() && !pending.metadata.is_terminating();
+        !is_own && waits && self.priority.is_some_and(|own| priority(pending) >= own)
+    }
+
+    /// Warns that new pods would not fit, and tells where that is not known. The snapshot has the other pods of the nodes, as far as
+    /// they could be read; `pending` are those that may take the room of the deleted ones.
+    pub(crate) fn warnings(&self, snapshot: &Snapshot, pending: &[Pod]) -> (Vec<Warning>, Vec<Incomplete>) {
+        let taken = self.room_taken(snapshot, pending);
+        if self.grown.is_empty() {
+            return (taken.into_iter().collect(), Vec::new());
+        }
+        let proposed = Proposed { daemon_set: self.after.clone(), preview: Preview::Edit, admission: None };
+        let report = preview(snapshot, &[proposed], &PreviewOptions { rows: true, ..PreviewOptions::default() });
+        let rows = report.daemon_sets.into_iter().flat_map(|one| one.nodes);
+        let rows: Vec<NodeChange> = rows.filter(|row| self.grown.contains(&row.name)).collect();
+        let lacking: Vec<_> = rows.iter().filter(|row| row.fits == Some(false)).collect();
+        let unknown = rows.iter().filter(|row| row.fits.is_none() && row.change == PodChange::Keeps).count();
+        let grown = lacking.first().map(|first| {
+            let nodes = count_and(lacking.len(), "node", ["has", "have"]);
+            let why = first.reason.as_ref().map_or(String::new(), |reason| format!(": {}", reason.message));
+            Warning::new(WarningCode::NoRoom, format!("{nodes} no room for the new pod, such as {}{why}", first.name))
+        });
+        let left_open = format!("whether the new pods fit on {} is not known", count(unknown, "node"));
+        let unread = (unknown > 0).then(|| incomplete_for_room(snapshot, &left_open));
+        (grown.into_iter().chain(taken).collect(), unread.into_iter().flatten().collect())
+    }
+
+    /// Warns that pods that wait for room may take that of the deleted pods, so that the new ones do not fit.
+    fn room_taken(&self, snapshot: &Snapshot, pending: &[Pod]) -> Option<Warning> {
+        let index = Index::new(snapshot);
+        let spec = PodSpec { priority: self.priority, ..admitted(snapshot, &self.after).spec };
+        // A pod is told from the others by its UID.
+        let new =
+            Pod { spec, metadata: ObjectMeta { uid: "new".to_owned(), ..ObjectMeta::default() }, ..Pod::default() };
+        let takes = |node: &'_ Node| {
+            let stays = |pod: &&Pod| !daemon_pods::claim(&self.after, pod).is_claimed();
+            let others: Vec<&Pod> = index.bound_to(&node.metadata.name).into_iter().filter(stays).collect();
+            let all = index.bound_to(&node.metadata.name);
+            let fits = |pod: &Pod, others: &[&Pod]| {
+                Contest::new(pod, &index.devices.without(&pod_requests(pod), node), node, others).fits()
+            };
+            let comes_first = |pod: &&Pod| {
+                !fits(pod, &all)
+                    && fits(pod, &others)
+                    && is_allowed(pod, node)
+                    && !fits(&new, &[others.as_slice(), &[*pod]].concat())
+            };
+            if fits(&new, &others) { pending.iter().find(comes_first) } else { None }
+        };
+        let vacated = self.vacated.iter().filter(|name| snapshot.knows_all_pods_on(name));
+        let taken: Vec<(&Node, &Pod)> =
+            vacated.filter_map(|name| index.node(name)).filter_map(|node| Some((node, takes(node)?))).collect();
+        let (node, pod) = taken.first()?;
+        let nodes = count(taken.len(), "node");
+        let message = format!(
+            "on {nodes}, a pod that waits for room may take that of the deleted one, so that the new one does not fit: such as {} on {}, \
+             of priority {} and not below {}",
+            pod.metadata.full_name(),
+            node.metadata.name,
+            priority(pod),
+            priority(&new),
+        );
+        Some(Warning::new(WarningCode::NoRoom, message))
+    }
+}
+
+/// Returns whether the node selector, node affinity and tolerations of a pod allow a node.
+fn is_allowed(pod: &Pod, node: &Node) -> bool {
+    let is_tolerated = |taint: &Taint| {
+        taint.effect == "PreferNoSchedule" || pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    };
+    RequiredNodeAffinity::new(&pod.spec).matches(node) && node.spec.taints.iter().all(is_tolerated)
+}
+
+/// Returns whether a pod may not fit where one with another spec did: it requests more, needs other host ports or volumes, or other
+/// rules about pods apply to it.
+fn takes_more(new: &PodSpec, old: &PodSpec) -> bool {
+    let had = template_requests(old);
+    let requests_more =
+        template_requests(new).iter().any(|(resource, amount)| had.get(resource).is_none_or(|had| had < amount));
+    let needs_port = host_ports(new).any(|port| !host_ports(old).any(|held| held == port));
+    requests_more
+        || needs_port
+        || new.volumes != old.volumes
+        || new.affinity != old.affinity
+        || new.topology_spread_constraints != old.topology_spread_constraints
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::NewPods;
+    use crate::coverage::test_support::{World, merge, world};
+    use crate::facts::Facts;
+    use crate::facts::index::Index;
+    use crate::model::daemon_set::DaemonSet;
+    use crate::model::pod::Pod;
+    use crate::model::snapshot::{PodsComplete, Snapshot};
+
+    fn requesting(cpu: &str) -> Value {
+        json!({"containers": [{"name": "agent", "image": "agent:3", "resources": {"requests": {"cpu": cpu}}}]})
+    }
+
+    fn with_another_image(cpu: &str) -> Value {
+        let mut spec = requesting(cpu);
+        spec["containers"][0]["image"] = json!("agent:4");
+        spec
+    }
+
+    /// Nodes n0 and n1 of 2 cpus with a pod that requests half a cpu; another one on n0 requests one.
+    fn nodes(strategy: &Value) -> World {
+        let strategy = json!({"spec": {"updateStrategy": strategy}});
+        let mut world = world().template(requesting("500m")).daemon_set(strategy).revision_of_template("own", 3);
+        for node in ["n0", "n1"] {
+            let allocatable = json!({"status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}});
+            world = world.node(node, allocatable).pod(
+                &format!("agent-{node}"),
+                node,
+                json!({"metadata": {"labels": {"controller-revision-hash": "own"}}, "spec": requesting("500m")}),
+            );
+        }
+        let other = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
+        world.other_pod("other", "n0", other)
+    }
+
+    fn new_pods(snapshot: &Snapshot, spec: &Value, stage: Option<&[String]>) -> NewPods {
+        let daemon_set = &snapshot.daemon_sets[0];
+        let mut object = daemon_set.object.clone();
+        object["spec"]["template"]["spec"] = spec.clone();
+        let template = DaemonSet::from_object(object).unwrap().template();
+        NewPods::of(&Facts::new(&Index::new(snapshot), daemon_set), &template, stage)
+    }
+
+    /// Returns the number of nodes to look at, the warning, and how much is said to be unknown.
+    fn found(snapshot: &Snapshot, spec: &Value, stage: Option<&[String]>) -> (usize, Option<String>, usize) {
+        let pods = new_pods(snapshot, spec, stage);
+        let (mut warnings, unknown) = pods.warnings(snapshot, &[]);
+        (pods.grown.len(), warnings.pop().map(|warning| warning.message), unknown.len())
+    }
+
+    #[test]
+    fn pods_that_do_not_fit_are_known_before_they_are_replaced() {
+        let at_once = json!({"rollingUpdate": {"maxUnavailable": 1}});
+        let surge = json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+        let with_port = || {
+            let mut spec = requesting("500m");
+            spec["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
+            spec
+        };
+        let n0 = Some("1 node has no room for the new pod, such as n0: ");
+        for (strategy, spec, all_read, looked_at, expected, unknown) in [
+            // Those that take no more fit where they are.
+            (&at_once, requesting("500m"), true, 0, None, 0),
+            (&at_once, requesting("100m"), false, 0, None, 0),
+            (&at_once, requesting("1"), true, 2, None, 0),
+            (&at_once, requesting("1500m"), true, 2, n0, 0),
+            (&at_once, requesting("3"), true, 2, Some("2 nodes have no room for the new pod, such as n0: "), 0),
+            (&at_once, with_port(), true, 2, None, 0),
+            // The old pod keeps its room until the new one is available.
+            (&surge, requesting("600m"), true, 2, n0, 0),
+            (&at_once, requesting("600m"), true, 2, None, 0),
+            // Only what is known is said.
+            (&at_once, requesting("1500m"), false, 2, None, 1),
+        ] {
+            let mut snapshot = nodes(strategy).finish();
+            if !all_read {
+                snapshot.pods_complete = PodsComplete::default();
+            }
+            let (nodes, message, gaps) = found(&snapshot, &spec, None);
+            assert_eq!((nodes, gaps), (looked_at, unknown), "{strategy} {spec} {message:?}");
+            assert_eq!(message.is_some(), expected.is_some(), "{strategy} {spec} {message:?}");
+            assert!(message.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{strategy} {spec}");
+        }
+        // A stage deletes the old pods first, and looks at its own nodes.
+        let snapshot = nodes(&surge).finish();
+        let stage = |name: &str| found(&snapshot, &requesting("1500m"), Some(&[name.to_owned()]));
+        assert!(matches!(stage("n0"), (1, Some(_), 0)));
+        assert_eq!(stage("n1"), (1, None, 0));
+        assert_eq!(found(&snapshot, &requesting("600m"), Some(&["n0".to_owned()])).1, None);
+    }
+
+    #[test]
+    fn a_pod_that_waits_for_room_may_take_that_of_a_deleted_one() {
+        let at_once = json!({"rollingUpdate": {"maxUnavailable": 1}});
+        let surge = json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+        let pending = |cpu: &str, spec: Value| {
+            let mut pod = json!({"metadata": {"name": "db-0", "namespace": "shop", "uid": "db-0"}, "spec": requesting(cpu),
+                "status": {"phase": "Pending", "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
+            merge(&mut pod["spec"], spec);
+            serde_json::from_value::<Pod>(pod).unwrap()
+        };
+        // n0 has half a cpu left, n1 one and a half.
+        for (strategy, spec, pod, expected) in [
+            (&at_once, requesting("500m"), pending("1", json!({})), None),
+            (&at_once, requesting("501m"), pending("600m", json!({})), Some("on 1 node, ")),
+            // A restart makes pods of the same size.
+            (&at_once, with_another_image("500m"), pending("600m", json!({})), Some("shop/db-0 on n0, of priority 0")),
+            (&at_once, with_another_image("500m"), pending("1800m", json!({})), Some("shop/db-0 on n1")),
+            (&surge, with_another_image("500m"), pending("600m", json!({})), None),
+            // It fits beside the old pod, or does not fit without it, or both fit.
+            (&at_once, with_another_image("500m"), pending("400m", json!({})), None),
+            (&at_once, with_another_image("500m"), pending("2500m", json!({})), None),
+            (&at_once, with_another_image("100m"), pending("600m", json!({})), None),
+            (&at_once, with_another_image("500m"), pending("600m", json!({"nodeSelector": {"a": "b"}})), None),
+            (&at_once, with_another_image("500m"), pending("600m", json!({"priority": -1})), None),
+            (&at_once, with_another_image("500m"), pending("600m", json!({"priority": 5})), Some("of priority 5")),
+        ] {
+            let mut snapshot = nodes(strategy).finish();
+            snapshot
+                .priority_classes
+                .push(serde_json::from_value(json!({"metadata": {"name": "x"}, "value": 9})).unwrap());
+            let pods = new_pods(&snapshot, &spec, None);
+            let pending: Vec<Pod> = [pod].into_iter().filter(|pod| pods.may_lose_to(pod)).collect();
+            let warning = pods.warnings(&snapshot, &pending).0.pop().map(|warning| warning.message);
+            assert_eq!(warning.is_some(), expected.is_some(), "{strategy} {spec} {warning:?} {pending:?}");
+            assert!(warning.unwrap_or_default().contains(expected.unwrap_or_default()), "{strategy} {spec}");
+        }
+    }
+}

@@ -39,6 +39,9 @@ pub(crate) const GIVEN_UP: i64 = 2000;
 /// How many seconds the controller may take to create a pod after a template change before an earlier refusal is considered.
 const TO_CREATE: i64 = 30;
 
+/// By how many seconds the clocks of the machines of a control plane may differ.
+const CLOCKS_DIFFER: i64 = 60;
+
 /// Everything known about one DaemonSet.
 pub struct Facts<'a> {
     /// The snapshot.
@@ -264,17 +267,36 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Returns the event which tells that the API server refuses to delete pods for the controller; `None` if one was deleted since, or if
-    /// it is so old that the controller would have tried again.
+    /// Returns the event which tells that the API server refuses to delete a pod for the controller; `None` if that pod is gone or was
+    /// replaced, if another one was deleted since, or if it is so old that the controller would have tried again.
     ///
     /// `DeletePod`, pkg/controller/controller_utils.go, release 1.37.2, writes it.
     pub fn deletion_refusal(&self) -> Option<&'a Event> {
-        let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata);
         let is_refusal = |message: &str| ["forbidden", "denied", "webhook"].iter().any(|word| message.contains(word));
-        let refused = events.into_iter().find(|event| event.reason == "FailedDelete")?;
-        let at = refused.last_seen().filter(|_| is_refusal(&refused.message))?;
-        let is_recent = seconds_between(at, self.index.now()) <= GIVEN_UP;
-        (is_recent && self.last_event("SuccessfulDelete").is_none_or(|deleted| deleted < at)).then_some(refused)
+        let deleted = self.last_event("SuccessfulDelete");
+        let still_stands = |event: &&'a Event| {
+            let Some(at) = event.last_seen().filter(|at| deleted.is_none_or(|deleted| deleted < *at)) else {
+                return false;
+            };
+            let ago = seconds_between(at, self.index.now());
+            let is_left = match event.message.split_once("pods \"").and_then(|(_, rest)| rest.split_once('"')) {
+                Some((name, _)) => self.pods().any(|pod| pod.metadata.name == name && !pod.metadata.is_terminating()),
+                None => !self.has_replaced_since(at),
+            };
+            (-CLOCKS_DIFFER..=GIVEN_UP).contains(&ago) && is_left
+        };
+        let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata).into_iter();
+        events.filter(|event| event.reason == "FailedDelete" && is_refusal(&event.message)).find(still_stands)
+    }
+
+    /// Returns whether a node that is older than a time has a pod that is younger: another one was deleted there.
+    fn has_replaced_since(&self, at: Timestamp) -> bool {
+        let is_younger = |created: Option<Timestamp>| created.is_some_and(|created| created > at);
+        self.node_pods.iter().any(|node| {
+            let object = self.index.node(node.node);
+            let is_new_node = is_younger(object.and_then(|node| node.metadata.creation_timestamp.get()));
+            !is_new_node && node.pods.iter().any(|pod| is_younger(pod.metadata.creation_timestamp.get()))
+        })
     }
 
     /// Returns when an event with a reason was last seen about the DaemonSet.

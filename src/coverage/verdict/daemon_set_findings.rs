@@ -52,9 +52,17 @@ pub fn concerns(facts: &Facts<'_>) -> Vec<Finding> {
 fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
     let event = facts.deletion_refusal()?;
     let message = Sentence::from("the API server refuses to delete pods: ").example(event.message.trim());
+    let message = message.seen(event, facts.now());
+    if event.message.contains("cannot delete resource") {
+        let role = "system:controller:daemon-set-controller";
+        let advice = "give the controller's account its permissions back, with which a restart of the API server creates this role and its \
+                      binding anew: no pod is replaced until then";
+        let command = Command::kubectl(&["get", "clusterrole,clusterrolebinding"]).name(role);
+        return Some(Finding::new(ReasonCode::DeletionRefused, message, advice).with_command(command));
+    }
     let advice = "correct the policy or webhook that refuses, or exempt the controller's service account from it: no pod is replaced until then";
     let kinds = "validatingadmissionpolicies,validatingwebhookconfigurations";
-    let finding = Finding::new(ReasonCode::DeletionRefused, message.seen(event, facts.now()), advice);
+    let finding = Finding::new(ReasonCode::DeletionRefused, message, advice);
     Some(finding.with_command(Command::kubectl(&["get", kinds])))
 }
 

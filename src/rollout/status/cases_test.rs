@@ -512,12 +512,12 @@ fn why_surge_pods_are_refused_is_told_though_every_old_pod_is_available() {
     assert_eq!(commands(&blocked), [""; 0]);
     let undo = "kubectl ds undo --to-revision 1 -n default agent";
     assert_eq!(commands(&status_of(tried(two_revisions(), Some("no"), None))), [undo]);
-    let mended = status_of(tried(two_revisions(), None, None));
-    assert_eq!(mended.creation_accepted, Some(true));
+    let fixed = status_of(tried(two_revisions(), None, None));
+    assert_eq!(fixed.creation_accepted, Some(true));
     assert!(
-        mended.problems[0].message.starts_with("the API server accepts such a pod now"),
+        fixed.problems[0].message.starts_with("the API server accepts such a pod now"),
         "{}",
-        mended.problems[0].message
+        fixed.problems[0].message
     );
 }
 
@@ -587,7 +587,7 @@ fn a_rollout_that_is_blocked_says_by_what() {
     let protected = |refused: &str, deleted: Option<&str>| {
         let world = with_states(two_revisions(), &["old", "old"]);
         let message =
-            "Error deleting: pods \"agent-0\" is forbidden: ValidatingAdmissionPolicy 'protect' denied request";
+            "Error deleting: pods \"n0-old\" is forbidden: ValidatingAdmissionPolicy 'protect' denied request";
         let world = world.event("DaemonSet", "agent", "FailedDelete", message, refused);
         deleted
             .into_iter()
@@ -597,6 +597,19 @@ fn a_rollout_that_is_blocked_says_by_what() {
     for (refused, deleted) in [("11:58:00", Some("11:59:00")), ("11:20:00", None)] {
         let status = status(protected(refused, deleted));
         assert_eq!((status.verdict, status.concerns.len()), (Verdict::Progressing, 0));
+    }
+    // The pod is gone, whoever has deleted it, or one of a message that names none was replaced.
+    let gone = protected("11:59:00", None).finish();
+    let mut replaced = gone.clone();
+    let unnamed = "Error deleting: admission webhook \"protect\" denied the request";
+    replaced.events.iter_mut().for_each(|event| unnamed.clone_into(&mut event.message));
+    let kept = replaced.clone();
+    replaced.pods[1].metadata.creation_timestamp = serde_json::from_value(json!(at("11:59:30"))).unwrap();
+    let mut gone_of_name = gone.clone();
+    gone_of_name.events[0].message = gone.events[0].message.replace("n0-old", "n0-former");
+    for (snapshot, is_told) in [(gone, true), (gone_of_name, false), (kept, true), (replaced, false)] {
+        let concerns = rollout_status(&snapshot, None).daemon_sets.remove(0).concerns;
+        assert_eq!(!concerns.is_empty(), is_told, "{concerns:?} {:?}", snapshot.events);
     }
     let concern = &status(protected("11:59:00", None)).concerns[0];
     assert_eq!(concern.code, ReasonCode::DeletionRefused);

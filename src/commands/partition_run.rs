@@ -414,8 +414,14 @@ impl<'a> Run<'a> {
             }
             self.stage.forget_found(&snapshot);
             let Look { step, counts } = next_instruction(&snapshot, &self.stage);
-            // That it was deleted is what a watch may be wrong about, too.
-            if !matches!(step, Instruction::Stop(_) | Instruction::Done(_) | Instruction::Lost(Loss::Deleted)) {
+            // That it was deleted, or is another one, is what a watch may be wrong about, too.
+            let is_gone = |loss: Loss| matches!(loss, Loss::Deleted | Loss::Recreated);
+            let is_confirmed = match &step {
+                Instruction::Stop(_) | Instruction::Done(_) => true,
+                Instruction::Lost(loss) => is_gone(*loss),
+                _ => false,
+            };
+            if !is_confirmed {
                 (is_read_again, unread) = (false, None);
             }
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
@@ -442,7 +448,7 @@ impl<'a> Run<'a> {
                 Instruction::Done(failures) if is_read_again => {
                     return Ok(Ended::Done { held: counts.held, updated: counts.updated, failures });
                 }
-                Instruction::Lost(loss) if is_read_again || loss != Loss::Deleted => return Ok(Ended::Lost(loss)),
+                Instruction::Lost(loss) if is_read_again || !is_gone(loss) => return Ok(Ended::Lost(loss)),
                 Instruction::Stop(failures) if is_read_again => {
                     let broken = self.broken_nodes(&snapshot, &failures, io).await?;
                     let down = self.down_before(&snapshot, &failures, io).await?;

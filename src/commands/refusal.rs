@@ -63,7 +63,7 @@ pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: im
 
 /// Builds the error for a change after which more pods would become unavailable, and stay so.
 pub(super) fn worse(warnings: Vec<Warning>) -> CommandError {
-    let messages: Vec<String> = warnings.iter().map(|warning| warning.message.clone()).collect();
+    let messages: Vec<String> = warnings.iter().map(|warning| warning.message.replace(['\r', '\n'], " ")).collect();
     let error = CommandError::new(format!("that would make things worse: {}", messages.join("; ")));
     warnings.into_iter().filter_map(|warning| warning.fix).fold(error, CommandError::hint)
 }
@@ -198,7 +198,10 @@ pub(super) fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> Comm
 pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now: &DaemonSet) -> CommandError {
     let name = name_of(before);
     let restore = match key {
-        ORIGINAL_STRATEGY_ANNOTATION => set::command(&name, SpecFields::of(before).different_from(SpecFields::of(now))),
+        // With any other annotation of the hold, it counts as paused.
+        ORIGINAL_STRATEGY_ANNOTATION if Hold::of(now).is_none() => {
+            set::command(&name, SpecFields::of(before).different_from(SpecFields::of(now)))
+        }
         _ => name.command(Subcommand::Resume),
     };
     CommandError { exit: Exit::OutcomeUnknown, ..error }

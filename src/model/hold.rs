@@ -27,7 +27,7 @@ pub const GATES_ANNOTATION: &str = "kubectl-ds/gates";
 
 /// All annotations of a hold.
 pub const ANNOTATIONS: [&str; 5] =
-    [ORIGINAL_STRATEGY_ANNOTATION, HELD_SINCE_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION, GATES_ANNOTATION];
+    [ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION, PARTITION_ANNOTATION, GATES_ANNOTATION, HELD_SINCE_ANNOTATION];
 
 /// All annotations of an object together are limited to 256 KiB.
 const MAX_GATES_LENGTH: usize = 16 << 10;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::concurrent_edit;
 use crate::difference::object::changes;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::{ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION, RUN_ANNOTATION};
+use crate::model::hold::{ANNOTATIONS, ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION};
 use crate::model::pod::Pod;
 use crate::model::template::Template;
 use crate::plan::{DaemonSetPatch, FIELD_MANAGER, PodRef, Step};
@@ -523,7 +523,7 @@ fn problem_of(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet, is_dry
 /// Finds an annotation of a hold that is missing in a response, or has another value.
 fn lost_annotation(planned: &Value, before: &Value, answer: &Value) -> Option<Problem> {
     let value = |object: &Value, key: &str| object.pointer("/metadata/annotations")?.get(key).cloned();
-    let lost = [ORIGINAL_STRATEGY_ANNOTATION, RUN_ANNOTATION, PARTITION_ANNOTATION].into_iter().find(|key| {
+    let lost = ANNOTATIONS.into_iter().find(|key| {
         let planned = value(planned, key);
         planned != value(before, key) && planned != value(answer, key)
     })?;

@@ -31,7 +31,7 @@ fn restores(asked: &Asked) -> bool {
 }
 
 const UPDATE: &[&str] =
-    &["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=3s", "--request-timeout=1s"];
+    &["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=15s", "--request-timeout=4s"];
 
 #[test]
 fn the_time_is_that_of_the_server() {
@@ -63,6 +63,28 @@ fn a_watch_that_says_nothing_does_not_stop_a_stage() {
         assert_eq!(ended.code, Some(0), "{min_ready_seconds} {} {}", ended.out, ended.err);
         assert!(!cluster.is_suspended());
     }
+}
+
+#[test]
+fn another_uid_in_a_watch_is_confirmed_before_it_ends_a_stage() {
+    let (cluster, has_lied) = (Cluster::new(), Arc::new(AtomicBool::new(false)));
+    let server = Server::start({
+        let (cluster, has_lied, is_begun) = (cluster.clone(), has_lied.clone(), AtomicBool::new(false));
+        move |asked| {
+            is_begun.fetch_or(asked.method == "PATCH" && !asked.target.contains("dryRun"), Ordering::SeqCst);
+            let is_watch = asked.target.contains("watch=true") && asked.path().ends_with("/daemonsets");
+            if is_watch && is_begun.load(Ordering::SeqCst) && !has_lied.swap(true, Ordering::SeqCst) {
+                let mut object: Value = serde_json::from_slice(&cluster.object()).unwrap();
+                object["metadata"]["uid"] = "other".into();
+                return Reply::of(200, JSON, json!({"type": "MODIFIED", "object": object}).to_string());
+            }
+            cluster.answer(asked)
+        }
+    });
+    let ended = run(&server, UPDATE);
+    assert!(has_lied.load(Ordering::SeqCst), "{} {}", ended.out, ended.err);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
+    assert!(!cluster.is_suspended());
 }
 
 #[test]

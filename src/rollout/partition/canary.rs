@@ -97,7 +97,8 @@ pub(super) fn canary<'v, 'a>(
         }
     }
     let uncovered = values.into_iter().zip(is_left).filter(|(_, is_left)| *is_left).map(|(value, _)| value).collect();
-    let broadest = of_stratum.into_iter().max_by_key(|(_, values)| *values);
+    let counted = strata.iter().filter_map(|stratum| Some((stratum, *of_stratum.get(stratum)?)));
+    let broadest = counted.rev().max_by_key(|(_, values)| *values);
     Canary { nodes, uncovered, broadest }
 }
 

@@ -8,6 +8,7 @@ use super::template::{NewTemplate, template};
 use crate::facts::revisions::{Revision, Revisions};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::{IntOrPercent, int};
+use crate::model::pod::Pod;
 use crate::model::stages::{StageSize, Stages, Stratum};
 use crate::report::age::seconds_between;
 use crate::report::partition::{CanaryNode, RolloutStage, StageState, StagedRollout};
@@ -137,8 +138,10 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     let all = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), NewTemplate::Live, String::new());
     let order = order(situation, &StageRequest { spread_by: flags.spread_by.clone(), ..all }).ok()?;
     let stages = running(situation, &order, &staging, Some(hold)).ok()?.report.stages;
-    let count = |is: fn(&RolloutNode<'_>) -> bool| int(situation.eligible().filter(|node| is(node)).count());
-    let (updated, old) = (count(|node| node.updated.is_some()), count(|node| node.old.is_some()));
+    let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| int(situation.eligible().filter(|node| is(node)).count());
+    // Those that were replaced before a pause say nothing about the time since.
+    let is_of_run = |pod: &Pod| pod.metadata.creation_timestamp.get().is_some_and(|at| at >= staged.began);
+    let (updated, old) = (count(&|node| node.updated.is_some_and(is_of_run)), count(&|node| node.old.is_some()));
     let of_state = |state| int(stages.iter().filter(|stage| stage.state == state).count());
     // What the stages have waited beside that is waited again.
     let soaked = flags.soak_seconds.saturating_mul(of_state(StageState::Done));
@@ -195,7 +198,8 @@ mod tests {
         for number in 0..10 {
             let name = format!("n{number}");
             let info = json!({"kernelVersion": if number < 8 { "6.1" } else { "6.8" }});
-            let pod = if updated.contains(&number) { json!({}) } else { old.clone() };
+            let new = || json!({"metadata": {"creationTimestamp": at("11:52:00")}});
+            let pod = if updated.contains(&number) { new() } else { old.clone() };
             world = world.node(&name, json!({"status": {"nodeInfo": info}})).pod(&format!("a{number}"), &name, pod);
         }
         world.finish()
@@ -322,6 +326,12 @@ mod tests {
         // Eight minutes for four nodes, besides two soaks; six nodes are left, and one soak.
         let (_, left) = of(&[0, 1, 2, 8], Some(("0%", Some("canary,30%,100%")))).unwrap();
         assert_eq!(left, Some(480 * 6 / 4 + 60));
+        // Those that were replaced before a pause, which begins the time anew, are no part of the pace.
+        let mut snapshot = rollout(&[0, 1, 2, 3, 8], Some(("0%", Some("canary,30%,100%"))));
+        snapshot.pods[0].metadata.creation_timestamp = serde_json::from_value(json!(at("11:20:00"))).unwrap();
+        let index = Index::new(&snapshot);
+        let hold = held::hold(&Situation::new(&index, &snapshot.daemon_sets[0])).unwrap();
+        assert_eq!(hold.staged.unwrap().seconds_left, Some(480 * 5 / 4 + 60));
     }
 
     /// A client that is started again with the same command must not roll out again what has failed.

@@ -15,6 +15,7 @@ use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
 use crate::report::strategy::Strategy;
 use crate::rollout::situation::Situation;
+use crate::rollout::undo::begun_rollback;
 
 /// No pod stays on an older revision.
 const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
@@ -249,6 +250,11 @@ pub(in crate::rollout) fn continuation(
             }
         };
     }
+    // What a rollback is about is known by the revision that it left.
+    if flags.is_undo && flags.replaced_revision.is_some() && begun_rollback(situation).is_none() {
+        let advice = "the template was changed after the rollback began; to roll out the present one";
+        return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];
+    }
     // The same command knows which of several stages comes next.
     let updates = updates || flags.staged.is_some();
     let finish = |advice: &str| Fix::new(format!("{advice}{set}"), continued.finish());
@@ -428,6 +434,19 @@ mod tests {
         assert_eq!(continued(flags(&|flags| flags.is_undo = true)), [undo]);
         let gates = |flags: &mut StageFlags| (flags.is_undo, flags.soak_seconds, flags.evict) = (true, 30, true);
         assert_eq!(continued(flags(&gates)), [undo.replace("agent", "--soak 30s agent")]);
+        // Somebody has rolled out something else since: nobody has asked to go back to that.
+        let left = |hash: &str| {
+            let hash = Some(hash.to_owned());
+            let flags = flags(&|flags| (flags.is_undo, flags.replaced_revision) = (true, hash.clone()));
+            let snapshot = held(&flags).revision("hash1", 1).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let hold = Hold::of(situation.daemon_set).unwrap();
+            let fixes = continuation(&name_of(situation.daemon_set), &hold, true, Some(1), &situation);
+            fixes.into_iter().filter_map(|fix| Some(fix.command?.to_string())).collect::<Vec<_>>()
+        };
+        assert_eq!(left("hash1"), ["kubectl ds undo --to-revision 2 -n default agent"]);
+        assert_eq!(left("hash0"), ["kubectl ds partition -n default agent 0"]);
     }
 
     #[test]

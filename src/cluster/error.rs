@@ -194,7 +194,8 @@ impl ClusterError {
             ClusterError::Unauthorized { .. } | ClusterError::NotFromApi { code: 401, .. } => {
                 vec!["the credentials are missing, wrong or expired; log in again, or choose others with --context or --user".into()]
             }
-            ClusterError::Api { code: 403, .. } => {
+            // Admission and quotas refuse with the same code.
+            ClusterError::Api { code: 403, message, .. } if message.contains("\" cannot ") => {
                 let list = Command::kubectl(&["auth", "can-i", "--list"]);
                 vec![Fix::new("ask your cluster administrator for this permission; to list those that you have", list)]
             }

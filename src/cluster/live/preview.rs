@@ -103,9 +103,15 @@ impl Live {
         let path =
             format!("{}?fieldManager={FIELD_MANAGER}&dryRun=All", list::collection("v1", Some(namespace), "pods"));
         let change = change(Method::POST, JSON, pod)?;
+        // A proxy may return anything.
+        let is_same = |created: &Value| {
+            let [created_as, sent_as] = [created, pod].map(|pod| &pod["metadata"]["generateName"]);
+            let is_elsewhere = created["metadata"]["namespace"].as_str().is_some_and(|other| other != namespace);
+            created["kind"] == "Pod" && !is_elsewhere && created_as == sent_as
+        };
         match self.transport.change::<Value>("create pods", &path, change).await {
-            Ok(created) if created["kind"] == "Pod" => Ok(Asked::Yes),
-            Ok(_) => Ok(Asked::Unknown("the answer is not a pod".to_owned())),
+            Ok(created) if is_same(&created) => Ok(Asked::Yes),
+            Ok(_) => Ok(Asked::Unknown("the answer is not this pod".to_owned())),
             Err(ClusterError::Api { message, .. }) if is_refusal(&message) => Ok(Asked::No(message)),
             Err(ClusterError::Api { message, .. }) => Ok(Asked::Unknown(message)),
             Err(error) => Err(error),

@@ -270,6 +270,28 @@ impl Reader<'_> {
     }
 }
 
+/// Adds what was found of a kind that is read on demand. What is forbidden may be readable in some namespaces.
+fn add_on_demand<T: Item>(
+    snapshot: &mut Snapshot,
+    kind: Kind,
+    found: Result<Vec<T>, GapCause>,
+    objects: fn(&mut Snapshot) -> &mut Vec<T>,
+) {
+    match found {
+        Ok(found) => {
+            *objects(snapshot) = found;
+            snapshot.read_on_demand.insert(kind);
+        }
+        Err(cause) => {
+            let cause = match cause {
+                GapCause::Forbidden(permission) if kind.is_claim() => GapCause::ForbiddenElsewhere(permission),
+                cause => cause,
+            };
+            add_gap(snapshot, Gap { kind, namespace: None, cause });
+        }
+    }
+}
+
 /// Returns whether a node lacks a CSI driver, according to the kubelet or the attach-detach controller, or its network.
 fn needs_node_agents(snapshot: &Snapshot) -> bool {
     let driver = ["list of registered CSI drivers", "does not contain driver"];
@@ -365,6 +387,15 @@ impl Live {
         Ok(())
     }
 
+    /// Returns the pods that are not bound to a node.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they cannot be read.
+    pub(crate) async fn pending_pods(&self) -> Result<Vec<Pod>, ClusterError> {
+        self.pods_by([UNBOUND.to_owned()], Some).await
+    }
+
     async fn pods_by<T: Item>(
         &self,
         field_selectors: impl IntoIterator<Item = String>,
@@ -455,39 +486,53 @@ impl Live {
     /// Adds the claims, volumes and what attaches them; claims of the DaemonSets' namespaces if only these may be read.
     pub async fn read_storage(&self, snapshot: &mut Snapshot) {
         let claims = Kind::PersistentVolumeClaims;
-        self.add_of_namespaces(snapshot, claims, |all| &mut all.persistent_volume_claims).await;
-        self.add_on_demand(snapshot, Kind::PersistentVolumes, |all| &mut all.persistent_volumes).await;
-        self.add_on_demand(snapshot, Kind::StorageClasses, |all| &mut all.storage_classes).await;
-        self.add_on_demand(snapshot, Kind::CsiNodes, |all| &mut all.csi_nodes).await;
-        self.add_on_demand(snapshot, Kind::CsiDrivers, |all| &mut all.csi_drivers).await;
-        let capacities = Kind::CsiStorageCapacities;
-        self.add_on_demand(snapshot, capacities, |all| &mut all.csi_storage_capacities).await;
-        self.add_on_demand(snapshot, Kind::VolumeAttachments, |all| &mut all.volume_attachments).await;
+        // A server that answers none of them is waited for once.
+        let (found, volumes, classes, nodes, drivers, capacities, attachments) = futures::join!(
+            self.list_or_cause(List::of(claims)).boxed_local(),
+            self.list_or_cause(List::of(Kind::PersistentVolumes)).boxed_local(),
+            self.list_or_cause(List::of(Kind::StorageClasses)).boxed_local(),
+            self.list_or_cause(List::of(Kind::CsiNodes)).boxed_local(),
+            self.list_or_cause(List::of(Kind::CsiDrivers)).boxed_local(),
+            self.list_or_cause(List::of(Kind::CsiStorageCapacities)).boxed_local(),
+            self.list_or_cause(List::of(Kind::VolumeAttachments)).boxed_local(),
+        );
+        self.add_of_namespaces(snapshot, claims, found, |all| &mut all.persistent_volume_claims).await;
+        add_on_demand(snapshot, Kind::PersistentVolumes, volumes, |all| &mut all.persistent_volumes);
+        add_on_demand(snapshot, Kind::StorageClasses, classes, |all| &mut all.storage_classes);
+        add_on_demand(snapshot, Kind::CsiNodes, nodes, |all| &mut all.csi_nodes);
+        add_on_demand(snapshot, Kind::CsiDrivers, drivers, |all| &mut all.csi_drivers);
+        add_on_demand(snapshot, Kind::CsiStorageCapacities, capacities, |all| &mut all.csi_storage_capacities);
+        add_on_demand(snapshot, Kind::VolumeAttachments, attachments, |all| &mut all.volume_attachments);
     }
 
     /// Adds the claims to devices, what they are created from, and the devices; as for volumes, those of the DaemonSets' namespaces if only
     /// these may be read.
     pub async fn read_device_claims(&self, snapshot: &mut Snapshot) {
         let (claims, templates) = (Kind::ResourceClaims, Kind::ResourceClaimTemplates);
-        self.add_of_namespaces(snapshot, claims, |all| &mut all.resource_claims).await;
-        self.add_of_namespaces(snapshot, templates, |all| &mut all.resource_claim_templates).await;
-        self.add_on_demand(snapshot, Kind::ResourceSlices, |all| &mut all.resource_slices).await;
+        let (of_claims, of_templates, slices) = futures::join!(
+            self.list_or_cause(List::of(claims)).boxed_local(),
+            self.list_or_cause(List::of(templates)).boxed_local(),
+            self.list_or_cause(List::of(Kind::ResourceSlices)).boxed_local(),
+        );
+        self.add_of_namespaces(snapshot, claims, of_claims, |all| &mut all.resource_claims).await;
+        self.add_of_namespaces(snapshot, templates, of_templates, |all| &mut all.resource_claim_templates).await;
+        add_on_demand(snapshot, Kind::ResourceSlices, slices, |all| &mut all.resource_slices);
         if !snapshot.read_on_demand.contains(&Kind::DeviceClasses) {
             self.read_device_classes(snapshot).await;
         }
     }
 
-    /// Adds the objects of a kind, of the DaemonSets' namespaces if only these may be read.
+    /// Adds what was found of a kind, or, if only that may be read, what is found of it in the DaemonSets' namespaces.
     async fn add_of_namespaces<T: Item>(
         &self,
         snapshot: &mut Snapshot,
         kind: Kind,
+        found: Result<Vec<T>, GapCause>,
         objects: fn(&mut Snapshot) -> &mut Vec<T>,
     ) {
-        if self.add_on_demand(snapshot, kind, objects).await {
-            return;
-        }
-        let own = snapshot.daemon_sets.iter().map(|one| one.metadata.namespace.clone());
+        let is_forbidden = matches!(found, Err(GapCause::Forbidden(_)));
+        add_on_demand(snapshot, kind, found, objects);
+        let own = snapshot.daemon_sets.iter().filter(|_| is_forbidden).map(|one| one.metadata.namespace.clone());
         for namespace in own.collect::<BTreeSet<String>>() {
             let list = List { namespace: Some(namespace.clone()), ..List::of(kind) };
             match self.list_or_cause(list).await {
@@ -496,30 +541,6 @@ impl Live {
                     snapshot.read_on_demand.insert(kind);
                 }
                 Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace: Some(namespace), cause })),
-            }
-        }
-    }
-
-    /// Adds the objects of a kind; returns whether they could be read. What is forbidden may be readable in some namespaces.
-    async fn add_on_demand<T: Item>(
-        &self,
-        snapshot: &mut Snapshot,
-        kind: Kind,
-        objects: fn(&mut Snapshot) -> &mut Vec<T>,
-    ) -> bool {
-        match self.list_or_cause(List::of(kind)).await {
-            Ok(found) => {
-                *objects(snapshot) = found;
-                snapshot.read_on_demand.insert(kind);
-                true
-            }
-            Err(cause) => {
-                let cause = match cause {
-                    GapCause::Forbidden(permission) if kind.is_claim() => GapCause::ForbiddenElsewhere(permission),
-                    cause => cause,
-                };
-                add_gap(snapshot, Gap { kind, namespace: None, cause });
-                false
             }
         }
     }

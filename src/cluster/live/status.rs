@@ -114,8 +114,8 @@ pub(super) fn of_status(status: Status) -> ClusterError {
         Some((_, problem)) => format!("strict decoding error: {problem}"),
         None => message,
     };
-    // Further lines are indented so that they cannot be mistaken for a hint of this program.
-    let message = message.lines().collect::<Vec<_>>().join("\n  ");
+    // Further lines are marked, so that none can be mistaken for a hint or advice of this program.
+    let message = message.lines().collect::<Vec<_>>().join("\n  | ");
     let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
     let code = u16::try_from(code).unwrap_or_default();
     if code == StatusCode::UNAUTHORIZED.as_u16() {

@@ -51,6 +51,19 @@ pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<
         list("CODE", ReasonCode::ALL.iter().map(|code| code.name()), CODES, &view, out)?;
         return Ok(Exit::Success);
     };
+    // What kubectl calls NotReady is a node; here it is a pod, too.
+    let of_kubectl = ReasonCode::of_kubectl(code).map(ReasonCode::name).filter(|other| other != code);
+    if let (Some(state), Some(other)) = (section(STATUSES, code), of_kubectl) {
+        explain(&format!("{code} (state of a node's pod)"), state, &view, out)?;
+        writeln!(out)?;
+        explain(
+            &format!("{other} (what kubectl calls {code})"),
+            section(CODES, other).unwrap_or_default(),
+            &view,
+            out,
+        )?;
+        return Ok(Exit::Success);
+    }
     match (section(CODES, code), section(STATUSES, code)) {
         (None, None) => return Err(CommandError::new(format!("{code} is not documented")).into()),
         (Some(section), None) | (None, Some(section)) => explain(code, section, &view, out)?,

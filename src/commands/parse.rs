@@ -92,8 +92,13 @@ impl<P: TypedValueParser> TypedValueParser for Brief<P> {
     type Value = P::Value;
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<P::Value, clap::Error> {
-        let of_kubectl = value.to_str().and_then(ReasonCode::of_kubectl).map(|code| OsStr::new(code.name()));
-        self.0.parse_ref(command, argument, of_kubectl.unwrap_or(value)).map_err(|mut error| {
+        let of_kubectl = || value.to_str().and_then(ReasonCode::of_kubectl).map(|code| OsStr::new(code.name()));
+        let parsed = self.0.parse_ref(command, argument, value);
+        let parsed = parsed.or_else(|error| match of_kubectl() {
+            Some(code) => self.0.parse_ref(command, argument, code),
+            None => Err(error),
+        });
+        parsed.map_err(|mut error| {
             error.remove(ContextKind::ValidValue);
             if error.get(ContextKind::SuggestedValue).is_none() {
                 let all = StyledStr::from("`kubectl ds explain` lists all values");

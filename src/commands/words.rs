@@ -245,7 +245,7 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
     let name = subcommand(arguments);
     if name.as_deref() == Some("coverage") {
         match given.as_str() {
-            "-f" | "--filename" | "--if" | "--on" | "--server-side" | "--force-conflicts" | "--replace" => {
+            "--if" | "--on" | "--server-side" | "--force-conflicts" | "--replace" => {
                 let command = as_command("preview", arguments);
                 return unknown(format!("a change is previewed by\n    {program} {command}"));
             }
@@ -265,6 +265,12 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
     };
     if let Some((_, _, hint)) = FLAGS_OF_OTHERS.iter().find(is_it) {
         return unknown((*hint).to_owned());
+    }
+    let reads_manifests = matches!(name.as_deref(), Some("preview" | "partition"));
+    if matches!(given.as_str(), "-f" | "--filename") && !reads_manifests {
+        return unknown(format!(
+            "a dump is read with `--from FILE`, and `{program} preview -f FILE` shows what a manifest would change"
+        ));
     }
     let of = name.as_deref().and_then(|name| root.find_subcommand(name));
     let long = given.trim_start_matches('-');

@@ -1,7 +1,7 @@
 //! What DaemonSets cost on each node, and what would run on a node that does not exist yet.
 //!
-//! The figures assume that every pod on the node is new: the requests are those of the templates after admission, and
-//! if not all pods fit, the scheduler's order decides ([`empty_node`](crate::scheduling::empty_node)).
+//! The figures assume that every pod on the node is new: the requests are those that admission makes of the templates, as far as the
+//! newest pods show it, and if not all pods fit, the scheduler's order decides ([`empty_node`](crate::scheduling::empty_node)).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,6 +29,7 @@ use crate::report::overhead::{
     Range, ResourceOverhead, SingleNode, StartupTaintReport, Unprotected,
 };
 use crate::scheduling::critical::is_critical;
+use crate::scheduling::daemon_pods;
 use crate::scheduling::empty_node::{Candidate, Lack, Place, Taken, settle};
 use crate::scheduling::neighborhood::missing_domain;
 use crate::scheduling::preemption::{NEVER, priority};
@@ -128,7 +129,7 @@ pub fn overhead(snapshot: &Snapshot, of: &OfNodes, pod: Option<&PodRequests>) ->
         .iter()
         .map(|daemon_set| {
             let pod = admitted(snapshot, daemon_set);
-            let requests = template_requests(&pod.spec);
+            let requests = requests_of_newest(&index, daemon_set).unwrap_or_else(|| template_requests(&pod.spec));
             Agent { daemon_set, pod, requests }
         })
         .collect();
@@ -173,6 +174,15 @@ pub fn overhead(snapshot: &Snapshot, of: &OfNodes, pod: Option<&PodRequests>) ->
         groups,
         unprotected: unprotected(snapshot, of, used.into_iter().map(|number| &agents[number])),
     }
+}
+
+/// Returns what the newest pod of the template requests: a webhook, such as that of a VerticalPodAutoscaler, makes of a new one what it has
+/// made of that.
+fn requests_of_newest(index: &Index<'_>, daemon_set: &DaemonSet) -> Option<Amounts> {
+    let pods =
+        index.pods_of(daemon_set).map(|(_, pod)| pod).filter(|pod| daemon_pods::is_updated(daemon_set, None, pod));
+    let newest = pods.max_by_key(|pod| (pod.metadata.creation_timestamp, &pod.metadata.name))?;
+    Some(template_requests(&newest.spec))
 }
 
 /// Returns the static pods of a node, or of the one that a new node is like; `None` if unknown.
@@ -583,7 +593,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{OfNodes, PodRequests, new_node_like, overhead};
-    use crate::coverage::test_support::world;
+    use crate::coverage::test_support::{at, world};
     use crate::model::snapshot::{PodsComplete, Snapshot};
 
     fn requesting(cpu: &str) -> Value {
@@ -641,6 +651,38 @@ mod tests {
             let unprotected = report.unprotected.unwrap();
             assert_eq!((unprotected[0].pods_not_lower, unprotected[0].workload_pods), (1, 1));
             assert!(unprotected[0].fix.advice.ends_with("above 0, such as high"));
+        }
+    }
+
+    /// Only the pods tell what a webhook does.
+    #[test]
+    fn a_new_pod_requests_what_admission_has_made_of_the_newest() {
+        for (pods, expected) in [
+            (&[][..], "3"),
+            (&[("11:00:00", "1", "3500m")], "3500m"),
+            (&[("11:00:00", "1", "1"), ("11:10:00", "1", "2")], "2"),
+            // That of another template tells nothing.
+            (&[("11:00:00", "1", "2"), ("11:10:00", "0", "1")], "2"),
+            (&[("11:10:00", "0", "1")], "3"),
+        ] {
+            let annotations = json!({"deprecated.daemonset.template.generation": "1"});
+            let mut world =
+                world().template(requesting("3")).daemon_set(json!({"metadata": {"annotations": annotations}}));
+            for (number, (created, generation, cpu)) in pods.iter().enumerate() {
+                let node = format!("n{number}");
+                let metadata =
+                    json!({"creationTimestamp": at(created), "labels": {"pod-template-generation": generation}});
+                world = world.node(&node, json!({})).pod(
+                    &format!("agent-{number}"),
+                    &node,
+                    json!({"metadata": metadata, "spec": requesting(cpu)}),
+                );
+            }
+            let snapshot = world.node("new", json!({})).finish();
+            let node = snapshot.nodes.iter().find(|node| node.metadata.name == "new").unwrap().clone();
+            let report = overhead(&snapshot, &OfNodes::Existing(node), None);
+            let cpu = &report.groups[0].shapes[0].resources[0];
+            assert_eq!(cpu.daemon_sets.text, expected, "{pods:?}");
         }
     }
 

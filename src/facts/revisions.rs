@@ -177,6 +177,22 @@ impl<'a> Revisions<'a> {
         Revisions { daemon_set, live, all, skipped, other_pods }
     }
 
+    /// Returns when a revision was last rolled out, if that is known. That is at its creation if it was not rolled out again since: a
+    /// revision that is gets another number, and its former one stays free.
+    pub(crate) fn rolled_out_at(&self, revision: &ControllerRevision) -> Option<Timestamp> {
+        let created = |revision: &ControllerRevision| revision.metadata.creation_timestamp.get();
+        let numbers = || self.all.iter().map(Revision::number);
+        let has_free_number = numbers().zip(numbers().skip(1)).any(|(newer, older)| newer != older + 1);
+        // Of two, both may have been rolled out again, and their former numbers are below those that are retained.
+        let is_enough = numbers().last().is_some_and(|oldest| oldest <= 2) || self.all.len() > 2;
+        let is_younger = |older: &Revision<'_>| created(older.object) <= created(revision);
+        let is_first = || {
+            let mut older = self.all.iter().filter(|other| other.number() < revision.revision);
+            !has_free_number && is_enough && older.all(is_younger)
+        };
+        revision.rolled_out_at(self.daemon_set).or_else(|| created(revision).filter(|_| is_first()))
+    }
+
     /// Returns the revision of the live template; `None` if the controller has not created it yet.
     pub fn current(&self) -> Option<&Revision<'a>> {
         self.all.iter().find(|revision| revision.is_current)
@@ -417,6 +433,39 @@ mod tests {
     use super::Revisions;
     use crate::facts::test_support::{at, world};
     use crate::model::controller_revision::ControllerRevision;
+
+    /// Without managed fields, only numbers tell whether a revision was rolled out again.
+    #[test]
+    fn a_revision_was_rolled_out_at_its_creation_unless_it_may_have_been_rolled_out_again() {
+        for (revisions, expected) in [
+            (&[(1, "11:00:00"), (2, "11:10:00")][..], Some("11:10:00")),
+            (&[(2, "11:00:00"), (3, "11:10:00")], Some("11:10:00")),
+            (&[(7, "11:00:00"), (8, "11:05:00"), (9, "11:10:00")], Some("11:10:00")),
+            // The first was rolled back to.
+            (&[(2, "11:10:00"), (3, "11:00:00")], None),
+            (&[(1, "11:00:00"), (3, "11:05:00"), (4, "11:10:00")], None),
+            // Both may have been rolled out again.
+            (&[(8, "11:05:00"), (9, "11:10:00")], None),
+            (&[(9, "11:10:00")], None),
+        ] {
+            let mut snapshot = world().finish();
+            let one = snapshot.controller_revisions.pop().unwrap();
+            snapshot.controller_revisions.extend(revisions.iter().map(|(number, created)| {
+                let mut revision = one.clone();
+                revision.revision = *number;
+                revision.metadata.creation_timestamp = serde_json::from_value(json!(at(created))).unwrap();
+                revision
+            }));
+            let found = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            let newest = found.all[0].object;
+            let at = found.rolled_out_at(newest);
+            assert_eq!(at, expected.map(at_time), "{revisions:?}");
+        }
+    }
+
+    fn at_time(time: &str) -> jiff::Timestamp {
+        at(time).parse().unwrap()
+    }
 
     #[test]
     fn revisions_of_others_are_skipped_with_the_reason_if_their_labels_match() {

@@ -72,10 +72,15 @@ fn table(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
             Some(pods) if pods.ready < pods.total => style::in_progress(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
-        // Most revisions are rolled out once, when they are created.
-        Column::text("CREATED", |row: &&RevisionRow| age(row.created_at, report.now)).droppable(1),
-        Column::text("ROLLED OUT", |row: &&RevisionRow| age(row.rolled_out_at, report.now)),
     ];
+    let created = Column::text("CREATED", |row: &&RevisionRow| age(row.created_at, report.now));
+    if rows.iter().any(|row| row.rolled_out_at.is_some()) {
+        // Most revisions are rolled out once, when they are created.
+        columns.push(created.droppable(1));
+        columns.push(Column::text("ROLLED OUT", |row: &&RevisionRow| age(row.rolled_out_at, report.now)));
+    } else {
+        columns.push(created);
+    }
     if wide {
         columns.push(Column::text("REVISION-NAME", |row: &&RevisionRow| view.show(&row.name)));
         columns.push(Column::text("IMAGES", |row: &&RevisionRow| view.show(&row.images.join(","))));

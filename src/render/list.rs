@@ -207,6 +207,7 @@ fn trouble(row: &ListRow, width: usize) -> String {
         Status::Progressing | Status::Paused | Status::Blocked => {
             row.counts.outdated.map(|old| format!("{} to update", count(old, "node"))).unwrap_or_default()
         }
+        Status::Unknown if !row.counts.from_status && row.counts.updated.is_none() => "revisions not read".to_owned(),
         Status::Unknown => "nodes or pods not read".to_owned(),
         _ => String::new(),
     }

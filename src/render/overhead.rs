@@ -29,7 +29,7 @@ pub fn overhead(report: &OverheadReport, wide: bool, page: &mut Page<'_>) {
         let why = match one.never_preempts {
             true => "their preemptionPolicy is Never".to_owned(),
             false => format!(
-                "{} of the {} of workloads {} at least their priority",
+                "{} of {} of workloads {} at least their priority",
                 one.pods_not_lower,
                 count(one.workload_pods, "pod"),
                 if one.pods_not_lower == 1 { "has" } else { "have" },
@@ -302,7 +302,9 @@ fn pod_answer(pod: &[Amount], fits: Range, shape: &OverheadShape, page: &mut Pag
     let wanted = listed(pod);
     if fits.most > 0 {
         let number = between(&fits.least.to_string(), &fits.most.to_string());
-        page.paragraph(&format!("{number} pods with {wanted} fit beside them"), style::summary);
+        let pods = if fits.most == 1 { "pod" } else { "pods" };
+        let fit = if fits.most == 1 { "fits" } else { "fit" };
+        page.paragraph(&format!("{number} {pods} with {wanted} {fit} beside them"), style::summary);
         return;
     }
     let lacking = pod.iter().filter_map(|wanted| {

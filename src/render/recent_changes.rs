@@ -73,8 +73,9 @@ pub(crate) fn recent_changes<'a>(
     for cluster in &reports.of {
         if let Some(latest) = &cluster.report.elsewhere {
             let (age, object) = (time_since(latest.at, cluster.report.now), object(latest));
-            let text =
-                format!("Other namespaces have changes, too; the latest known {age} ago: {object} (-A shows all)");
+            let text = format!(
+                "Other namespaces have changes, too; a DaemonSet there was last written {age} ago: {object} (-A shows all)"
+            );
             page.paragraph(&cluster.sentence(&text), style::plain);
         }
     }

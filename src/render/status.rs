@@ -22,6 +22,7 @@ use crate::report::coverage::{ReasonGroup, RemovedNodes};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::list::{Severity, Status};
+use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, HeldStages, NextActions, RolloutHold, RolloutStatus,
     RolloutStatusReport, Verdict,
@@ -134,26 +135,40 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     words.extend(rollout.lost_pods.iter().map(|lost| removed_nodes::lost_in_short(lost, Some(now))));
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
     words.extend(accepted.map(|accepted| format!("{} down, not accepted", count(accepted.not_accepted.len(), "node"))));
-    words.extend(rollout.concerns.iter().map(|concern| concern.code.name().to_owned()));
+    // While it progresses, there are only transient problems.
+    let is_shown = |cause: &&ReasonGroup| !cause.passing || rollout.verdict == Verdict::Progressing;
+    let causes = rollout.problems.iter().filter(is_shown).map(|cause| (cause.code, cause.nodes.len()));
+    let is_settled = matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown);
+    let others = rollout.other_problems.iter().filter(|_| is_settled).map(|problem| (problem.code, problem.count));
+    let mut by_code: Vec<(ReasonCode, usize)> = Vec::new();
+    for (code, nodes) in causes.chain(others) {
+        match by_code.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, all)) => *all += nodes,
+            None => by_code.push((code, nodes)),
+        }
+    }
+    let by_nodes = by_code.iter().map(|(code, nodes)| format!("{nodes} {code}"));
+    let concerns = rollout.concerns.iter().map(|concern| concern.code);
+    let concerns =
+        concerns.filter(|code| by_code.iter().all(|(known, _)| known != code)).map(|code| code.name().to_owned());
+    // While the controller does not act, what the nodes lack comes second.
+    match rollout.verdict {
+        Verdict::NotObserved | Verdict::Deleting => words.extend(concerns.chain(by_nodes)),
+        _ => words.extend(by_nodes.chain(concerns)),
+    }
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
     }
-    words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
-    // While it progresses, there are only transient problems.
-    let is_shown = |cause: &&ReasonGroup| !cause.passing || rollout.verdict == Verdict::Progressing;
-    let causes = rollout.problems.iter().filter(is_shown);
-    words.extend(causes.take(2).map(|cause| format!("{} {}", cause.nodes.len(), cause.code)));
+    words.extend(rollout.hold.as_ref().map(held_in_short));
     if rollout.verdict == Verdict::Paused {
         let old = rollout.outdated.iter().map(|outdated| outdated.nodes.len()).sum();
         words.push(format!("{} on an older revision", count(old, "node")));
     }
-    words.extend(rollout.hold.as_ref().map(held_in_short));
-    if matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown) {
-        words.extend(rollout.other_problems.iter().map(|problem| format!("{} {}", problem.count, problem.code)));
-        words.extend(
-            (rollout.rollout_complete && rollout.counts.eligible == Some(0)).then(|| "no eligible node".to_owned()),
-        );
-    }
+    words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
+    words.extend(
+        (is_settled && rollout.rollout_complete && rollout.counts.eligible == Some(0))
+            .then(|| "no eligible node".to_owned()),
+    );
     words
 }
 
@@ -280,7 +295,8 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         Verdict::Complete => {
             let degraded = if rollout.is_degraded() { ", but degraded" } else { "" };
             match desired {
-                0 => format!("{name} has no eligible node, so that no pod is to be created{degraded}"),
+                0 if rollout.is_degraded() => format!("{name} is degraded, and has no eligible node"),
+                0 => format!("{name} has no eligible node, so that no pod is to be created"),
                 1 => format!("{name} is complete{degraded}: {revision} is available on its only node"),
                 2 => format!("{name} is complete{degraded}: {revision} is available on both nodes"),
                 all => format!("{name} is complete{degraded}: {revision} is available on all {all} nodes"),

@@ -135,14 +135,14 @@ fn fitting(text: impl Iterator<Item = char>, room: usize) -> String {
 
 pub use crate::report::count;
 
-/// Returns a status and the problem, or only the problem if it includes the status, or if both do not fit.
+/// Returns a status and the problem, which may be too long, or only the problem if it includes the status.
 pub(super) fn or_merged(status: Status, problem: impl Fn(usize) -> String, width: usize) -> String {
-    let is_said = matches!(status, Status::Degraded | Status::NodesDown | Status::NoNodes);
-    let (status, shortest) = (status.name(), problem(0));
-    match status.len() + 2 + shortest.chars().count() {
-        _ if shortest.is_empty() => status.to_owned(),
-        both if is_said || both > width => problem(width),
-        _ => format!("{status}: {}", problem(width - status.len() - 2)),
+    let is_said = matches!(status, Status::NodesDown | Status::NoNodes);
+    let status = status.name();
+    match problem(0).is_empty() {
+        true => status.to_owned(),
+        false if is_said => problem(width),
+        false => format!("{status}: {}", problem(width.saturating_sub(status.len() + 2))),
     }
 }
 

@@ -397,10 +397,15 @@ impl Compared<'_> {
         one.stopped = self.is_stopped(before, after, &one.setbacks);
         let is_worse = one.stopped == Some(true) || !one.new_concerns.is_empty() || !one.restarting.is_empty();
         let is_open = one.stopped.is_none() || !one.unconfirmed_concerns.is_empty();
-        let coverage = || Command::kubectl(&["ds", "coverage"]).namespace(&key.0).name(&key.1);
-        let details = |verdict| match verdict {
-            Comparison::Worse | Comparison::Unknown => Some(Fix::new("for details", coverage())),
-            Comparison::Same | Comparison::Better => None,
+        let details = |one: &DaemonSetComparison| {
+            let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&key.0);
+            // Of all nodes, only what is wrong now is shown, and not which pods are gone or have been restarted.
+            let node = one.counted().flat_map(|setback| &setback.nodes).chain(&one.restarting).next();
+            let coverage = node.into_iter().fold(coverage, |coverage, node| coverage.flag("--node", node.as_str()));
+            match one.verdict {
+                Comparison::Worse | Comparison::Unknown => Some(Fix::new("for details", coverage.name(&key.1))),
+                Comparison::Same | Comparison::Better => None,
+            }
         };
         one.verdict = match (moves, before) {
             _ if is_worse || one.counted().next().is_some() => Comparison::Worse,
@@ -409,7 +414,7 @@ impl Compared<'_> {
             (Some(moves), Some(before)) if self.is_better(before, after, &moves) => Comparison::Better,
             _ => Comparison::Same,
         };
-        one.details = details(one.verdict);
+        one.details = details(&one);
         one
     }
 

@@ -70,7 +70,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         hash: object.hash().to_owned(),
         current: revision.is_current,
         created_at: object.metadata.creation_timestamp.get(),
-        rolled_out_at: object.rolled_out_at(revisions.daemon_set),
+        rolled_out_at: revisions.rolled_out_at(object),
         images: template.map(images).unwrap_or_default(),
         change_cause: change_cause(object),
         pods: knows_pods.then_some(revision.pods),

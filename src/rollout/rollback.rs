@@ -13,6 +13,7 @@ use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::template::Template;
+use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::SuspectKind;
 
@@ -139,6 +140,18 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
         false => "to roll back",
     };
     let name = name_of(daemon_set);
+    // It works, but somebody had a reason to leave it that the cluster does not tell.
+    let left = situation.revisions.others().map(|(revision, _)| revision);
+    let left = left.filter(|it| it.available > target.available && it.number() != target.number());
+    let left = left.filter(|it| situation.revisions.doubt(it) == Some(Doubt::RolledBack));
+    let advice = match left.max_by_key(|revision| revision.available) {
+        Some(left) => format!(
+            "{advice}; revision {} is available on {}, but was rolled back before",
+            left.number(),
+            count(left.available, "node")
+        ),
+        None => advice.to_owned(),
+    };
     let kept = held_back(situation, target);
     let is_moved = |node: &RolloutNode<'_>| node.updated_is_available;
     if kept == 0 || situation.eligible().any(is_moved) {

@@ -41,7 +41,7 @@ fn phase(subject: &Subject, pod: &Pod) -> String {
     let mut text = pod.status.phase.clone();
     for detail in [&pod.status.reason, &pod.status.message] {
         if !detail.is_empty() {
-            text = format!("{text}: {detail}");
+            text = format!("{text}: {}", detail.trim_end_matches('.'));
         }
     }
     if let Some(deadline) = pod.metadata.deletion_timestamp.get() {

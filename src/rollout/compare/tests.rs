@@ -675,14 +675,14 @@ fn templates_and_strategies_are_compared_by_meaning() {
 
 #[test]
 fn pods_that_are_ready_later_and_less_room_are_told_and_are_not_worse() {
+    let more =
+        || json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": "100m"}}}]});
     let slow = |world: World, node: &str| {
         let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at("12:42:00")}]);
-        let patch = json!({"metadata": {"creationTimestamp": at("12:40:00")}, "status": {"conditions": conditions}});
+        let patch = json!({"metadata": {"creationTimestamp": at("12:40:00")}, "spec": more(), "status": {"conditions": conditions}});
         world.node(node, of_pool("one")).pod(&format!("new-{node}"), node, patch)
     };
-    let more =
-        json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": "100m"}}}]});
-    let after = ["x", "y", "z"].iter().fold(world(), |world, node| slow(world, node)).template(more);
+    let after = ["x", "y", "z"].iter().fold(world(), |world, node| slow(world, node)).template(more());
     let report = compared(three().finish(), after.finish(), &[]);
     let one = &report.daemon_sets[0];
     assert_eq!((one.seconds_to_ready_before, one.seconds_to_ready), (Some(60), Some(120)));

@@ -205,7 +205,7 @@ fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<Rol
     Some(RolledOutRevision {
         number: current.revision,
         hash: current.hash().to_owned(),
-        rolled_out_at: situation.rolled_out_at(),
+        rolled_out_at: situation.revisions.rolled_out_at(current),
         replaces,
         changes: changes.unwrap_or_default(),
     })

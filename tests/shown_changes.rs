@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::support::hard_values::hard_value;
+use crate::support::sampling::cases;
 
 fn spec_x() -> ChangePath {
     ChangePath::default().field("spec").field("x")
@@ -57,7 +58,7 @@ fn as_shown(value: Value) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(1_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn added_and_removed_values_are_whole(value in hard_value(), width in prop::sample::select(vec![None, Some(40), Some(80), Some(200)])) {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::hard_values::hard_value;
+use crate::support::sampling::cases;
 
 /// Returns where a side of a hunk begins, how many lines come before it, and how many lines it has.
 fn range(text: &str) -> (usize, usize) {
@@ -83,7 +84,7 @@ fn changes_at_either_end_and_of_everything_apply() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(1_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_difference_applies(from in hard_value(), to in hard_value(), both in hard_value(), context in 0_usize..5) {

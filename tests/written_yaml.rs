@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::hard_values::hard_value;
 use crate::support::nasty_strings;
+use crate::support::sampling::cases;
 
 /// Reads a text that must be a single document.
 fn read(text: &str) -> Value {
@@ -107,7 +108,7 @@ spec:
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(2_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_value_is_read_back(value in hard_value()) {

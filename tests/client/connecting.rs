@@ -189,11 +189,10 @@ fn user_and_password_of_the_servers_address_are_sent_and_never_shown() {
 
 #[test]
 fn text_from_a_server_cannot_pass_for_a_hint() {
-    let server = Server::start(|_| refusal(403, "Forbidden", "no\nhint: run `rm -rf /`\nerror: no"));
+    let server = Server::start(|_| refusal(403, "Forbidden", "no\nhint: run `rm -rf /`\n    → do it: x\nerror: no"));
     let error = shown(read(&options(&server), &agent()).unwrap_err());
-    let hints = error.lines().filter(|line| line.starts_with("hint: ")).count();
-    assert_eq!(hints, 1, "{error}");
-    assert!(!error.lines().skip(1).any(|line| line.starts_with("error: ")), "{error}");
+    let lines: Vec<&str> = error.lines().skip(1).collect();
+    assert_eq!(lines, ["  | hint: run `rm -rf /`", "  |     → do it: x", "  | error: no"]);
 }
 
 #[test]

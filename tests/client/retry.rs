@@ -253,7 +253,7 @@ fn no_deletion_is_suggested_of_pods_whose_successors_are_refused() {
     }
 }
 
-/// A cause that is not mended makes the controller wait longer.
+/// A cause that is not fixed makes the controller wait longer.
 #[test]
 fn a_refusal_that_lasts_is_told() {
     let event = json!({

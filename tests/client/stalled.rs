@@ -87,7 +87,7 @@ fn pods_that_were_refused_are_asked_for_within_seconds_or_not_at_all() {
     let runs: [(&[&str], bool); 7] = [
         (&["pause", "agent"], false),
         (&["restart", "agent", "--dry-run=client"], true),
-        (&["partition", "agent", "1", "--image=agent=agent:2", "--dry-run"], false),
+        (&["partition", "agent", "1", "--image=agent=agent:2", "--dry-run"], true),
         (&["restart", "agent", "--no-wait"], true),
         (&["set", "agent", "--max-unavailable=2", "--no-wait"], true),
         (&["partition", "agent", "100%", "--image=agent=agent:2"], true),

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{daemon_set, open};
+use crate::support::sampling::cases;
 
 /// Names, words of the API, labels and images without registry, which stay, as docs/snapshots.md says.
 const STAYS: [&str; 76] = [
@@ -153,7 +154,7 @@ fn redacted(snapshot: &Snapshot) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(160), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_known_secret_occurs_nowhere(

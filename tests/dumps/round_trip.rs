@@ -25,6 +25,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{ask, daemon_set, open};
+use crate::support::sampling::cases;
 use crate::support::shown;
 
 fn options(format: Format) -> WriteOptions {
@@ -389,7 +390,7 @@ fn read_without_counts(bytes: &[u8]) -> Snapshot {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(160), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_snapshot_comes_back_as_it_was_written(snapshot in snapshot()) {

@@ -12,6 +12,11 @@ pub fn times(at_night: usize) -> usize {
     if all_is_tried() { at_night } else { at_night.div_ceil(10) }
 }
 
+/// Returns how many random cases a property is tried with that is tried with so many at night.
+pub fn cases(at_night: u32) -> u32 {
+    if all_is_tried() { at_night } else { at_night.div_ceil(10) }
+}
+
 /// Returns those that are tried of what is tried exhaustively at night; on a change these are always the same ones.
 pub fn share<T>(at_night: Vec<T>) -> Vec<T> {
     let (all, mut random) = (all_is_tried(), Random::new(1));

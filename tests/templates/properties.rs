@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::apply::apply;
 use crate::support::random::Random;
+use crate::support::sampling::cases;
 use crate::support::template_generator::{Taste, edited, moved, template};
 
 /// Two templates of which one is often an edited form of the other, as the seed decides.
@@ -43,7 +44,7 @@ fn without_direction(changes: &[Change], back: bool) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(1_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn differences_lead_from_one_template_to_the_other(seed: u64) {

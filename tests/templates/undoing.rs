@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::random::Random;
+use crate::support::sampling::cases;
 use crate::support::template_generator::{Taste, edited, template};
 
 /// A DaemonSet and its revisions, as the API keeps them.
@@ -85,7 +86,7 @@ fn has_containers(template: &Value) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(500), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn undo_gets_there_and_a_second_undo_gets_back(seed: u64) {

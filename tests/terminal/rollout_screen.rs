@@ -48,7 +48,8 @@ fn cluster(fates: &[Fate], max_unavailable: &Value) -> Snapshot {
     })];
     let owner =
         json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "agent", "controller": true}]);
-    for (number, tag, created) in [(6, "2.9", "2026-11-01T10:00:00Z"), (7, "3.0", "2026-11-20T09:57:19Z")] {
+    let [first, second, third] = ["2026-10-01T10:00:00Z", "2026-11-01T10:00:00Z", "2026-11-20T09:57:19Z"];
+    for (number, tag, created) in [(5, "2.8", first), (6, "2.9", second), (7, "3.0", third)] {
         let mut data = template(tag);
         data["$patch"] = "replace".into();
         items.push(json!({

@@ -276,7 +276,7 @@ pub enum WarningCode {
     NoHistory,
     /// The new pods would not start, because something that they need does not exist.
     MissingObjects,
-    /// Pods fail because of their nodes, so that another revision does not mend it.
+    /// Pods fail because of their nodes, so that another revision does not fix it.
     NotByRevision,
     /// The rolling update comes to a standstill, because of nodes that use up its limit.
     Blocks,

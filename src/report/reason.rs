@@ -160,7 +160,7 @@ reason_codes! {
     /// The template may be right: an administrator has to grant the service account a constraint that allows it.
     SecurityConstraintDenied: Admission, Never;
     /// An admission webhook or policy denied the pod.
-    /// Change the template to what it demands, or exempt it there. A webhook or policy that has failed itself is to be mended.
+    /// Change the template to what it demands, or exempt it there. A webhook or policy that has failed itself is to be fixed.
     WebhookDenied: Admission, Never;
     /// An admission webhook could not be called.
     /// Restore the service behind the webhook, or correct its configuration. If the pods behind it need a node that is not ready
@@ -238,7 +238,7 @@ reason_codes! {
     /// credentials, the registry, the network, or the disk of the node.
     ImagePullFailed: Revision, Never;
     /// A container cannot be created from its configuration.
-    /// Create the ConfigMap, Secret or key that the message names, or mend what it tells: the command, the user, a
+    /// Create the ConfigMap, Secret or key that the message names, or fix what it tells: the command, the user, a
     /// mount, or the container runtime of the node.
     ContainerConfigError: Revision, Never;
     /// A container crashes repeatedly.
@@ -259,7 +259,7 @@ reason_codes! {
     /// node.
     SandboxFailed: Revision, Never;
     /// A volume cannot be mounted.
-    /// Create what is to be mounted, or mend what the message tells: the path on the node, the driver, or the server
+    /// Create what is to be mounted, or fix what the message tells: the path on the node, the driver, or the server
     /// of the volume.
     MountFailed: Revision, Never;
     /// The containers are running, but one is not ready.

@@ -75,7 +75,7 @@ named_values! {
 }
 
 named_values! {
-    /// Whose fault it is that a node has no available pod of the current revision; what is to be mended first comes last.
+    /// Whose fault it is that a node has no available pod of the current revision; what is to be fixed first comes last.
     Fault {
         /// The node: it is not ready, unreachable, under pressure or about to be removed, its network is not up, or all of its
         /// other pods fail, too.

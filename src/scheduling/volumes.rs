@@ -392,33 +392,29 @@ impl InTreePlugin {
     /// Returns the plugin of a volume.
     pub(super) fn of(volume: &PersistentVolume) -> Option<Self> {
         let spec = &volume.spec;
-        let is_its = [
+        Self::of_fields([
             spec.aws_elastic_block_store.is_some(),
             spec.gce_persistent_disk.is_some(),
             spec.azure_disk.is_some(),
             spec.cinder.is_some(),
             spec.portworx_volume.is_some(),
-        ];
-        [EBS, GCE, AZURE, CINDER, PORTWORX]
-            .into_iter()
-            .zip(is_its)
-            .find(|(_, is_its)| *is_its)
-            .map(|(plugin, _)| plugin)
+        ])
     }
 
     /// Returns the plugin of a volume that a pod names itself.
     pub(super) fn of_pod(source: &VolumeSource) -> Option<Self> {
-        let is_its = [
+        Self::of_fields([
             source.aws_elastic_block_store.is_some(),
             source.gce_persistent_disk.is_some(),
             source.azure_disk.is_some(),
             source.cinder.is_some(),
             source.portworx_volume.is_some(),
-        ];
-        [EBS, GCE, AZURE, CINDER, PORTWORX]
-            .into_iter()
-            .zip(is_its)
-            .find(|(_, is_its)| *is_its)
-            .map(|(plugin, _)| plugin)
+        ])
+    }
+
+    /// Returns the plugin whose field is set.
+    fn of_fields(is_set: [bool; 5]) -> Option<Self> {
+        let plugins = [EBS, GCE, AZURE, CINDER, PORTWORX];
+        plugins.into_iter().zip(is_set).find_map(|(plugin, is_set)| is_set.then_some(plugin))
     }
 }

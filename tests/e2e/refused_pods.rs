@@ -183,19 +183,19 @@ fn refused_pods_are_told_with_their_cause_and_what_is_printed_mends_it() {
     sleep(REFUSED_FOR.saturating_sub(began.elapsed()));
     let more = r#"{"spec":{"hard":{"pods":"10"}}}"#;
     let privileged = "pod-security.kubernetes.io/enforce=privileged";
-    let mend: [&[&str]; 3] = [
+    let fix: [&[&str]; 3] = [
         &["patch", "resourcequota", "few", "-n", "quota", "--type", "merge", "-p", more],
         &["label", "namespace", "security", "--overwrite", privileged],
         &["delete", "limitrange", "small", "-n", "limits"],
     ];
-    for ((namespace, code), mend) in KINDS.iter().zip(mend) {
+    for ((namespace, code), fix) in KINDS.iter().zip(fix) {
         // Each right before it is looked at: the controller tries again by itself, too.
-        cluster.kubectl(mend);
-        cluster.wait_until(&format!("{namespace} is mended"), || {
+        cluster.kubectl(fix);
+        cluster.wait_until(&format!("{namespace} is fixed"), || {
             status(&cluster, namespace).says("accepts such a pod now").then_some(())
         });
-        let mended = status(&cluster, namespace).expect(3);
-        assert!(mended.says(code) && !mended.says("refuses new pods") && !mended.says("kubectl ds undo"), "{mended}");
+        let fixed = status(&cluster, namespace).expect(3);
+        assert!(fixed.says(code) && !fixed.says("refuses new pods") && !fixed.says("kubectl ds undo"), "{fixed}");
         let restart = run_on(&cluster, &["restart", "agent", "-n", namespace, "--dry-run=server"]).expect(0);
         assert!(!restart.says("refuses new pods"), "{restart}");
         // All that tells of a refusal asks whether it still holds.
@@ -208,7 +208,7 @@ fn refused_pods_are_told_with_their_cause_and_what_is_printed_mends_it() {
             assert_eq!(printed(&told, "kubectl ds retry")[1], "retry", "{what}");
         }
         let before = cluster.get(&["ds", "agent", "-n", namespace]);
-        paste(&mended, "kubectl ds retry");
+        paste(&fixed, "kubectl ds retry");
         let pasted = Instant::now();
         wait_for_pods(&cluster, namespace, "agent:2");
         assert!(pasted.elapsed() < Duration::from_secs(20), "{namespace} took {:?}", pasted.elapsed());

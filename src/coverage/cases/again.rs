@@ -222,12 +222,12 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
     let api = "Get \"https://10.96.0.1:443/api/v1/nodes/n\": dial tcp 10.96.0.1:443: i/o timeout";
     for (message, other, expected) in [
         (lookup, json!({}), Some("see first whether the cluster DNS works")),
-        (lookup, dns("False"), Some("mend the cluster DNS")),
-        ("getaddrinfo: Temporary failure in name resolution", dns("False"), Some("mend the cluster DNS")),
+        (lookup, dns("False"), Some("fix the cluster DNS")),
+        ("getaddrinfo: Temporary failure in name resolution", dns("False"), Some("fix the cluster DNS")),
         (lookup, dns("True"), None),
         ("lookup nothing on 10.96.0.10:53: no such host", dns("False"), None),
-        (api, proxy("False"), Some("mend kube-proxy")),
-        ("failed to reach apiserver: connect: connection refused", proxy("False"), Some("mend kube-proxy")),
+        (api, proxy("False"), Some("fix kube-proxy")),
+        ("failed to reach apiserver: connect: connection refused", proxy("False"), Some("fix kube-proxy")),
         (api, proxy("True"), None),
         ("dial tcp 10.4.0.8:5432: i/o timeout", proxy("False"), None),
         (api, json!({}), None),
@@ -239,7 +239,7 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         assert_eq!(reason.code, R::CrashLooping);
         let is_told = expected.is_some_and(|expected| reason.fix.advice.starts_with(expected));
         assert_eq!(is_told, expected.is_some(), "{message}: {}", reason.fix.advice);
-        assert!(expected.is_some() || !reason.fix.advice.contains("mend"), "{message}: {}", reason.fix.advice);
+        assert!(expected.is_some() || !reason.fix.advice.contains("fix"), "{message}: {}", reason.fix.advice);
     }
     // A pod that does not query the DNS, or is the DNS, does not wait for it; and pods that were not read may be healthy.
     let crash = || {
@@ -255,10 +255,10 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         first(world).fix.advice
     };
     let host = || json!({"spec": {"hostNetwork": true}});
-    assert!(told(json!({}), json!({}), true).starts_with("mend the cluster DNS"));
+    assert!(told(json!({}), json!({}), true).starts_with("fix the cluster DNS"));
     assert!(told(json!({}), json!({}), false).starts_with("see first whether"));
     assert!(!told(host(), json!({"hostNetwork": true}), true).contains("cluster DNS"));
-    assert!(told(host(), json!({"dnsPolicy": "ClusterFirstWithHostNet"}), true).starts_with("mend the cluster DNS"));
+    assert!(told(host(), json!({"dnsPolicy": "ClusterFirstWithHostNet"}), true).starts_with("fix the cluster DNS"));
     assert!(!told(json!({}), json!({"dnsPolicy": "Default"}), true).contains("cluster DNS"));
 }
 

@@ -630,7 +630,7 @@ fn what_admission_makes_of_a_pod_is_told_with_what_the_template_has() {
             killed(),
             None,
             "the template has no memory limit: admission adds it",
-            "mend what adds it",
+            "fix what adds it",
             webhooks,
         ),
         (
@@ -663,7 +663,7 @@ fn what_admission_makes_of_a_pod_is_told_with_what_the_template_has() {
             creating(),
             Some(missing.clone()),
             "the template has no volume istiod-ca-cert: admission adds it",
-            "mend what adds it",
+            "fix what adds it",
             webhooks,
         ),
         (
@@ -708,7 +708,7 @@ fn what_admission_makes_of_a_pod_is_told_with_what_the_template_has() {
             config("secret \"a\" not found"),
             None,
             "the template has no reference to secret a: admission adds it",
-            "mend what adds it",
+            "fix what adds it",
             webhooks,
         ),
         (

@@ -539,15 +539,15 @@ fn a_driver_whose_socket_is_dead_is_the_one_to_look_at() {
     let other = "dial unix /var/lib/kubelet/plugins/csi-nfsplugin/csi.sock: connect: connection refused";
     let k0s = "dial unix /var/lib/k0s/kubelet/plugins/smb.csi.k8s.io/csi.sock: connect: connection refused";
     for (world, said, part) in [
-        (plugin(false, true), refused.as_str(), "mend the pod of DaemonSet storage/csi-smb-node on the node first"),
-        (plugin(false, true), absent.as_str(), "mend the pod of DaemonSet storage/csi-smb-node on the node first"),
+        (plugin(false, true), refused.as_str(), "fix the pod of DaemonSet storage/csi-smb-node on the node first"),
+        (plugin(false, true), absent.as_str(), "fix the pod of DaemonSet storage/csi-smb-node on the node first"),
         (
             plugin(true, true),
             refused.as_str(),
             "the container of the driver in the pod of DaemonSet storage/csi-smb-node",
         ),
         (plugin(true, false), absent.as_str(), "find out why DaemonSet storage/csi-smb-node has no pod on the node"),
-        (plugin(false, true), k0s, "mend the pod of DaemonSet storage/csi-smb-node on the node first"),
+        (plugin(false, true), k0s, "fix the pod of DaemonSet storage/csi-smb-node on the node first"),
         (plugin(false, true), other, "find the DaemonSet of driver csi-nfsplugin"),
         (plugin(false, true), "dial tcp 10.0.0.9:2049: connect: connection refused", "reaches the file server"),
         (
@@ -565,7 +565,7 @@ fn a_driver_whose_socket_is_dead_is_the_one_to_look_at() {
     }
 }
 
-/// The pod of a plugin cannot mend the plugin if that keeps it from starting.
+/// The pod of a plugin cannot fix the plugin if that keeps it from starting.
 #[test]
 fn a_network_plugin_that_blocks_its_own_pod_is_removed_from_the_node() {
     let path = |path: &str| json!({"volumes": [{"name": "cni", "hostPath": {"path": path}}]});

@@ -39,7 +39,7 @@ impl Change {
     fn added(what: &str) -> Self {
         Change {
             words: format!("the template has no {what}: admission adds it"),
-            advice: "mend what adds it to pods (a mutating webhook or policy, such as that of a service mesh), or exempt these pods from it: \
+            advice: "fix what adds it to pods (a mutating webhook or policy, such as that of a service mesh), or exempt these pods from it: \
                      no revision of the template is without it"
                 .to_owned(),
         }
@@ -50,8 +50,8 @@ impl Change {
         Change { words: format!("the template has {own}: admission made it {made}"), advice: advice.to_owned() }
     }
 
-    /// Says it in a finding about the part. What would not be the template's anyway is still to be done.
-    fn told(self, finding: Finding) -> Finding {
+    /// Adds it to a finding about the part, and replaces advice that would change the template.
+    fn applied_to(self, finding: Finding) -> Finding {
         let message = finding.message.clone().words(format!("; {}", self.words));
         match finding.origin {
             Origin::Template(TemplatePart::Registry(_)) => {
@@ -71,7 +71,7 @@ fn template_of<'s>(subject: &'s Subject, pod: &Pod) -> Option<&'s Template> {
     template.value()["spec"]["containers"].is_array().then_some(template)
 }
 
-/// Says of a finding about a container if admission has added the container, or has changed what the finding is about.
+/// Adds to a finding about a container whether admission has added the container, or has changed what the finding is about.
 pub fn of_container(subject: &Subject, pod: &Pod, container: &Container, finding: Finding) -> Finding {
     let Some(spec) = template_of(subject, pod).map(|template| &template.value()["spec"]) else { return finding };
     let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
@@ -85,7 +85,7 @@ pub fn of_container(subject: &Subject, pod: &Pod, container: &Container, finding
     }
 }
 
-/// Says of a finding about an image that cannot be pulled what the template has instead. A webhook may only have put a mirror before a
+/// Adds to a finding about an image that cannot be pulled which image the template has. A webhook may only have put a mirror before a
 /// name that is wrong itself, unless it has made another image of it on nodes where the same revision runs.
 fn of_image(subject: &Subject, pod: &Pod, container: &Container, own: Option<&str>, finding: Finding) -> Finding {
     let made = container.image.as_str();
@@ -101,7 +101,7 @@ fn of_image(subject: &Subject, pod: &Pod, container: &Container, own: Option<&st
                   fault, and to edit it replaces all pods";
     let change = Change::made(&format!("image {own}"), made, advice);
     if subject.pods().any(|other| works(other) && has_another(other)) || finding.origin == Origin::Node {
-        return change.told(finding);
+        return change.applied_to(finding);
     }
     let is_of_image = matches!(finding.origin, Origin::Template(TemplatePart::Image(_)));
     let advice =
@@ -111,7 +111,7 @@ fn of_image(subject: &Subject, pod: &Pod, container: &Container, own: Option<&st
     if is_of_image { told.with_origin(Origin::Template(TemplatePart::Image(own.to_owned()))) } else { told }
 }
 
-/// Says of a finding about a memory limit where it is set if that is not the template.
+/// Adds to a finding about a memory limit what has set it, if that is not the template.
 fn of_limit(subject: &Subject, container: &Container, own: Option<&str>, finding: Finding) -> Finding {
     let Some(limit) = container.resources.limits.get("memory") else { return finding };
     let of_range =
@@ -121,8 +121,8 @@ fn of_limit(subject: &Subject, container: &Container, own: Option<&str>, finding
         Some(own) => Change::made(
             &format!("memory limit {own}"),
             &limit.text,
-            "change it where it is set as pods are created (a VerticalPodAutoscaler, or another mutating webhook): an edit of the template \
-             does not",
+            "change what sets it when pods are created (a VerticalPodAutoscaler or another mutating webhook): editing the template has no \
+             effect",
         ),
         None => match of_range() {
             Some(range) => {
@@ -138,7 +138,7 @@ fn of_limit(subject: &Subject, container: &Container, own: Option<&str>, finding
             None => Change::added("memory limit"),
         },
     };
-    change.told(finding)
+    change.applied_to(finding)
 }
 
 /// Returns the LimitRange of the namespace one of whose defaults for containers is that.
@@ -155,11 +155,11 @@ fn limit_range<'s>(
     subject.index.snapshot.limit_ranges.iter().find(sets).map(|range| &range.metadata)
 }
 
-/// Says of a finding that admission has added its container: the same pod may run with it on other nodes.
+/// Adds to a finding that admission has added its container: the same pod may run with it on other nodes.
 fn of_added_container(subject: &Subject, pod: &Pod, container: &str, finding: Finding) -> Finding {
     let is_of_container =
         !matches!(finding.origin, Origin::Node | Origin::ControlPlane | Origin::Template(TemplatePart::Registry(_)));
-    let told = Change::added(&format!("container {container}")).told(finding);
+    let told = Change::added(&format!("container {container}")).applied_to(finding);
     let runs = |other: &&Pod| walk(other).any(|(_, it, status)| it.name == container && status.is_none_or(has_started));
     let nodes = match told.code {
         _ if !is_of_container => return told,
@@ -192,18 +192,18 @@ const NAMED_OTHERWISE: [&str; 9] = [
     "vsphereVolume",
 ];
 
-/// Says of a finding about a volume if admission has added it to the pod. The admission plugin of service accounts adds one to every pod.
+/// Adds to a finding about a volume whether admission has added it to the pod. The admission plugin of service accounts adds one to every pod.
 pub fn of_volume(subject: &Subject, pod: &Pod, volume: &str, finding: Finding) -> Finding {
     let Some(template) = template_of(subject, pod) else { return finding };
     let own = || template.value()["spec"]["volumes"].as_array().into_iter().flatten();
     let is_own = own().any(|own| own["name"] == volume || NAMED_OTHERWISE.iter().any(|kind| own[kind].is_object()));
     match is_own || volume.starts_with("kube-api-access-") {
         true => finding,
-        false => Change::added(&format!("volume {volume}")).told(finding),
+        false => Change::added(&format!("volume {volume}")).applied_to(finding),
     }
 }
 
-/// Says of a finding about a missing ConfigMap or Secret if the template names it nowhere.
+/// Adds to a finding about a missing ConfigMap or Secret that the template does not name it, if so.
 pub fn of_object(subject: &Subject, pod: &Pod, (kind, name): (&str, &str), finding: Finding) -> Finding {
     fn names(value: &Value, name: &str) -> bool {
         match value {
@@ -215,13 +215,14 @@ pub fn of_object(subject: &Subject, pod: &Pod, (kind, name): (&str, &str), findi
     }
     match template_of(subject, pod) {
         Some(template) if !names(template.value(), name) => {
-            Change::added(&format!("reference to {kind} {name}")).told(finding)
+            Change::added(&format!("reference to {kind} {name}")).applied_to(finding)
         }
         _ => finding,
     }
 }
 
-/// Says of a pod that requests more of a resource than its template, for which there is room, that admission has added it.
+/// Adds to a finding about a pod that requests more of a resource than its template that admission has raised it, if there is room for
+/// what the template requests.
 pub fn raised_request(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resource: &str, finding: Finding) -> Finding {
     let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
     let Some(template) = template else { return finding };

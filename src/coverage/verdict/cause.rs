@@ -13,7 +13,7 @@ pub struct Cause {
     /// What to do.
     pub advice: &'static str,
     /// What has to change.
-    pub mends: Mends,
+    pub fix_in: FixIn,
     /// What else there is to do or to show.
     pub also: Option<Also>,
 }
@@ -37,15 +37,15 @@ pub enum Also {
     Credentials,
     /// Show the pods of the node, among them that of the network plugin.
     ShowPodsOfNode,
-    /// Show them, too: the pod of the network plugin is what has to be mended, unless that is the pod in question.
+    /// Show them, too: the pod of the network plugin is what has to be fixed, unless that is the pod in question.
     MendNetworkPlugin,
     /// Show the objects of a resource in the namespace.
     List(&'static str),
 }
 
-/// What has to change so that a cause goes away.
+/// Where the fix of a cause belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mends {
+pub enum FixIn {
     /// The template: what it names, or what it asks for.
     Template,
     /// Which nodes the template selects.
@@ -60,41 +60,41 @@ pub enum Mends {
     Object,
 }
 
-impl Mends {
+impl FixIn {
     /// Returns where a cause comes from that a part of the template may have brought about.
     pub fn origin(self, part: TemplatePart) -> Origin {
         match self {
-            Mends::Node => Origin::Node,
-            Mends::Placement => Origin::Placement,
-            Mends::Host if part == TemplatePart::Anything => Origin::Template(TemplatePart::AskedOfNode),
+            FixIn::Node => Origin::Node,
+            FixIn::Placement => Origin::Placement,
+            FixIn::Host if part == TemplatePart::Anything => Origin::Template(TemplatePart::AskedOfNode),
             // No template has to do with it.
-            Mends::Cluster if part == TemplatePart::Anything => Origin::ControlPlane,
-            Mends::Host | Mends::Template | Mends::Cluster | Mends::Object => Origin::Template(part),
+            FixIn::Cluster if part == TemplatePart::Anything => Origin::ControlPlane,
+            FixIn::Host | FixIn::Template | FixIn::Cluster | FixIn::Object => Origin::Template(part),
         }
     }
 }
 
 /// Declares a row of a table.
-pub const fn cause(mends: Mends, says: &'static [&'static str], advice: &'static str) -> Cause {
-    Cause { says, advice, mends, also: None }
+pub const fn cause(fix_in: FixIn, says: &'static [&'static str], advice: &'static str) -> Cause {
+    Cause { says, advice, fix_in, also: None }
 }
 
 /// Declares a row of a table that is about a platform that is not the image's: what to do follows from the nodes.
 pub const fn platform(says: &'static [&'static str]) -> Cause {
-    cause(Mends::Placement, says, "")
+    cause(FixIn::Placement, says, "")
 }
 
 /// What keeps a node from anything, whatever has failed there.
 const OF_NODES: &[Cause] = &[
     // Before Linux 4.19, memory cgroups that were deleted took one of 65,535 numbers until the node was restarted.
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["/sys/fs/cgroup… cannot allocate memory", "/sys/fs/cgroup… no space left on device"],
         "restart the node, and upgrade its kernel: it has no memory cgroups left, which old kernels leak",
     ),
     // `SizeMemoryBackedVolumes`: `calculateEmptyDirMemorySize`, pkg/volume/emptydir, whose limit is that of the pod's containers together.
     cause(
-        Mends::Template,
+        FixIn::Template,
         &[
             "write …kubernetes.io~projected/…no space left on device",
             "write …kubernetes.io~secret/…no space left on device",
@@ -104,14 +104,14 @@ const OF_NODES: &[Cause] = &[
          is no larger than the limits of the pod's containers together",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["no space left on device", "disk quota exceeded"],
         "free disk space on the node, such as that of unused images, or enlarge its disk",
     ),
     TOO_MANY_OPEN_FILES,
     // The kubelet runs `mount` in a unit of its own, and runtimes make one of each container's cgroup.
     cause(
-        Mends::Node,
+        FixIn::Node,
         &[
             "failed to start transient scope unit",
             "failed to start transient service unit",
@@ -125,20 +125,20 @@ const OF_NODES: &[Cause] = &[
          the container runtime asks for",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         // Overlay file systems have stale handles of their own.
         &["stat /…stale nfs file handle", "stat /…stale file handle"],
         "unmount the path that the message names on the node (`umount -l`), and mount it again: the file server no longer knows it; once it \
          is unmounted, deleting the pod mounts a volume again",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["resource temporarily unavailable"],
         "find what has used up the processes of the node (kernel.pid_max, or TasksMax of the container runtime's unit)",
     ),
     // ERROR_NO_SYSTEM_RESOURCES, ERROR_COMMITMENT_LIMIT, ERROR_NOT_ENOUGH_MEMORY and ERROR_NOT_ENOUGH_QUOTA.
     cause(
-        Mends::Node,
+        FixIn::Node,
         &[
             "the paging file is too small",
             "insufficient system resources",
@@ -150,13 +150,13 @@ const OF_NODES: &[Cause] = &[
          may use up",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["hcsshim::preparelayer", "hcsshim::activatelayer"],
         "restart the container runtime of the node, or the node: Windows does not mount the layers of the image there; if it persists, \
          check its disk",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["cannot allocate memory"],
         "free memory on the node: request what the pods there use, and limit those that use more",
     ),
@@ -164,14 +164,14 @@ const OF_NODES: &[Cause] = &[
 
 /// The limit that agents which watch files reach first: 128 instances per user.
 pub const INOTIFY: Cause = cause(
-    Mends::Node,
+    FixIn::Node,
     &["inotify", "fsnotify"],
     "raise the inotify limits of the node: fs.inotify.max_user_instances, and fs.inotify.max_user_watches",
 );
 
 /// Whoever watches files gets this, too, and does not say that it is about inotify.
 pub const TOO_MANY_OPEN_FILES: Cause = cause(
-    Mends::Node,
+    FixIn::Node,
     &["too many open files"],
     "raise fs.inotify.max_user_instances on the node, which runs out first, or its limits of open files (fs.file-max, LimitNOFILE)",
 );

@@ -1,7 +1,7 @@
 //! Which container keeps a pod from being ready, and why.
 
 use super::admission_changes::of_container;
-use super::cause::{Cause, Mends, cause};
+use super::cause::{Cause, FixIn, cause};
 use super::crashes::{all_restarting, beside_old_pod, crash, crash_looping, end_text, out_of_memory};
 use super::creation_errors::creation_failed;
 use super::daemon_set_context::Subject;
@@ -117,13 +117,13 @@ fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> 
 /// What the kubelet warns of while it starts a pod, and that has no finding of its own.
 const AT_START: &[Cause] = &[
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["consider using onrootmismatch"],
         "wait: the kubelet gives every file of the volume to fsGroup; with fsGroupChangePolicy: OnRootMismatch in the securityContext of \
          the template, it does so only once",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["error determining status", "unable to ensure pod container exists", "error making pod data directories"],
         "restart the container runtime and the kubelet of the node, and check its disk: they cannot tell or make what the pod needs there",
     ),
@@ -175,7 +175,7 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
     let Some(event) = events.iter().find(warns) else { return finding(message, LOOK).with_command(describe_pod(pod)) };
     let message = message.words("; ").value(&event.reason).words(": ").event(event, subject.index.now());
     match Cause::among(AT_START, &event.message) {
-        Some(cause) if cause.mends == Mends::Node => finding(message, cause.advice).with_origin(Origin::Node),
+        Some(cause) if cause.fix_in == FixIn::Node => finding(message, cause.advice).with_origin(Origin::Node),
         Some(cause) => finding(message, cause.advice).with_command(edit(subject.daemon_set)),
         None => finding(message, LOOK).with_command(describe_pod(pod)),
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::cause::{Cause, INOTIFY, Mends, TOO_MANY_OPEN_FILES, cause};
+use super::cause::{Cause, FixIn, INOTIFY, TOO_MANY_OPEN_FILES, cause};
 use super::creation_errors::{start_failed, start_has_failed, start_origin};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, delete_pod, describe_node, describe_pod, edit, logs};
@@ -28,34 +28,34 @@ const LAST_WORDS: &[Cause] = &[
     INOTIFY,
     TOO_MANY_OPEN_FILES,
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["no space left on device"],
         "free space where the container writes: in the volume, or on the disk of the node",
     ),
     // ETXTBSY: the kernel lets nobody write to a program while it runs.
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["text file busy"],
         "end the process on the node that runs the file, and write it anew under another name, then rename it (`install`, or `cp \
          --remove-destination`): a program that runs cannot be written to",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["address already in use"],
         "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["cpu does not support x86-64", "does not support x86-64-v", "can only be run on amd64 processors with v"],
         "use an image for older CPUs, or exclude these nodes with a nodeSelector: their CPU lacks instructions that the program needs",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["error while loading shared libraries", "glibc_… not found"],
         "correct the image: its program needs a library that is not in it, or another version",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &[
             "do you need to insmod",
             "can't change directory to '/lib/modules'",
@@ -64,22 +64,22 @@ const LAST_WORDS: &[Cause] = &[
         "load the kernel module that it needs on the node, or mount /lib/modules, so that the container can load it",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["driver/library version mismatch"],
         "restart the node, or reload the kernel module of its GPU driver: it is of another version than the driver's library",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["argument list too long"],
         "set enableServiceLinks: false in the template: every Service of the namespace adds variables to the environment",
     ),
     cause(
-        Mends::Object,
+        FixIn::Object,
         &["yaml: line ", "yaml: unmarshal errors", "error converting yaml to json"],
         "correct the YAML that it reads, usually in a ConfigMap that the template mounts",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["is forbidden: user \"system:serviceaccount:"],
         "give the service account a role that allows what the message says",
     ),
@@ -248,7 +248,7 @@ pub fn crash_looping(
     let is_last = status.state.terminated.is_some() || restarts_all;
     let command = logs(subject.daemon_set, pod, &container.name, !is_last);
     let said = end.and_then(|end| telling_line(&end.message));
-    let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.mends == Mends::Node);
+    let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
     let is_of_node = decisive.is_some();
     let told = decisive.map_or_else(|| about_last_words(said), |cause| cause.advice.to_owned());
     let (advice, command) = match completes {

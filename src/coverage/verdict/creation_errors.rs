@@ -1,7 +1,7 @@
 //! Why a container cannot be created or started, by what the kubelet and the container runtime say.
 
 use super::admission_changes::of_object;
-use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
+use super::cause::{Also, Cause, FixIn, cause, platform, quoted_after};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, edit};
 use super::images::{other_platform, template_of};
@@ -23,7 +23,7 @@ pub const READ_ONLY_DISK: &str = "check the disk of the node: its file system ha
 
 /// What runc says if the kernel has no memory left for the seccomp filters of containers (ENOTSUPP).
 pub const BPF_MEMORY: Cause = cause(
-    Mends::Node,
+    FixIn::Node,
     &["seccomp… errno 524"],
     "restart the node, or raise sysctl net.core.bpf_jit_limit there: its kernel has no memory left for seccomp filters; a newer kernel \
      frees it",
@@ -31,7 +31,7 @@ pub const BPF_MEMORY: Cause = cause(
 
 /// What runtimes say of profiles that they cannot apply.
 pub const PROFILE: Cause = cause(
-    Mends::Host,
+    FixIn::Host,
     &["apparmor", "seccomp"],
     "install the profile on the node, or correct it in the securityContext",
 )
@@ -72,22 +72,22 @@ pub const MEMORY_TOO_LOW: &[&str] = &[
 /// `verifyRunAsNonRoot`, security_context_others.go, and `makeMounts`, pkg/kubelet/kubelet_pods.go, release 1.37.2; the others are
 /// those of containerd 1.7 and 2, CRI-O and runc.
 const CAUSES: &[Cause] = &[
-    cause(Mends::Host, &["not a shared mount", "not a shared or slave mount"], "").and(Also::ShareMount),
+    cause(FixIn::Host, &["not a shared mount", "not a shared or slave mount"], "").and(Also::ShareMount),
     // `mount_setattr(2)`, which runc calls for each volume of a pod with a user namespace.
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["mount_attr_idmap"],
         "remove hostUsers: false from the template, or the volume that the message names: its file system cannot be used in a user namespace",
     ),
     platform(&["exec format error", "does not match the host operating system", "cannot be used on this platform"]),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["runasnonroot", "verify user is non-root", "image will run as root"],
         "set securityContext.runAsUser to a user ID other than 0, or use an image whose user is not root",
     )
     .and(Also::DemandNonRoot),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &[
             "unable to find user",
             "unable to find group",
@@ -98,56 +98,56 @@ const CAUSES: &[Cause] = &[
         "correct the user: the image does not have it; a numeric runAsUser needs no entry there",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["no command specified", "no command or entrypoint"],
         "set command in the template: the image has none",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["apparmor_parser", "containerd-shim", "failed to start shim", "exec: \"runc\"", "exec: \"crun\""],
         "install on the node the program that the message names: its container runtime does not find it",
     ),
     // hcsshim: internal/jobcontainers, and what Windows says of CreateProcess.
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["failed to get application name from commandline", "failed to find executable"],
         "correct the command in the template: the Windows host does not have this file; a HostProcess container has the files of its image \
          below %CONTAINER_SANDBOX_MOUNT_POINT%",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["hcs… the system cannot find the file specified", "hcs… the system cannot find the path specified"],
         "correct the command or workingDir in the template: the image does not have it",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["executable file not found", "exec: …: no such file or directory", "exec: … not found"],
         "correct the command: the image does not have this file",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["exec: …: permission denied", "exec: … is a directory"],
         "correct the command, or make the file executable in the image: its user may not execute it",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["chdir to cwd", "working directory"],
         "correct workingDir: the user of the container cannot change to it",
     ),
     // `GetNodeHostIPs`, pkg/util/node/node.go, for variables that have status.hostIP.
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["host ip unknown"],
         "give the node an address (InternalIP in its status), which the kubelet (--node-ip) or the cloud controller manager sets: it has \
          none, and a variable of the container is to have it",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["create container log directory"],
         "see why the kubelet of the node cannot make the directory that the message names, which is for logs of pods",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &[
             "failed to sync configmap cache",
             "failed to sync secret cache",
@@ -157,27 +157,27 @@ const CAUSES: &[Cause] = &[
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["mount a directory onto a file", "mounting … not a directory", "mounting … is a directory"],
         "correct the mount: one of the paths is a directory, and the other is a file",
     )
     .and(Also::MayBeNode),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
     )
     .and(Also::MayBeNode),
     // containerd: pkg/cri/opts, CRI-O: server/container_create_linux.go, and Moby: volume/mounts.
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["relabel … lsetxattr", "relabel failed", "setting label on mount source", "failed to set file label"],
         "mount another path, or remove seLinuxOptions from the template if they call for it: SELinux labels are to be set on the files that \
          the message names, and the file system there does not let them be set",
     ),
-    cause(Mends::Template, &["rootfs… read-only file system", "/merged/… read-only file system"], IN_READ_ONLY),
+    cause(FixIn::Template, &["rootfs… read-only file system", "/merged/… read-only file system"], IN_READ_ONLY),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &[
             "/var/lib/containerd… read-only file system",
             "/var/lib/docker… read-only file system",
@@ -187,64 +187,64 @@ const CAUSES: &[Cause] = &[
         ],
         READ_ONLY_DISK,
     ),
-    cause(Mends::Template, &["read-only file system"], IN_READ_ONLY),
+    cause(FixIn::Template, &["read-only file system"], IN_READ_ONLY),
     BPF_MEMORY,
     PROFILE,
-    cause(Mends::Template, MEMORY_TOO_LOW, "raise the memory limit: the container does not start with so little"),
+    cause(FixIn::Template, MEMORY_TOO_LOW, "raise the memory limit: the container does not start with so little"),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["requirement error", "unsatisfied condition"],
         "use an image for the driver that the nodes have, or upgrade that: the image demands another version (NVIDIA_REQUIRE_…)",
     ),
     // The toolkit mounts the driver's files into the container.
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["mount error: file creation failed: … file exists", "mount error: file creation failed: … no such device or address"],
         "rebuild the image without the files of the driver (libcuda, libnvidia-…), which the container toolkit of the node mounts there",
     )
     .and(Also::OfImage),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["nvidia-container-cli", "nvidia-container-runtime", "cdi device", "nvml"],
         "check the GPU driver and the container toolkit on the node",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["gathering device information", "no such device", "not a device node", "stat /dev/"],
         "check why the node does not have the device, or exclude these nodes with a nodeSelector",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["/tmpmounts/… no such file", "failed to extract layer", "error unpacking image"],
         "remove the image from the node, so that it is pulled again: its copy there is damaged",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["is already in use by container"],
         "remove the container that the runtime of the node has left behind: `crictl ps -a` there shows it",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["bpf_prog_query(bpf_cgroup_device)", "bpf_prog_attach(bpf_cgroup_device)"],
         "upgrade the kernel of the node, or boot it with cgroup v1: its kernel does not let the container runtime filter devices by cgroup v2",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["cpuset.cpus… permission denied", "cpuset.cpus… invalid argument", "cpuset.mems… permission denied", "cpuset.cpus… device or resource busy"],
         "see which CPUs the cgroup above the container's has on the node: the CPU manager of the kubelet (its file cpu_manager_state), or an \
          agent that writes cgroups, such as koordlet, gives it other ones",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["cgroup"],
         "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["failed to reserve container name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
         "check the container runtime of the node and its disk: it does not answer in time",
     ),
-    cause(Mends::Template, &["lifecycle hook", "poststarthook"], "correct the postStart hook in the template"),
+    cause(FixIn::Template, &["lifecycle hook", "poststarthook"], "correct the postStart hook in the template"),
 ];
 
 /// Finds a container that cannot be created or started.
@@ -319,7 +319,7 @@ pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> O
 /// as it waits for the next attempt, it is said as well.
 pub fn start_origin(subject: &Subject, pod: &Pod, container: &Container, reason: &str, said: &str) -> Option<Origin> {
     let cause = Cause::of(CAUSES, said).filter(|_| start_has_failed(reason))?;
-    let is_told = matches!(cause.mends, Mends::Node | Mends::Host) || cause.also == Some(Also::OfImage);
+    let is_told = matches!(cause.fix_in, FixIn::Node | FixIn::Host) || cause.also == Some(Also::OfImage);
     is_told.then(|| origin_of(cause, subject, pod, container, said))
 }
 
@@ -331,7 +331,7 @@ fn origin_of(cause: &Cause, subject: &Subject, pod: &Pod, container: &Container,
     };
     match is_of_node(cause, subject, pod) || is_profile_of_runtime(cause, subject, pod, said) {
         true => Origin::Node,
-        false => cause.mends.origin(part),
+        false => cause.fix_in.origin(part),
     }
 }
 
@@ -354,29 +354,29 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
             Some(nodes) => (format!("compare the node with {nodes}"), Some(describe_bound_node(pod))),
         };
     };
-    match cause.mends {
-        Mends::Placement => (other_platform(subject, pod), edit()),
-        Mends::Template if is_of_node(cause, subject, pod) => {
+    match cause.fix_in {
+        FixIn::Placement => (other_platform(subject, pod), edit()),
+        FixIn::Template if is_of_node(cause, subject, pod) => {
             let others = other_nodes(same_elsewhere(subject, pod).count());
             (
                 format!("compare the node with others: the same pod runs on {others}; else {}", cause.advice),
                 Some(describe_bound_node(pod)),
             )
         }
-        Mends::Template if cause.also == Some(Also::DemandNonRoot) && !demands_non_root(subject, pod) => (
+        FixIn::Template if cause.also == Some(Also::DemandNonRoot) && !demands_non_root(subject, pod) => (
             format!("{}; runAsNonRoot is not in the template: a mutating webhook or policy adds it", cause.advice),
             edit(),
         ),
-        Mends::Template | Mends::Object => (cause.advice.to_owned(), edit()),
+        FixIn::Template | FixIn::Object => (cause.advice.to_owned(), edit()),
         _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
         _ if is_profile_of_runtime(cause, subject, pod, said) => (PROFILE_OF_RUNTIME.to_owned(), None),
-        Mends::Node | Mends::Host | Mends::Cluster => (cause.advice.to_owned(), None),
+        FixIn::Node | FixIn::Host | FixIn::Cluster => (cause.advice.to_owned(), None),
     }
 }
 
 /// Returns whether the node is the cause: what depends on it works for the same pod on other nodes.
 fn is_of_node(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
-    let may_be = cause.mends == Mends::Host || cause.also == Some(Also::MayBeNode);
+    let may_be = cause.fix_in == FixIn::Host || cause.also == Some(Also::MayBeNode);
     may_be && runs_elsewhere(subject, pod)
 }
 

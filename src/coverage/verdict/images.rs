@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cause::{Also, Cause, Mends, cause, platform};
+use super::cause::{Also, Cause, FixIn, cause, platform};
 use super::creation_errors::{other_nodes, recent_elsewhere, runs_elsewhere, same_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_pod, edit};
@@ -25,23 +25,23 @@ const ADD_CREDENTIALS: &str = "add imagePullSecrets with credentials for the reg
 /// specification.
 const CAUSES: &[Cause] = &[
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["is not present with pull policy of never", "errimageneverpull"],
         "load the image onto the node, or exclude the node if it is not to have it; imagePullPolicy: IfNotPresent helps only if a registry \
          has the image",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["short-name … did not resolve", "short name mode is enforcing"],
         "write the image with the host name of its registry: the container runtime does not search registries for short names",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["couldn't parse image", "invalid reference format", "invalidimagename", "must be lowercase"],
         "correct the name of the image: it is not a valid reference",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &[
             "signature validation failed",
             "signaturevalidationfailed",
@@ -52,7 +52,7 @@ const CAUSES: &[Cause] = &[
         "sign the image as the signature policy of the nodes demands, or change that policy",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["read-only file system", "input/output error", "structure needs cleaning"],
         "check the disk of the node: the container runtime cannot write to it",
     ),
@@ -67,12 +67,12 @@ const CAUSES: &[Cause] = &[
         "does not match the host operating system",
     ]),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["dial unix", "containerd.sock", "crio.sock"],
         "check the container runtime of the node: the kubelet does not reach it",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &[
             "content digest … not found",
             "parent snapshot … does not exist",
@@ -83,62 +83,62 @@ const CAUSES: &[Cause] = &[
         "remove the image from the node (`crictl rmi` there), so that it is pulled again: its image store is damaged",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["text/html"],
         "check the proxy or the mirror of the registry: it answers with a page for people instead of the image",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["proxyconnect", "proxy authentication required"],
         "check the proxy, and the proxy settings of the container runtime on the node (HTTPS_PROXY, NO_PROXY)",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["no such host", "dial tcp: lookup", "server misbehaving", "name resolution", "name or service not known"],
         "check the DNS servers of the node, and the host name of the registry",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["not yet valid: current time … is before"],
         "correct the clock of the node, which is behind: by it, the certificate of the registry is not valid yet",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["certificate has expired or is not yet valid"],
         "renew the certificate of the registry, or correct the clock of the node",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["x509: certificate is valid for", "x509: cannot validate certificate for", "common name field"],
         "correct the certificate of the registry: it is not for this host name",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["x509:", "unknown authority", "tls: failed to verify certificate", "self-signed certificate"],
         "add the CA of the registry to the certificates that the container runtime of the node trusts",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["server gave http response to https client", "first record does not look like a tls handshake"],
         "configure the registry as one without TLS in the container runtime of the node, or serve it with TLS",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["pull qps exceeded"],
         "wait: the kubelet limits how often it pulls (registryPullQPS and registryBurst in its configuration)",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["toomanyrequests", "too many requests", "rate limit", "status code 429"],
         "wait until the rate limit of the registry resets; to stay below it, pull through a mirror, or as a user with a higher limit",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["500 internal server error", "502 bad gateway", "503 service unavailable", "504 gateway"],
         "check the registry: it answers with an error of its own",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &[
             "connection refused",
             "connection reset",
@@ -156,13 +156,13 @@ const CAUSES: &[Cause] = &[
         "check that the registry is up, and that the node reaches it: routes, firewall, proxy",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["repository does not exist or may require"],
         "correct the name of the image; if its repository is private, add imagePullSecrets with credentials for the registry",
     )
     .and(Also::Credentials),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &[
             "401 unauthorized",
             "403 forbidden",
@@ -182,13 +182,13 @@ const CAUSES: &[Cause] = &[
     )
     .and(Also::Credentials),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["name unknown", "name_unknown", "repository name not known", "repository does not exist"],
         "correct the repository in the name of the image: the registry does not have it",
     )
     .and(Also::MayBeNode),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &[
             "no longer supported since containerd",
             "unsupported manifest media type",
@@ -199,7 +199,7 @@ const CAUSES: &[Cause] = &[
         "build and push the image again: the container runtime does not support the format of its manifest",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["manifest unknown", "manifest_unknown", "not found", "no such manifest", "deleted or has expired"],
         "correct the tag or digest of the image, or push it: the registry does not have it",
     )
@@ -251,18 +251,18 @@ pub fn image_pull_failed(
     let recent = recent_elsewhere(subject, pod);
     let may_be_node = cause.is_none_or(|cause| matches!(cause.also, Some(Also::MayBeNode | Also::Credentials)));
     let advice = match cause {
-        Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
+        Some(Cause { fix_in: FixIn::Placement, .. }) => other_platform(subject, pod),
         Some(cause) if cause.also == Some(Also::Credentials) => {
             missing_pull_secrets(events).unwrap_or_else(|| credentials(subject, pod, cause.advice))
         }
-        Some(cause) if cause.mends == Mends::Template && cause.also == Some(Also::MayBeNode) && recent > 0 => format!(
+        Some(cause) if cause.fix_in == FixIn::Template && cause.also == Some(Also::MayBeNode) && recent > 0 => format!(
             "check which registry or mirror this node asks: the same image runs on {}; else {}",
             other_nodes(recent),
             cause.advice
         ),
         // What is never pulled may be part of the machine's image.
         Some(cause)
-            if cause.mends == Mends::Template
+            if cause.fix_in == FixIn::Template
                 && waiting.reason != "ErrImageNeverPull"
                 && runs_elsewhere(subject, pod) =>
         {
@@ -281,24 +281,24 @@ pub fn image_pull_failed(
             "read the message of the container runtime; on the node, `crictl pull` shows whether it persists".to_owned()
         }
     };
-    let origin = match cause.map_or(Mends::Template, |cause| cause.mends) {
+    let origin = match cause.map_or(FixIn::Template, |cause| cause.fix_in) {
         // The image is there, and may be pulled.
-        Mends::Template if may_be_node && recent > 0 => Origin::Node,
-        Mends::Host | Mends::Cluster if recent > 0 => Origin::Node,
-        mends @ (Mends::Host | Mends::Cluster) => mends.origin(TemplatePart::Registry(registry(image).to_owned())),
-        mends => mends.origin(TemplatePart::Image(image.to_owned())),
+        FixIn::Template if may_be_node && recent > 0 => Origin::Node,
+        FixIn::Host | FixIn::Cluster if recent > 0 => Origin::Node,
+        fix_in @ (FixIn::Host | FixIn::Cluster) => fix_in.origin(TemplatePart::Registry(registry(image).to_owned())),
+        fix_in => fix_in.origin(TemplatePart::Image(image.to_owned())),
     };
     let finding = |message: Sentence, advice: String| {
         Finding::new(ReasonCode::ImagePullFailed, message.apart(&advice), advice).with_origin(origin.clone())
     };
-    Some(match cause.map(|cause| cause.mends) {
-        Some(Mends::Node | Mends::Host | Mends::Cluster) => finding(message, advice),
-        mends => {
+    Some(match cause.map(|cause| cause.fix_in) {
+        Some(FixIn::Node | FixIn::Host | FixIn::Cluster) => finding(message, advice),
+        fix_in => {
             let message = match image_of_revision(subject, image) {
                 Some(revision) => message.words(format!("; revision {revision} changed the image")),
                 None => message,
             };
-            let command = if mends.is_some() { edit(subject.daemon_set) } else { describe_pod(pod) };
+            let command = if fix_in.is_some() { edit(subject.daemon_set) } else { describe_pod(pod) };
             finding(message, advice).with_command(command)
         }
     })

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::cause::{Also, Cause, Mends, cause};
+use super::cause::{Also, Cause, FixIn, cause};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_node};
 use super::node_plugin::with_network_plugin;
@@ -20,19 +20,19 @@ const MAY_BE_GONE: i64 = 3600;
 /// pkg/kubelet/kubelet.go, `ShutdownStatus` of pkg/kubelet/nodeshutdown and pkg/volume/csi/csi_plugin.go, release 1.37.2.
 const REPORTED: &[Cause] = &[
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["network not ready", "cni plugin not initialized", "network plugin is not ready"],
         "check the pod of the network plugin on the node: it has not configured the node yet",
     )
     .and(Also::ShowPodsOfNode),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["container runtime", "pleg is not healthy", "containerd", "crio", "docker"],
         "check the container runtime of the node, and restart it: its kubelet works, and gets no answers from it",
     ),
-    cause(Mends::Node, &["node is shutting down"], "wait until the node is up again"),
+    cause(FixIn::Node, &["node is shutting down"], "wait until the node is up again"),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["csinode is not yet initialized"],
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),

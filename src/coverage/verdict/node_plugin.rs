@@ -158,7 +158,7 @@ fn on_node(
         }
         None => (message.words(", and has no pod on the node"), "find out why {} has no pod on the node"),
         Some(pod) if pod.is_ready() => (message, if_ready?),
-        Some(_) => (message.words(", and its pod on the node is not ready"), "mend the pod of {} on the node first"),
+        Some(_) => (message.words(", and its pod on the node is not ready"), "fix the pod of {} on the node first"),
     };
     let look = Command::kubectl(&["ds", "coverage"]).namespace(&metadata.namespace).flag("--node", &node.metadata.name);
     Some(told(message, advice.replace("{}", &name)).with_command(look.name(&metadata.name)))

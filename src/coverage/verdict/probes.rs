@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::cause::{Also, Cause, Mends, cause};
+use super::cause::{Also, Cause, FixIn, cause};
 use super::crashes::{about_last_words, last_words};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_bound_node, edit, logs};
@@ -31,7 +31,7 @@ const PROBES: [(&str, &str); 2] = [("liveness", "Liveness probe "), ("startup", 
 /// What a kubelet says of its own connection to a pod if that is neither answered nor refused: what listens there has no part in it.
 const CONNECTIONS: &[Cause] = &[
     cause(
-    Mends::Node,
+    FixIn::Node,
     &[
         "dial tcp …: connect: no route to host",
         "dial tcp …: connect: network is unreachable",
@@ -45,7 +45,7 @@ const CONNECTIONS: &[Cause] = &[
     .and(Also::ShowPodsOfNode),
     // A program that accepts no more connections is not told from a network that loses them.
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["dial tcp …: connect: connection timed out", "dial tcp …: i/o timeout"],
         "see whether the probes of other pods of the node fail, too: then check its firewall and network plugin; otherwise the program \
          accepts no connections, as if it hung",
@@ -56,12 +56,12 @@ const CONNECTIONS: &[Cause] = &[
 /// What a container runtime says of the command of a probe that it cannot start.
 const COMMANDS: &[Cause] = &[
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["exec: \"…executable file not found", "exec: \"…no such file or directory", "exec: \"…permission denied"],
         "correct the command of the probe in the template: the image does not have it, or its user may not execute it",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["error executing setns process", "nsexec", "failed to start exec", "exec failed: ", "container_linux.go"],
         "check the container runtime of the node, and restart it, or the node: it cannot start the command of the probe in the container, \
          whatever the program does",
@@ -101,9 +101,9 @@ pub fn unreached(
 pub fn of_unreached(subject: &Subject, pod: &Pod, finding: Finding, cause: &Cause) -> Finding {
     let message = finding.message.apart(cause.advice);
     let finding = Finding { message, advice: cause.advice.into(), ..finding };
-    match (cause.mends, cause.also) {
-        (Mends::Template, _) => finding.with_command(edit(subject.daemon_set)),
-        (Mends::Host, _) => finding.with_command(pods_of_node(pod)),
+    match (cause.fix_in, cause.also) {
+        (FixIn::Template, _) => finding.with_command(edit(subject.daemon_set)),
+        (FixIn::Host, _) => finding.with_command(pods_of_node(pod)),
         (_, Some(Also::ShowPodsOfNode)) => finding.with_origin(Origin::Node).with_command(pods_of_node(pod)),
         _ => finding.with_origin(Origin::Node).with_command(describe_bound_node(pod)),
     }

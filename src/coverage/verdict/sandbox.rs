@@ -1,6 +1,6 @@
 //! Why the sandbox of a pod cannot be created, by the events of the kubelet.
 
-use super::cause::{Also, Cause, Mends, cause, platform};
+use super::cause::{Also, Cause, FixIn, cause, platform};
 use super::creation_errors::{BPF_MEMORY, MEMORY_TOO_LOW, PROFILE, PROFILE_OF_RUNTIME, is_profile_of_runtime};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, edit};
@@ -16,13 +16,13 @@ use crate::report::reason::ReasonCode;
 /// plugins of containernetworking, AWS, Azure, Calico, Cilium and Flannel.
 const CAUSES: &[Cause] = &[
     cause(
-        Mends::Object,
+        FixIn::Object,
         &["no runtime for … is configured", "failed to find runtime handler", "unknown runtime handler"],
         "install the handler of the RuntimeClass in the container runtime of the node, or exclude these nodes by the scheduling \
          section of the RuntimeClass",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &[
             "no ip addresses available",
             "no available ip",
@@ -43,7 +43,7 @@ const CAUSES: &[Cause] = &[
     )
     .and(Also::ShowPodsOfNode),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &[
             "network plugin is not ready",
             "networkpluginnotready",
@@ -54,7 +54,7 @@ const CAUSES: &[Cause] = &[
     )
     .and(Also::ShowPodsOfNode),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["cannot find a network-attachment-definition", "network-attachment-definitions… not found"],
         "create the NetworkAttachmentDefinition that the message names in the namespace, or correct annotation k8s.v1.cni.cncf.io/networks \
          of the template",
@@ -62,37 +62,37 @@ const CAUSES: &[Cause] = &[
     .and(Also::List("network-attachment-definitions")),
     // HCN_E_INVALID_POLICY
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["0x803b000d", "policy configuration is invalid"],
         "correct the policies in the configuration of the network plugin, or use a release of Windows Server that has them: Windows of this \
          node does not accept one",
     )
     .and(Also::ShowPodsOfNode),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["hnscall failed", "hcnshim", "hnsendpoint", "hostcomputeendpoint"],
         "restart the Host Network Service of the node (`Restart-Service hns` there), or the node: it has kept networks or endpoints of \
          pods that are gone",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["unable to ensure pod container exists"],
         "restart the kubelet of the node, or the node: it cannot make the cgroup of the pod",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["sandbox resource controller cgroups"],
         "upgrade the runtime of the RuntimeClass on the node, such as Kata Containers: it does not support the cgroups of the node (v2), or \
          its sandbox_cgroup_only",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["incompatible cni versions", "unsupported cni result version", "does not support config version"],
         "upgrade the CNI plugin on the node (its binary in /opt/cni/bin), or lower cniVersion in /etc/cni/net.d there: they have no version \
          in common, which no pod logs",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["failed to find plugin"],
         "install the CNI plugin on the node: its binary is not in the directory of the container runtime",
     )
@@ -102,18 +102,18 @@ const CAUSES: &[Cause] = &[
     platform(&["network host not found"]),
     // The images of the template are not run yet.
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["container operating system does not match the host operating system"],
         "set a sandbox image (pause) for the Windows build of the node in the configuration of its container runtime",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["failed to get sandbox image", "sandbox image", "pause image", "pulling image", "pull image", "pull and unpack"],
         "set a sandbox image that the node can pull in the configuration of its container runtime: imagePullSecrets \
          of a pod are not used for it",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &[
             "https://[… dial tcp",
             "https://1… dial tcp",
@@ -125,54 +125,54 @@ const CAUSES: &[Cause] = &[
     )
     .and(Also::ShowPodsOfNode),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["https://…x509: … doesn't contain any ip sans", "https://…x509: certificate is valid for", "https://…x509: certificate is not valid for"],
         "reissue the certificate of the API server with the address that the message names: the network plugin does not accept it \
          without",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["https://…x509: … has expired or is not yet valid"],
         "check the clock of the node, and renew the certificate of the API server if it has expired",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["/api/v1/…x509:", "/apis/…x509:"],
         "restart the pod of the network plugin on the node: the CA in the configuration that it has written there is not that of the API \
          server",
     )
     .and(Also::MendNetworkPlugin),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["connection is unauthorized", "unauthorized"],
         "restart the pod of the network plugin on the node: the API server does not accept its token; if it has no pod there any \
          more, remove its file from /etc/cni/net.d",
     )
     .and(Also::MendNetworkPlugin),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["already has an ip address different from"],
         "delete the bridge that another network plugin has left on the node, or restart the node",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["sysctl"],
         "correct securityContext.sysctls, or load the kernel module that has them on the node",
     ),
-    cause(Mends::Template, MEMORY_TOO_LOW, "raise the memory limit: the pod does not start with so little"),
+    cause(FixIn::Template, MEMORY_TOO_LOW, "raise the memory limit: the pod does not start with so little"),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["cgroupspath", "cgroup"],
         "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["plugin type=", "networkplugin cni", "cni", "failed to setup network", "set up sandbox container"],
         "check the pod of the network plugin on the node, and its log",
     )
     .and(Also::MendNetworkPlugin),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["failed to reserve sandbox name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
         "check the container runtime of the node and its disk: it does not answer in time",
     ),
@@ -184,29 +184,29 @@ const CAUSES: &[Cause] = &[
 /// release 1.37.2.
 const OF_KUBELET: &[Cause] = &[
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["failed to construct fqdn", "is not a valid dns label", "is not a valid dns subdomain", "hostname for pod"],
         "correct hostname, subdomain or setHostnameAsFQDN in the template, as the message says: no node takes such a name, and one with the \
          domain of the cluster may have 64 characters",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["hostprocess containers"],
         "set windowsOptions.hostProcess alike for all containers of the template, and hostNetwork: true with it",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["user namespace", "can't set spec.hostusers"],
         "remove hostUsers: false from the template, or exclude these nodes with a nodeSelector: they have no user namespace for the pod",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["resolv conf file", "sandbox: open /"],
         "create the file that the message names on the node (systemd-resolved has those below /run/systemd/resolve), or correct resolvConf in \
          the kubelet configuration there: the kubelet reads it for every pod, before it calls the container runtime",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["sandbox: mkdir "],
         "see why the kubelet of the node cannot make the directory that the message names, which is for logs of pods",
     ),
@@ -248,31 +248,31 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.index.now());
     let (cause, unknown) = told(event);
     let advice = match cause {
-        Some(Cause { mends: Mends::Placement, .. }) => other_platform(subject, pod),
+        Some(Cause { fix_in: FixIn::Placement, .. }) => other_platform(subject, pod),
         Some(cause) => cause.advice.to_owned(),
         None => unknown.to_owned(),
     };
-    let part = match cause.map(|cause| cause.mends) {
-        Some(Mends::Object) => TemplatePart::RuntimeClass,
+    let part = match cause.map(|cause| cause.fix_in) {
+        Some(FixIn::Object) => TemplatePart::RuntimeClass,
         _ => TemplatePart::Sandbox,
     };
     let (origin, advice) = match cause {
         Some(cause) if is_profile_of_runtime(cause, subject, pod, &event.message) => {
             (Origin::Node, PROFILE_OF_RUNTIME.to_owned())
         }
-        cause => (cause.map_or(Mends::Template, |cause| cause.mends).origin(part), advice),
+        cause => (cause.map_or(FixIn::Template, |cause| cause.fix_in).origin(part), advice),
     };
     let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
     let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());
-    Some(match (cause.map(|cause| (cause.mends, cause.also)), class) {
-        (Some((Mends::Object, _)), Some(class)) => {
+    Some(match (cause.map(|cause| (cause.fix_in, cause.also)), class) {
+        (Some((FixIn::Object, _)), Some(class)) => {
             finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
         }
         (Some((_, Some(Also::List(resource)))), _) => {
             let namespace = &subject.daemon_set.metadata.namespace;
             finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
         }
-        (Some((Mends::Template | Mends::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
+        (Some((FixIn::Template | FixIn::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
         (Some((_, Some(also @ (Also::ShowPodsOfNode | Also::MendNetworkPlugin)))), _) => {
             let own =
                 (also == Also::MendNetworkPlugin).then(|| of_own_plugin(subject.daemon_set, pod, &finding)).flatten();

@@ -17,7 +17,7 @@ const DNS: &str = "k8s-app=kube-dns";
 /// What errors of connections end with that nobody answers.
 const UNANSWERED: [&str; 4] = ["i/o timeout", "connection refused", "no route to host", "timed out"];
 
-/// Says of a crash because a service of the cluster does not answer, if that is seen not to work, that it is to be mended first: no
+/// Says of a crash because a service of the cluster does not answer, if that is seen not to work, that it is to be fixed first: no
 /// revision is to blame.
 pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&ContainerStateTerminated>) -> Finding {
     let said = end.and_then(|end| telling_line(&end.message)).unwrap_or_default().to_lowercase();
@@ -44,7 +44,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
                 .with_command(list);
         };
         let message = finding.message.words("; no pod of the cluster DNS is ready, such as ").example(workload(down));
-        let advice = "mend the cluster DNS first: nothing that looks up a name works without it";
+        let advice = "fix the cluster DNS first: nothing that looks up a name works without it";
         return Finding { message, advice: advice.into(), ..finding }
             .with_origin(Origin::ControlPlane)
             .with_command(describe_pod(down));
@@ -55,7 +55,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         Some(proxy) if is_of_api.iter().any(|words| said.contains(words)) => {
             let message =
                 finding.message.words("; ").name(workload(proxy), "kube-proxy").words(" on the node is not ready");
-            let advice = "mend kube-proxy on the node first: without it, the address of the API server leads nowhere";
+            let advice = "fix kube-proxy on the node first: without it, the address of the API server leads nowhere";
             Finding { message, advice: advice.into(), ..finding }
                 .with_origin(Origin::Node)
                 .with_command(describe_pod(proxy))

@@ -1,6 +1,6 @@
 //! Which line of a termination message or a log tells why a program has ended.
 
-use super::cause::{Cause, Mends, cause};
+use super::cause::{Cause, FixIn, cause};
 
 /// How many characters of a termination message are shown; `--node` shows all.
 pub const LONGEST_MESSAGE: usize = 320;
@@ -8,17 +8,17 @@ pub const LONGEST_MESSAGE: usize = 320;
 /// What explains an end wherever it is said: nothing before it can be the cause, and what follows misleads.
 pub const DECISIVE: &[Cause] = &[
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["unsupported system page size"],
         "use an image that is built for the page size of these nodes, or exclude them with a nodeSelector",
     ),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["workload is not ready for istio"],
         "delete the pod once the pod of istio-cni on the node is ready: it started before that had set up its network",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["is already using the ipv4 address", "is already using the ipv6 address"],
         "delete the stale node that has the address from the network plugin's own list, such as `calicoctl get nodes`: the machine \
          itself is well",

@@ -103,7 +103,7 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         };
         if let Some(event) = events.iter().find(waits) {
             let message = message.words("; ").value(&event.reason).words(": ").event(event, now);
-            let advice = "mend what the kubelet warns of, such as an object that the pod mounts and that was deleted: it does so before it \
+            let advice = "fix what the kubelet warns of, such as an object that the pod mounts and that was deleted: it does so before it \
                           ends the pod";
             return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(describe_pod(pod));
         }

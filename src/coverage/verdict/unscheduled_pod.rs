@@ -183,7 +183,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         let message =
             Sentence::from("the pod has no node; ").value(&event.reason).words(": ").example(event.message.trim());
         let message = message.seen(event, subject.index.now());
-        let advice = "mend what it says: who reports it places such pods, or keeps them from being placed";
+        let advice = "fix what it says: who reports it places such pods, or keeps them from being placed";
         let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_origin(Origin::Unknown);
         return Some(finding.with_command(describe_pod(pod)));
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::admission_changes::of_volume;
-use super::cause::{Also, Cause, Mends, cause, platform, quoted_after};
+use super::cause::{Also, Cause, FixIn, cause, platform, quoted_after};
 use super::creation_errors::{Missing, READ_ONLY_DISK, runs_elsewhere};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, delete_pod, describe_pod, edit};
@@ -22,7 +22,7 @@ use crate::report::reason::ReasonCode;
 /// pkg/kubelet/token, those of the controller of pkg/controller/volume/attachdetach/reconciler/reconciler.go, release 1.37.2.
 const CAUSES: &[Cause] = &[
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &[
             "multi-attach error",
             "already used by pod(s)",
@@ -33,30 +33,30 @@ const CAUSES: &[Cause] = &[
          claim whose access mode is ReadWriteMany",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["failed to fetch token… no relationship found"],
         "check the identity of the kubelet: the API server gives tokens only to the node that the pod is bound to, so its client \
          certificate may be that of another node",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["failed to sync configmap cache", "failed to sync secret cache", "object … not registered"],
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),
     cause(
-        Mends::Object,
+        FixIn::Object,
         &["serviceaccounts … not found"],
         "create the service account of the pod: the kubelet gets no token without it",
     )
     .and(Also::List("serviceaccounts")),
     cause(
-        Mends::Node,
+        FixIn::Node,
         &["does not match the uid in record"],
         "delete the pod: the kubelet asks for the token of one that was deleted and created again",
     )
     .and(Also::DeletePod),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &[
             "failed to fetch token… dial tcp",
             "failed to fetch token… deadline exceeded",
@@ -65,36 +65,36 @@ const CAUSES: &[Cause] = &[
         "check that the kubelet of the node reaches the API server",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["failed to fetch token"],
         "check why the API server gives the kubelet no token for the pod: the reason is in the message",
     ),
     platform(&["the system cannot find the path specified"]),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["provider not found: provider"],
         "install the provider that the message names for the Secrets Store CSI driver, or see why its pod is not on the node",
     ),
     cause(
-        Mends::Object,
+        FixIn::Object,
         &["persistentvolumeclaim … not found", "persistentvolumeclaim is not bound", "can only mount bound"],
         "create the claim, or correct its name in the template",
     )
     .and(Also::List("pvc")),
     // A share has no superblock.
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["superblock on /dev/", "superblock on device", "bad magic number in super-block", "structure needs cleaning"],
         "check the file system on the device that the message names (fsck, while no pod uses it): it is damaged, or not of the type that the \
          volume says (fsType)",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["bad option", "need a /sbin/mount", "unknown filesystem type", "no such device", "program not found"],
         "install on the node what mounts such file systems, such as nfs-common or cifs-utils, and their kernel module",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &[
             "access denied by server",
             "permission denied by server",
@@ -106,29 +106,29 @@ const CAUSES: &[Cause] = &[
         ],
         "allow the node on the file server: it refuses the mount",
     ),
-    cause(Mends::Node, &["/var/lib/kubelet… read-only file system"], READ_ONLY_DISK),
+    cause(FixIn::Node, &["/var/lib/kubelet… read-only file system"], READ_ONLY_DISK),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["read-only file system"],
         "use a path that the node can write to: the file system is read-only, as on an immutable operating system",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
     ),
     cause(
-        Mends::Template,
+        FixIn::Template,
         &["permission denied", "operation not permitted", "applyfsgroup failed", "lchown"],
         "check who may write to the volume: its file server or fsGroup in the securityContext does not allow it",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["input/output error", "bad superblock", "run fsck manually", "fsck"],
         "check the disk behind the volume: its file system is damaged",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &[
             "connection refused",
             "connection timed out",
@@ -142,17 +142,17 @@ const CAUSES: &[Cause] = &[
         "check that the node reaches the file server or storage of the volume",
     ),
     cause(
-        Mends::Cluster,
+        FixIn::Cluster,
         &["external-attacher", "volumeattachment", "attachvolume"],
         "check the controller of the volume's driver, which attaches volumes",
     ),
     cause(
-        Mends::Object,
+        FixIn::Object,
         &["secretproviderclass", "storageclass … not found"],
         "create the object that the message names, or correct its name in the template",
     ),
     cause(
-        Mends::Host,
+        FixIn::Host,
         &["deadline exceeded", "an operation with the given volume", "driver", "csi"],
         "check the pod of the volume's driver on the node, and its log",
     ),
@@ -204,25 +204,25 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
     }
     // A template for Windows means a path of Windows.
     let is_for_windows = pod.spec.node_selector.get("kubernetes.io/os").is_some_and(|os| os == "windows");
-    let cause = Cause::of(CAUSES, said).filter(|cause| cause.mends != Mends::Placement || !is_for_windows);
+    let cause = Cause::of(CAUSES, said).filter(|cause| cause.fix_in != FixIn::Placement || !is_for_windows);
     let Some(cause) = cause else {
         let finding = finding("check the volume, and what provides it".to_owned());
         return finding.with_origin(Origin::Template(part())).with_command(describe_pod(pod));
     };
-    let finding = match cause.mends {
-        Mends::Placement => finding(other_platform(subject, pod)),
+    let finding = match cause.fix_in {
+        FixIn::Placement => finding(other_platform(subject, pod)),
         _ => finding(cause.advice.to_owned()),
     };
-    let finding = finding.with_origin(cause.mends.origin(part()));
-    match (cause.also, cause.mends) {
+    let finding = finding.with_origin(cause.fix_in.origin(part()));
+    match (cause.also, cause.fix_in) {
         (Some(Also::DeletePod), _) => finding.with_command(delete_pod(pod)),
         (Some(Also::List(resource)), _) => {
             let namespace = &subject.daemon_set.metadata.namespace;
             finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
         }
-        (_, Mends::Template | Mends::Placement) => finding.with_command(edit(subject.daemon_set)),
-        (_, Mends::Node | Mends::Host) => finding,
-        (_, Mends::Object | Mends::Cluster) => finding.with_command(describe_pod(pod)),
+        (_, FixIn::Template | FixIn::Placement) => finding.with_command(edit(subject.daemon_set)),
+        (_, FixIn::Node | FixIn::Host) => finding,
+        (_, FixIn::Object | FixIn::Cluster) => finding.with_command(describe_pod(pod)),
     }
 }
 

@@ -126,7 +126,7 @@ pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
 pub(super) fn wrong_patch(refused: Refused<'_>) -> Option<Finding> {
     let (_, why) = refused.message.rsplit_once("Internal error occurred: ")?;
     let message = format!("a mutating webhook sends a patch that cannot be applied to the pod: {why}");
-    let advice = "mend that webhook, or exempt these pods in its configuration: this does not pass, and neither the template nor the API \
+    let advice = "fix that webhook, or exempt these pods in its configuration: this does not pass, and neither the template nor the API \
                   server is at fault; the API server's metric apiserver_admission_webhook_rejection_count (error_type \
                   apiserver_internal_error) tells which webhook it is";
     Some(Finding::new(ReasonCode::WebhookUnavailable, message, advice).with_command(list()))
@@ -145,7 +145,7 @@ pub(super) fn too_slow(refused: Refused<'_>) -> Option<Finding> {
     let (_, time) = time.rsplit_once(" in ")?;
     let message = format!("the {kind} webhooks that the pod is sent to do not all answer within {time}");
     let advice = format!(
-        "find the {kind} webhook that is slow, and mend it or what it waits for; until then, lower its timeoutSeconds with failurePolicy \
+        "find the {kind} webhook that is slow, and fix it or what it waits for; until then, lower its timeoutSeconds with failurePolicy \
          Ignore, or exempt these pods in its configuration: the API server's metric \
          apiserver_admission_webhook_admission_duration_seconds tells how long each takes"
     );

@@ -217,7 +217,9 @@ proptest! {
         }
         prop_assert!(status.verdict != Verdict::Complete, "{status:#?}");
         let runs = fleet.count(Fate::Updated) > 0 || faults.keys().all(|fate| *fate == Fate::Waits);
-        let may = runs && faults.keys().all(|fate| fleet.may_be_accepted(*fate));
+        // An old pod that crashes waits to be deleted, too.
+        let waits = |fate: &Fate| *fate == Fate::Waits || (fleet.on_delete && *fate == Fate::OldCrashes);
+        let may = (runs || faults.keys().all(waits)) && faults.keys().all(|fate| fleet.may_be_accepted(*fate));
         let must = runs && fleet.is_within_limits() && faults.keys().all(|fate| fleet.must_be_accepted(*fate));
         prop_assert!(may || !is_complete, "accepted: {:#?}", (&faults, &status.accepted, &status.problems, &status.suspect));
         prop_assert!(is_complete || !must, "refused: {:#?}", (&faults, &status.accepted, &status.problems, &status.suspect));

@@ -122,7 +122,7 @@ fn neither_undo_nor_what_is_printed_returns_to_a_revision_that_was_replaced_with
     let mut template = workload.template();
     template["metadata"]["annotations"] = json!({FATE: CRASHING});
     roll_out(&workload, &template, 2);
-    // The hasty mend does not help, so that no pod shows which revision works.
+    // The hasty fix does not help, so that no pod shows which revision works.
     template["spec"]["containers"][0]["image"] = "agent:2".into();
     roll_out(&workload, &template, 0);
     assert_eq!(available(&workload), 0);

@@ -47,14 +47,12 @@ impl NewPods {
         }
         let new = &after.spec.template.spec;
         // Whether pods of a revision are replaced, and whether the new ones may not fit where they are.
-        let replaced = |hash: &str| {
-            let revision = before.revisions.all.iter().find(|revision| revision.object.hash() == hash);
-            match revision.and_then(|revision| revision.template.as_ref().ok()) {
+        let replaced =
+            |pod: &Pod| match before.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok()) {
                 Some(old) if old.same_meaning(template) => (false, false),
                 Some(old) => (true, takes_more(new, &before.daemon_set.with_template(old).spec.template.spec)),
                 None => (true, true),
-            }
-        };
+            };
         let stage = stage.map(|nodes| nodes.iter().map(String::as_str).collect::<BTreeSet<_>>());
         // OpenKruise may update pods where they are.
         let replaces = before.daemon_set.flavor() == Flavor::Apps;
@@ -63,8 +61,7 @@ impl NewPods {
         let (mut grown, mut vacated, mut of_hash) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let mut of_old = None;
         for (node, pod) in nodes.flat_map(|node| node.pods.iter().map(|pod| (node.node, *pod))) {
-            let (is_replaced, takes_more) =
-                *of_hash.entry(pod.revision_hash()).or_insert_with_key(|hash| replaced(hash));
+            let (is_replaced, takes_more) = *of_hash.entry(pod.revision_hash()).or_insert_with(|| replaced(pod));
             if takes_more {
                 grown.insert(node.to_owned());
             }
@@ -92,8 +89,8 @@ impl NewPods {
         !is_own && waits && self.priority.is_some_and(|own| priority(pending) >= own)
     }
 
-    /// Warns that new pods would not fit, and tells where that is not known. The snapshot has the other pods of the nodes, as far as
-    /// they could be read; `pending` are those that may take the room of the deleted ones.
+    /// Warns about new pods that would not fit, and reports nodes for which that is unknown. The snapshot contains the other pods on the
+    /// nodes that could be read; `pending` are those that may be scheduled before a new pod.
     pub(crate) fn warnings(&self, snapshot: &Snapshot, pending: &[Pod]) -> (Vec<Warning>, Vec<Incomplete>) {
         let taken = self.room_taken(snapshot, pending);
         if self.grown.is_empty() {
@@ -115,7 +112,7 @@ impl NewPods {
         (grown.into_iter().chain(taken).collect(), unread.into_iter().flatten().collect())
     }
 
-    /// Warns that pods that wait for room may take that of the deleted pods, so that the new ones do not fit.
+    /// Warns about Pending pods that may be scheduled in the place of deleted pods, so that the new pods would not fit.
     fn room_taken(&self, snapshot: &Snapshot, pending: &[Pod]) -> Option<Warning> {
         let index = Index::new(snapshot);
         let spec = PodSpec { priority: self.priority, ..admitted(snapshot, &self.after).spec };
@@ -143,8 +140,8 @@ impl NewPods {
         let (node, pod) = taken.first()?;
         let nodes = count(taken.len(), "node");
         let message = format!(
-            "on {nodes}, a pod that waits for room may take that of the deleted one, so that the new one does not fit: such as {} on {}, \
-             of priority {} and not below {}",
+            "on {nodes}, a Pending pod may be scheduled in the place of the deleted pod, and the new pod would not fit: such as {} on {} \
+             (priority {}; the new pod has {})",
             pod.metadata.full_name(),
             node.metadata.name,
             priority(pod),
@@ -286,7 +283,7 @@ mod tests {
             (&at_once, requesting("500m"), pending("1", json!({})), None),
             (&at_once, requesting("501m"), pending("600m", json!({})), Some("on 1 node, ")),
             // A restart makes pods of the same size.
-            (&at_once, with_another_image("500m"), pending("600m", json!({})), Some("shop/db-0 on n0, of priority 0")),
+            (&at_once, with_another_image("500m"), pending("600m", json!({})), Some("shop/db-0 on n0 (priority 0; ")),
             (&at_once, with_another_image("500m"), pending("1800m", json!({})), Some("shop/db-0 on n1")),
             (&surge, with_another_image("500m"), pending("600m", json!({})), None),
             // It fits beside the old pod, or does not fit without it, or both fit.
@@ -295,7 +292,12 @@ mod tests {
             (&at_once, with_another_image("100m"), pending("600m", json!({})), None),
             (&at_once, with_another_image("500m"), pending("600m", json!({"nodeSelector": {"a": "b"}})), None),
             (&at_once, with_another_image("500m"), pending("600m", json!({"priority": -1})), None),
-            (&at_once, with_another_image("500m"), pending("600m", json!({"priority": 5})), Some("of priority 5")),
+            (
+                &at_once,
+                with_another_image("500m"),
+                pending("600m", json!({"priority": 5})),
+                Some("(priority 5; the new pod has 0)"),
+            ),
         ] {
             let mut snapshot = nodes(strategy).finish();
             snapshot

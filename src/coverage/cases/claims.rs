@@ -486,7 +486,7 @@ fn what_keeps_a_pod_from_its_volumes_is_recomputed() {
     }
 }
 
-/// A claim to one device, of which so many of node n are allocated for it, for so many pods.
+/// Returns a claim for one device, with the number of devices of node n that are allocated for it, and the number of pods that use it.
 fn device_claim(name: &str, status: &Value) -> Value {
     let requests = json!([{"name": "req", "exactly": {"deviceClassName": "gpu"}}]);
     let metadata = json!({"name": name, "namespace": "default"});

@@ -55,8 +55,8 @@ fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
     let message = message.seen(event, facts.now());
     if event.message.contains("cannot delete resource") {
         let role = "system:controller:daemon-set-controller";
-        let advice = "give the controller's account its permissions back, with which a restart of the API server creates this role and its \
-                      binding anew: no pod is replaced until then";
+        let advice = "restore the permissions of the controller's account; if this role or its binding is missing, a restart of the API server \
+                      recreates it: no pod is replaced until then";
         let command = Command::kubectl(&["get", "clusterrole,clusterrolebinding"]).name(role);
         return Some(Finding::new(ReasonCode::DeletionRefused, message, advice).with_command(command));
     }

@@ -326,7 +326,7 @@ mod tests {
         // Eight minutes for four nodes, besides two soaks; six nodes are left, and one soak.
         let (_, left) = of(&[0, 1, 2, 8], Some(("0%", Some("canary,30%,100%")))).unwrap();
         assert_eq!(left, Some(480 * 6 / 4 + 60));
-        // Those that were replaced before a pause, which begins the time anew, are no part of the pace.
+        // A pause resets the time, so pods that were replaced before it do not count toward the pace.
         let mut snapshot = rollout(&[0, 1, 2, 3, 8], Some(("0%", Some("canary,30%,100%"))));
         snapshot.pods[0].metadata.creation_timestamp = serde_json::from_value(json!(at("11:20:00"))).unwrap();
         let index = Index::new(&snapshot);

@@ -157,11 +157,11 @@ impl NewestTime for Node {
 
 impl NewestTime for Pod {
     fn newest_times(&self) -> Times {
-        let status = &self.status;
-        let conditions = status.conditions.iter().map(|condition| condition.last_transition_time.get());
-        let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
-        let states = containers.map(|container| state_time(&container.state).max(state_time(&container.last_state)));
-        times(&self.metadata, conditions.chain(states).fold(status.start_time.get(), Option::max))
+        let conditions = self.status.conditions.iter().map(|condition| condition.last_transition_time.get());
+        let states = self
+            .container_statuses()
+            .map(|container| state_time(&container.state).max(state_time(&container.last_state)));
+        times(&self.metadata, conditions.chain(states).fold(self.status.start_time.get(), Option::max))
     }
 }
 

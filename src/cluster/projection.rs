@@ -22,7 +22,7 @@ pub(super) fn keep_node(mut node: Node, whole: bool) -> Node {
         node.status.conditions.retain(|condition| condition.type_ == "Ready" || condition.status != "False");
     }
     // Other conditions fail merely because the node is down.
-    if node.condition("Ready").is_none_or(|ready| ready.status == "True") {
+    if node.not_ready().is_none() {
         node.status.addresses = Vec::new();
     }
     node.status.conditions.shrink_to_fit();
@@ -49,14 +49,12 @@ pub(super) fn drop_unfiltered_volumes(pod: &mut Pod) {
 
 /// Returns whether a pod needs no explanation: it is bound, ready, and never restarted.
 fn is_fine(pod: &Pod) -> bool {
-    let PodStatus { phase, container_statuses, init_container_statuses, .. } = &pod.status;
-    let statuses = || container_statuses.iter().chain(init_container_statuses);
-    phase == "Running"
+    pod.status.phase == "Running"
         && pod.is_ready()
         && !pod.metadata.is_terminating()
         && !pod.spec.node_name.is_empty()
-        && container_statuses.iter().all(|status| status.ready)
-        && statuses().all(|status| status.restart_count == 0)
+        && pod.status.container_statuses.iter().all(|status| status.ready)
+        && pod.container_statuses().all(|status| status.restart_count == 0)
 }
 
 /// Drops the fields of a DaemonSet's pod that no report uses if the pod is healthy.

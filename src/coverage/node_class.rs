@@ -36,10 +36,7 @@ impl<'a> NodeClasses<'a> {
                 || is_startup(&taint.key)
                 || taint.key == "node.kubernetes.io/network-unavailable"
         };
-        if self.by_name
-            || node.spec.taints.iter().any(has_its_own)
-            || node.condition("Ready").is_some_and(|ready| ready.status != "True")
-        {
+        if self.by_name || node.spec.taints.iter().any(has_its_own) || node.not_ready().is_some() {
             return None;
         }
         let mut hasher = DefaultHasher::new();

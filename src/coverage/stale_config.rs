@@ -201,9 +201,7 @@ fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option
 /// Returns when a container of a pod started; when the pod was created if its status does not say, or has an earlier
 /// time because the kubelet's clock is behind. A container that has not started yet will use the current data.
 fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
-    let status = &pod.status;
-    let mut statuses = status.container_statuses.iter().chain(&status.init_container_statuses);
-    match statuses.find(|status| status.name == container).map(|status| &status.state) {
+    match pod.container_statuses().find(|status| status.name == container).map(|status| &status.state) {
         Some(ContainerState { running: Some(running), .. }) => running.started_at.get(),
         Some(ContainerState { terminated: Some(terminated), .. }) => terminated.started_at.get(),
         Some(ContainerState { waiting: Some(_), .. }) => return None,
@@ -215,10 +213,8 @@ fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
 /// Returns whether a pod is not ready because a container does not start, does not keep running, or has run for long
 /// without becoming ready; on a node that is down, no pod is ready.
 fn fails(index: &Index<'_>, pod: &Pod) -> bool {
-    let mut statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
     let does_not_start = |status: &ContainerStatus| {
-        let waiting = status.state.waiting.as_ref().map(|waiting| waiting.reason.as_str());
-        waiting.is_some_and(|reason| !matches!(reason, "" | "ContainerCreating" | "PodInitializing"))
+        !status.is_being_created() && status.state.waiting.as_ref().is_some_and(|waiting| !waiting.reason.is_empty())
     };
     let started = |status: &ContainerStatus| status.state.running.as_ref()?.started_at.get();
     let should_be_ready = || {
@@ -227,7 +223,7 @@ fn fails(index: &Index<'_>, pod: &Pod) -> bool {
         last.is_some_and(|last| seconds_between(last, index.now()) >= STARTUP)
             && index.node(&pod.spec.node_name).is_none_or(Node::is_ready)
     };
-    !pod.is_ready() && (pod.restarts() > 0 || statuses.any(does_not_start) || should_be_ready())
+    !pod.is_ready() && (pod.restarts() > 0 || pod.container_statuses().any(does_not_start) || should_be_ready())
 }
 
 #[cfg(test)]

@@ -207,8 +207,7 @@ impl<'a> Index<'a> {
     /// Returns the first IP address in a message that belongs to a node that is not ready, and that node.
     pub fn down_in(&self, message: &str) -> Option<(IpAddr, &'a Node)> {
         let down = self.down.get_or_init(|| {
-            let is_down = |node: &Node| node.condition("Ready").is_some_and(|ready| ready.status != "True");
-            let nodes = self.nodes.iter().enumerate().filter(|(_, node)| is_down(node));
+            let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.not_ready().is_some());
             let addresses = nodes.flat_map(|(number, node)| node.status.addresses.iter().map(move |it| (it, number)));
             addresses.filter_map(|(it, number)| Some((it.address.parse().ok()?, number))).collect()
         });
@@ -440,8 +439,7 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     };
     // If a node is down, all of its pods fail because of that.
     let fails = |pod: &Pod| {
-        let is_up = |node: &Node| node.condition("Ready").is_none_or(|ready| ready.status == "True");
-        let is_up = || index.node(&pod.spec.node_name).is_some_and(is_up);
+        let is_up = || index.node(&pod.spec.node_name).is_some_and(|node| node.not_ready().is_none());
         !pod.is_ready() && !pod.metadata.is_terminating() && !is_young(pod) && is_up()
     };
     let mut nodes = few(stuck_drains(snapshot).filter(|node| !snapshot.knows_all_pods_on(node)).collect());

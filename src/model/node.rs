@@ -117,6 +117,11 @@ impl Node {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
     }
 
+    /// Returns the `Ready` condition of a node that is known not to be ready.
+    pub fn not_ready(&self) -> Option<&NodeCondition> {
+        self.condition("Ready").filter(|ready| ready.status != "True")
+    }
+
     /// Returns whether the node controller still hears from the kubelet, so that the status of pods is not stale.
     pub fn posts_status(&self) -> bool {
         self.condition("Ready").is_none_or(|condition| condition.status != "Unknown")

@@ -387,8 +387,12 @@ impl Pod {
 
     /// Returns how often its containers have restarted.
     pub fn restarts(&self) -> i64 {
-        let statuses = self.status.init_container_statuses.iter().chain(&self.status.container_statuses);
-        statuses.map(|status| i64::from(status.restart_count)).sum()
+        self.container_statuses().map(|status| i64::from(status.restart_count)).sum()
+    }
+
+    /// Returns the states of all containers, init containers first.
+    pub fn container_statuses(&self) -> impl Iterator<Item = &ContainerStatus> {
+        self.status.init_container_statuses.iter().chain(&self.status.container_statuses)
     }
 
     /// Returns whether the `Ready` condition is `True`.

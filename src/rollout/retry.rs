@@ -188,7 +188,7 @@ fn obstacle(before: &Situation<'_>, node: Option<&Node>, pods: &NodePods<'_>, po
             {
                 Some(Obstacle::OtherRevision)
             }
-            () if statuses(pod).any(|status| status.state.running.is_some()) => Some(Obstacle::OthersRun),
+            () if pod.container_statuses().any(|status| status.state.running.is_some()) => Some(Obstacle::OthersRun),
             () => None,
         },
         _ => Some(Obstacle::NodeNotReady),
@@ -235,11 +235,7 @@ fn backs_off(pod: &Pod) -> Option<(Attempt, Option<Timestamp>)> {
             _ => None,
         }
     };
-    statuses(pod).find_map(waiting)
-}
-
-fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
-    pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses)
+    pod.container_statuses().find_map(waiting)
 }
 
 /// Returns when the kubelet restarts a container: its message contains the delay, which starts at the end of the last

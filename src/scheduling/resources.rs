@@ -261,8 +261,7 @@ fn exact_of(container: &Container) -> Exact<'_> {
 ///
 /// Ported from `findContainerStatus`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
 fn container_status<'a>(pod: &'a Pod, container: &Container) -> Option<&'a ContainerStatus> {
-    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
-    statuses.into_iter().find(|status| status.name == container.name)
+    pod.container_statuses().find(|status| status.name == container.name)
 }
 
 /// Ported from `IsPodResizeInfeasible`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.

@@ -93,7 +93,7 @@ pub fn pod_is_out_of_date(subject: &Subject, node: &Node) -> Option<Finding> {
 
 /// Returns how and for how long a node has not been ready, or `None` if it is ready.
 pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
-    let ready = node.condition("Ready").filter(|ready| ready.status != "True")?;
+    let ready = node.not_ready()?;
     let mut sentence = Sentence::from(format!("node Ready={}", ready.status));
     if let Some(since) = ready.last_transition_time.get() {
         sentence = sentence.words(" for ").age(seconds_between(since, now));

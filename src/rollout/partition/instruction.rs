@@ -549,7 +549,7 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// that the update is not to blame.
     fn lost_after_update(&self, node: &RolloutNode<'_>) -> Option<i64> {
         let object = node.object?;
-        let changed = object.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()?;
+        let changed = object.not_ready()?.last_transition_time.get()?;
         // A node that has just joined is not ready yet.
         let joined = object.metadata.creation_timestamp.get();
         let has_been_ready = joined.is_none_or(|joined| changed.duration_since(joined) > GRACE);

@@ -309,7 +309,7 @@ fn spares_the_others(situation: &Situation<'_>, available: usize, lost: usize) -
 
 /// Returns since when the Node object reports that a node is not ready, if so.
 fn lost_since(node: &RolloutNode<'_>) -> Option<Timestamp> {
-    node.object?.condition("Ready").filter(|ready| ready.status != "True")?.last_transition_time.get()
+    node.object?.not_ready()?.last_transition_time.get()
 }
 
 /// Returns whether the current revision may make nodes go down; a larger budget or another pace must not be advised then.

@@ -446,8 +446,7 @@ impl<'a> Situation<'a> {
 
 /// Returns whether a node has joined, or rejoined under its name, and has not been ready since, as far as known.
 fn was_never_ready(node: &Node) -> bool {
-    let ready = node.condition("Ready").filter(|ready| ready.status != "True");
-    let since = ready.and_then(|ready| ready.last_transition_time.get());
+    let since = node.not_ready().and_then(|ready| ready.last_transition_time.get());
     let joined = node.metadata.creation_timestamp.get();
     since.zip(joined).is_some_and(|(since, joined)| since.duration_since(joined).as_secs() <= REGISTRATION)
 }
@@ -464,8 +463,7 @@ fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Op
         condition.last_transition_time.get()
     };
     if matches!(code, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint) {
-        let ready = node?.condition("Ready").filter(|ready| ready.status != "True")?;
-        return ready.last_transition_time.get();
+        return node?.not_ready()?.last_transition_time.get();
     }
     let live = pods.iter().copied().filter(|pod| !pod.metadata.is_terminating());
     // Next to an available pod, the reason is that of another one.

@@ -13,7 +13,7 @@ use crate::model::pod::Pod;
 use crate::model::startup_taint::{is_startup, removes};
 use crate::report::age::seconds_between;
 use crate::scheduling::should_run::DaemonPod;
-use crate::scheduling::taints::tolerates;
+use crate::scheduling::taints::repels;
 
 /// The DaemonSets that remove startup taints.
 pub struct TaintRemovers<'a> {
@@ -75,11 +75,8 @@ impl<'a> TaintRemovers<'a> {
         let taints = node.spec.taints.iter().filter_map(|taint| {
             let removers = removers(taint)?.clone();
             let kept_by = after.spec.taints.contains(taint).then(|| {
-                let is_tolerated = |other: &Taint, number: &usize| {
-                    let tolerations = self.daemon_sets[*number].1.tolerations();
-                    other.effect == "PreferNoSchedule" || tolerations.iter().any(|one| tolerates(one, other))
-                };
-                let keeps = |other: &&Taint| !removers.iter().any(|number| is_tolerated(other, number));
+                let repelled = |other: &Taint, number: &usize| repels(other, self.daemon_sets[*number].1.tolerations());
+                let keeps = |other: &&Taint| removers.iter().all(|number| repelled(other, number));
                 after.spec.taints.iter().filter(keeps).cloned().collect()
             });
             Some(StartupTaint { taint: taint.clone(), removers, kept_by })
@@ -143,10 +140,7 @@ pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Star
 /// Returns the taints of a node that exclude a DaemonSet.
 fn untolerated(daemon_set: &DaemonSet, node: &Node) -> Vec<Taint> {
     let pod = DaemonPod::new(&daemon_set.spec.template);
-    let keeps = |taint: &&Taint| {
-        taint.effect != "PreferNoSchedule" && !pod.tolerations().iter().any(|toleration| tolerates(toleration, taint))
-    };
-    node.spec.taints.iter().filter(keeps).cloned().collect()
+    node.spec.taints.iter().filter(|taint| repels(taint, pod.tolerations())).cloned().collect()
 }
 
 /// Follows which DaemonSet waits for which other one to remove a taint, from the one that removes the first taint back to it.

@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::{Node, Taint};
+use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
@@ -23,7 +23,7 @@ use crate::scheduling::ports::host_ports;
 use crate::scheduling::preemption::{Contest, priority};
 use crate::scheduling::resources::{pod_requests, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
-use crate::scheduling::taints::tolerates;
+use crate::scheduling::taints::repels;
 
 /// A replacement of pods whose new ones may not fit.
 #[derive(Debug, Clone)]
@@ -153,10 +153,8 @@ impl NewPods {
 
 /// Returns whether the node selector, node affinity and tolerations of a pod allow a node.
 fn is_allowed(pod: &Pod, node: &Node) -> bool {
-    let is_tolerated = |taint: &Taint| {
-        taint.effect == "PreferNoSchedule" || pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint))
-    };
-    RequiredNodeAffinity::new(&pod.spec).matches(node) && node.spec.taints.iter().all(is_tolerated)
+    RequiredNodeAffinity::new(&pod.spec).matches(node)
+        && !node.spec.taints.iter().any(|taint| repels(taint, &pod.spec.tolerations))
 }
 
 /// Returns whether a pod may not fit where one with another spec did: it requests more, needs other host ports or volumes, or other

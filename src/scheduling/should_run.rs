@@ -2,7 +2,7 @@
 
 use super::affinity::{AffinityOutcome, RequiredNodeAffinity};
 use super::taints::{
-    TaintOutcome, TolerationRef, automatic_tolerations, daemon_tolerations, tolerates,
+    TaintOutcome, TolerationRef, automatic_tolerations, daemon_tolerations, repels, tolerates,
     tolerates_with_comparison_operators,
 };
 use crate::model::daemon_set::PodTemplate;
@@ -89,8 +89,8 @@ impl DaemonPod {
         let mut should_run = true;
         for taint in &node.spec.taints {
             match taint.effect.as_str() {
-                "NoExecute" if !self.tolerates(taint) => return Decision::NEITHER,
-                "NoSchedule" if should_run => should_run = self.tolerates(taint),
+                "NoExecute" if repels(taint, &self.tolerations) => return Decision::NEITHER,
+                "NoSchedule" if should_run => should_run = !repels(taint, &self.tolerations),
                 _ => {}
             }
         }
@@ -133,10 +133,6 @@ impl DaemonPod {
 
     fn fits_node_name(&self, node: &Node) -> bool {
         self.node_name.is_empty() || self.node_name == node.metadata.name
-    }
-
-    fn tolerates(&self, taint: &Taint) -> bool {
-        self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
     }
 
     fn explain_taint(&self, taint: &Taint) -> TaintOutcome {

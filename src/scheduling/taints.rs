@@ -43,6 +43,12 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
+/// Returns whether a taint keeps a pod with these tolerations from being scheduled.
+pub fn repels(taint: &Taint, tolerations: &[Toleration]) -> bool {
+    matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+        && !tolerations.iter().any(|toleration| tolerates(toleration, taint))
+}
+
 /// Returns whether a toleration matches a taint if the feature gate TaintTolerationComparisonOperators is on.
 ///
 /// Ported from `Toleration.ToleratesTaint`, k8s.io/api/core/v1/toleration.go, release 1.37.2.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::affinity::RequiredNodeAffinity;
 use super::daemon_pods::target_node;
 use super::neighborhood::{Labels, Neighborhood, Outcome, add_label_keys, must_hold, selects};
-use super::taints::tolerates;
+use super::taints::repels;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, TopologySpreadConstraint};
 use crate::model::selector::LabelSelector;
@@ -146,14 +146,10 @@ impl<'a> PodTopologySpread<'a> {
     fn counts(&self, number: usize, node: &Node) -> bool {
         let labels = &node.metadata.labels;
         let constraint = &self.constraints[number].0;
-        let is_tolerated = || {
-            let mut taints =
-                node.spec.taints.iter().filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"));
-            taints.all(|taint| self.pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
-        };
+        let is_repelled = || node.spec.taints.iter().any(|taint| repels(taint, &self.pod.spec.tolerations));
         self.constraints.iter().all(|(constraint, _)| labels.contains_key(&constraint.topology_key))
             && (!honors_affinity(constraint) || self.affinity.matches(node))
-            && (constraint.node_taints_policy.as_deref() != Some("Honor") || is_tolerated())
+            && (constraint.node_taints_policy.as_deref() != Some("Honor") || !is_repelled())
     }
 
     fn selects(&self, constraint: &TopologySpreadConstraint, pod: &Pod) -> bool {

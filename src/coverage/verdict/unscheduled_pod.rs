@@ -25,7 +25,7 @@ use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::pod_requests;
 use crate::scheduling::rolling_update::allows_surge;
-use crate::scheduling::taints::tolerates;
+use crate::scheduling::taints::repels;
 
 /// Finds why a pod that is meant for a node is not bound to it; the rule that the scheduler names comes first.
 pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
@@ -225,7 +225,7 @@ fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
 fn untolerated_by_the_pod(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let outcomes = subject.daemon_pod.explain(node).taints.into_iter();
     outcomes
-        .filter(|outcome| !pod.spec.tolerations.iter().any(|toleration| tolerates(toleration, &outcome.taint)))
+        .filter(|outcome| repels(&outcome.taint, &pod.spec.tolerations))
         .map(|outcome| {
             let code = if outcome.taint.effect == "NoExecute" {
                 ReasonCode::UntoleratedNoExecute

@@ -15,7 +15,7 @@ use crate::model::node::{Node, Taint};
 use crate::model::startup_taint::{UNINITIALIZED, initializes_nodes};
 use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
-use crate::scheduling::taints::{TaintOutcome, tolerates};
+use crate::scheduling::taints::{TaintOutcome, repels};
 
 /// Finds what a taint that is not tolerated does; `near` is what is wrong with the toleration that was likely meant.
 pub fn untolerated(
@@ -46,10 +46,8 @@ pub fn untolerated(
                 _ => (ReasonCode::UntoleratedNoSchedule, "is not tolerated"),
             };
             let message = format!("taint {taint} {does}");
-            let class = admission::runtime_class(index.snapshot, &daemon_set.spec.template.spec).filter(|class| {
-                let scheduling = class.scheduling.as_ref();
-                scheduling.is_some_and(|it| it.tolerations.iter().any(|toleration| tolerates(toleration, taint)))
-            });
+            let class = admission::runtime_class(index.snapshot, &daemon_set.spec.template.spec)
+                .filter(|class| class.scheduling.as_ref().is_some_and(|it| !repels(taint, &it.tolerations)));
             if let Some(class) = class {
                 let name = &class.metadata.name;
                 let message =

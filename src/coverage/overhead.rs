@@ -15,7 +15,7 @@ use super::verdict::eligibility;
 use super::verdict::finding::edit;
 use super::verdict::preemption::class_above;
 use crate::facts::index::Index;
-use crate::facts::node_removal::is_by_autoscaler;
+use crate::facts::node_removal::is_of_state;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{HOSTNAME, Node, Taint};
 use crate::model::pod::Pod;
@@ -67,13 +67,7 @@ pub fn new_node_like(node: &Node) -> (Node, Vec<Taint>) {
     }
     new.spec.unschedulable = false;
     new.status.conditions.clear();
-    let is_of_now = |taint: &Taint| {
-        let domain = taint.key.split_once('/').map_or("", |(domain, _)| domain);
-        is_by_autoscaler(&taint.key)
-            || taint.key == "DeletionCandidateOfClusterAutoscaler"
-            || matches!(domain, "node.kubernetes.io" | "node.cloudprovider.kubernetes.io")
-    };
-    let (left_out, taints) = new.spec.taints.into_iter().partition(is_of_now);
+    let (left_out, taints) = new.spec.taints.into_iter().partition(is_of_state);
     new.spec.taints = taints;
     (new, left_out)
 }

@@ -26,6 +26,14 @@ pub fn is_by_autoscaler(key: &str) -> bool {
     autoscaler(key).is_some()
 }
 
+/// Returns whether a taint is there for the state that a node is in, or what becomes of it, rather than for good.
+pub fn is_of_state(taint: &Taint) -> bool {
+    let domain = taint.key.split_once('/').map_or("", |(domain, _)| domain);
+    is_by_autoscaler(&taint.key)
+        || taint.key == "DeletionCandidateOfClusterAutoscaler"
+        || matches!(domain, "node.kubernetes.io" | "node.cloudprovider.kubernetes.io")
+}
+
 /// Returns when an autoscaler started to remove a node, if known: Karpenter's taint has no time, but it is followed by
 /// the deletion of the Node object.
 pub fn began_at(node: &Node, taint: &Taint) -> Option<Timestamp> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::coverage::common_cause::pool;
 use crate::facts::index::Index;
-use crate::facts::node_removal::is_by_autoscaler;
-use crate::model::node::{Node, Taint};
+use crate::facts::node_removal::is_of_state;
+use crate::model::node::Node;
 use crate::model::snapshot::Kind;
 use crate::model::startup_taint::is_startup;
 use crate::report::compare::PoolComparison;
@@ -58,21 +58,13 @@ fn kind(node: &Node) -> Vec<&str> {
     values.into_iter().chain(roles).collect()
 }
 
-/// Returns whether a taint is there for good, rather than for the state that a node is in.
-fn is_permanent(taint: &Taint) -> bool {
-    let is_state = |domain: &str| matches!(domain, "node.kubernetes.io" | "node.cloudprovider.kubernetes.io");
-    !taint.key.split_once('/').is_some_and(|(domain, _)| is_state(domain))
-        && !is_startup(&taint.key)
-        && !is_by_autoscaler(&taint.key)
-}
-
 impl<'a> Sides<'a> {
     /// Returns those that a new pool may replace, or be replaced by: nodes with other taints are for other pods.
     fn alike(&self) -> Group<'a> {
         let [before, after] = &self.0;
         let mut nodes = before.iter().chain(after);
         let taints = |node: &&'a Node| {
-            let permanent = node.spec.taints.iter().filter(|taint| is_permanent(taint));
+            let permanent = node.spec.taints.iter().filter(|taint| !is_of_state(taint) && !is_startup(&taint.key));
             permanent.map(|taint| (&*taint.key, &*taint.value, &*taint.effect)).collect::<BTreeSet<_>>()
         };
         let Some(first) = nodes.next() else { return Group::Alike(Vec::new(), BTreeSet::new()) };

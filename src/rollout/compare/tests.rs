@@ -163,6 +163,8 @@ fn what_is_worse_follows_the_table() {
         world.node("x", node()).node("y", node())
     };
     let of_autoscaler = || json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
+    let candidate =
+        json!({"spec": {"taints": [{"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}]}});
     let plain = |nodes: &[&str]| {
         let add =
             |world: World, node: &&str| world.node(node, json!({})).pod(&format!("agent-{node}"), node, json!({}));
@@ -362,6 +364,13 @@ fn what_is_worse_follows_the_table() {
             tainted(both(&[("two", &["m"])]), of_autoscaler()).finish(),
             vec![],
             "Worse, blue by batch, UntoleratedNoSchedule x+y (lost new)",
+        ),
+        (
+            "a pool whose nodes the autoscaler may remove was replaced by an equal one",
+            tainted(world(), candidate).pod("agent-x", "x", json!({})).pod("agent-y", "y", json!({})).finish(),
+            both(&[("green", &["m", "n"])]).finish(),
+            vec![],
+            "Same, batch by green",
         ),
         (
             "nodes are of another pool, and are the same",

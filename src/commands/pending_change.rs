@@ -366,10 +366,9 @@ impl PendingChange<'_> {
         let applied = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
         // An annotation on the DaemonSet itself does not change the generation.
-        let is_older = |now: &str| now.parse::<u64>().ok() < version.parse().ok();
         let Ok(live) = self.session.source.live() else { return false };
         let read = timeout(REREAD, live.read_daemon_set(self.before.daemon_set)).await;
-        matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied || is_older(&now.metadata.resource_version))
+        matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied || now.metadata.is_older_than(version))
     }
 
     /// Waits until the controller has observed the change; returns `None` on timeout. If a pause was reverted, the

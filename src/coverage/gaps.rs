@@ -98,14 +98,8 @@ pub fn incomplete_for_room(snapshot: &Snapshot, left_open: &str) -> Vec<Incomple
     };
     let gaps: Vec<_> =
         snapshot.gaps.iter().filter(|gap| decides(gap.kind)).map(|gap| sentence(gap, left_open)).collect();
-    let of_pods = || Incomplete {
-        resource: Kind::Pods.resource().to_owned(),
-        namespace: None,
-        permission: None,
-        message: format!("not everything on the nodes was read: {left_open}"),
-        affects_counts: false,
-    };
-    if gaps.is_empty() { vec![of_pods()] } else { gaps }
+    let message = || format!("not everything on the nodes was read: {left_open}");
+    if gaps.is_empty() { vec![Incomplete::new(Kind::Pods.resource(), message(), false)] } else { gaps }
 }
 
 /// Returns a sentence for everything that could not be read and that affects a change to a DaemonSet's update strategy;

@@ -268,16 +268,9 @@ fn preview_of(
         let spec = &daemon_set.spec.template.spec;
         incomplete.extend(gaps::incomplete_for_new_pods(index.snapshot, spec, needs_priority));
     }
-    let unknown = |resource: &str, message: String, affects_counts: bool| Incomplete {
-        resource: resource.to_owned(),
-        namespace: None,
-        permission: None,
-        message,
-        affects_counts,
-    };
     if room_unknown > 0 && knows_pods {
         let message = format!("not every pod on {room_unknown} nodes was read: whether the pods fit is not known");
-        incomplete.push(unknown("pods", message, true));
+        incomplete.push(Incomplete::new("pods", message, true));
     }
     incomplete.extend(unknown_fits.into_iter().map(|(why, nodes)| match why {
         Unknown::Device(resource) => {
@@ -285,51 +278,51 @@ fn preview_of(
                 "{resource} is not a resource of {nodes} nodes, and only the scheduler knows whether a device class has devices for it \
                  there"
             );
-            unknown("deviceclasses", message, false)
+            Incomplete::new("deviceclasses", message, false)
         }
         Unknown::OtherPods => {
             let message = format!(
                 "not all pods or namespaces were read: whether other pods keep the pods from {nodes} nodes is not known"
             );
-            unknown("pods", message, true)
+            Incomplete::new("pods", message, true)
         }
         Unknown::Volumes(unread) => {
             let resource = if let Unread::Kind(kind) = unread { kind.resource() } else { "persistentvolumeclaims" };
             let why = pod_claims::unread_text(&unread);
             let message = format!("{why}: whether {nodes} nodes can have the volumes of the pods is not known");
-            unknown(resource, message, false)
+            Incomplete::new(resource, message, false)
         }
         Unknown::Devices(open) => {
             let resource = if let Open::Unread(kind) = open { kind.resource() } else { "resourceclaims" };
             let why = claims::open_text(&open);
             let message = format!("{why}: whether {nodes} nodes can have the devices of the pods is not known");
-            unknown(resource, message, false)
+            Incomplete::new(resource, message, false)
         }
         Unknown::Features(features) => {
             let message = format!(
                 "whether the scheduler looks at what kubelets declare is not known: the pods need {features}, which {nodes} nodes do not \
                  declare"
             );
-            unknown("nodes", message, false)
+            Incomplete::new("nodes", message, false)
         }
         Unknown::SharedClaim(claim) => {
             let message = format!(
                 "all pods share claim {claim}: on which of {nodes} nodes they fit depends on which of them is placed first"
             );
-            unknown("persistentvolumeclaims", message, false)
+            Incomplete::new("persistentvolumeclaims", message, false)
         }
         Unknown::Order(key) => {
             let message = format!(
                 "a rule of the template about its own pods goes by {key}: on which of {nodes} nodes they fit depends on which of them are \
                  placed first"
             );
-            unknown("pods", message, false)
+            Incomplete::new("pods", message, false)
         }
     }));
     let unasked = admission.iter().flat_map(|admission| &admission.unknown);
     incomplete.extend(unasked.map(|message| Incomplete {
         namespace: Some(metadata.namespace.clone()),
-        ..unknown("pods", message.clone(), true)
+        ..Incomplete::new("pods", message.clone(), true)
     }));
     if is_detailed && (report.eligible_then == 0 || *preview == Preview::Create) {
         let mut not_eligible = FindingGroups::default();

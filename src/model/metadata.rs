@@ -70,6 +70,12 @@ wire! {
 }
 
 impl ObjectMeta {
+    /// Returns whether the object is older than a resource version, if they can be compared.
+    pub fn is_older_than(&self, version: &str) -> bool {
+        let number = |version: &str| version.parse::<u64>().ok();
+        number(&self.resource_version).zip(number(version)).is_some_and(|(own, other)| own < other)
+    }
+
     /// Returns `namespace/name`.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)

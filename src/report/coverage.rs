@@ -104,6 +104,13 @@ pub struct Incomplete {
     pub affects_counts: bool,
 }
 
+impl Incomplete {
+    /// Returns what is not known about a resource in any namespace, other than for lack of a permission.
+    pub(crate) fn new(resource: &str, message: String, affects_counts: bool) -> Self {
+        Self { resource: resource.to_owned(), namespace: None, permission: None, message, affects_counts }
+    }
+}
+
 /// One DaemonSet's coverage.
 #[apply(answer!)]
 pub struct DaemonSetCoverage {

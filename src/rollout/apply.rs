@@ -207,7 +207,7 @@ async fn apply_patch<S: Server>(
         match read {
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
             // A proxy may have sent the patch twice, and return the object from before the first one was applied.
-            Ok(Some(now)) if is_older(&now, &patch) => unseen = Some(error),
+            Ok(Some(now)) if now.metadata.is_older_than(&patch.resource_version) => unseen = Some(error),
             Ok(Some(now)) => match compare(before, &patch, &now) {
                 // A value to remove was removed by somebody else, which does not show as a change.
                 Reread::Nothing if patch.applied_to(&now.object).is_err() => {
@@ -230,13 +230,6 @@ async fn apply_patch<S: Server>(
         server.pause(CONFLICT_PAUSE * retry).await;
     }
     unseen.filter(|_| !is_dry_run).map_or(Application::Refused(StepRefusal::Contended), Application::NotSeen)
-}
-
-/// Returns whether a DaemonSet is older than the version in a patch's precondition, if the versions can be compared.
-fn is_older(now: &DaemonSet, patch: &DaemonSetPatch) -> bool {
-    let number = |version: &str| version.parse::<u64>().ok();
-    let versions = number(&now.metadata.resource_version).zip(number(&patch.resource_version));
-    versions.is_some_and(|(now, locked_on)| now < locked_on)
 }
 
 /// Deletes or evicts a pod as it was read, and determines the outcome. A pod that does not exist counts as deleted.
@@ -376,7 +369,7 @@ async fn after_lost_answer<S: Server>(
             // It may have been applied since the object was last read.
             Err(_) => is_unchanged = false,
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
-            Ok(Some(now)) if is_older(&now, patch) => is_unchanged = false,
+            Ok(Some(now)) if now.metadata.is_older_than(&patch.resource_version) => is_unchanged = false,
             Ok(Some(now)) => match compare(before, patch, &now) {
                 Reread::Nothing if now.metadata.resource_version == patch.resource_version => is_unchanged = true,
                 // It may have been applied and reverted.

@@ -30,8 +30,7 @@ pub(crate) struct Trial {
 pub(crate) fn not_asked() -> Incomplete {
     let message = "whether the API server accepts new pods is unknown: it was not asked, or its answer to a dry run does not tell, as \
                    without permission to create pods";
-    let resource = Kind::Pods.resource().to_owned();
-    Incomplete { resource, namespace: None, permission: None, message: message.to_owned(), affects_counts: false }
+    Incomplete::new(Kind::Pods.resource(), message.to_owned(), false)
 }
 
 /// Returns the pods whose dry runs tell whether the refusals in a snapshot persist.

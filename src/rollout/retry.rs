@@ -161,12 +161,7 @@ fn unread_lease(before: &Situation<'_>) -> Option<Incomplete> {
     })?;
     let message =
         format!("whether {} runs is unknown: its lease could not be read ({problem})", before.controller.program());
-    Some(unknown(Kind::Leases, message))
-}
-
-fn unknown(kind: Kind, message: String) -> Incomplete {
-    let resource = kind.resource().to_owned();
-    Incomplete { resource, namespace: None, permission: None, message, affects_counts: false }
+    Some(Incomplete::new(Kind::Leases.resource(), message, false))
 }
 
 /// Returns why a pod should not be deleted, given that new pods are created at all.

@@ -5,10 +5,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::report::count;
 use crate::report::partition::PartitionReport;
 use crate::report::plan::{ChangePlan, WarningCode};
-
-/// The priority class of pods that a node depends on, and its priority: `SystemCriticalPriority` + 1000,
-/// pkg/apis/scheduling/types.go, release 1.37.2.
-const NODE_CRITICAL: (&str, i32) = ("system-node-critical", 2_000_001_000);
+use crate::scheduling::critical::SYSTEM_CLASSES;
 
 /// Returns what a change may break.
 pub(crate) fn risks(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
@@ -50,7 +47,7 @@ fn nodes_lost(nodes: &[String], allowed: i64) -> Option<String> {
 /// Returns the sentence that the pods of a node-critical DaemonSet are replaced on all nodes at once.
 fn critical(daemon_set: &DaemonSet, desired: i64, allowed: i64) -> Option<String> {
     let spec = &daemon_set.spec.template.spec;
-    let (class, priority) = NODE_CRITICAL;
+    let [_, (class, priority)] = SYSTEM_CLASSES;
     let is_kube_proxy = || {
         let mut names = spec.containers.iter().map(|container| container.name.as_str());
         daemon_set.metadata.name == "kube-proxy" || names.any(|name| name == "kube-proxy")

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::formats;
 use super::{At, Validation};
+use crate::model::amounts::is_hugepages;
 use crate::model::quantity::Quantity;
 
 /// `standardResources`, pkg/apis/core/helper/helpers.go, without those of containers.
@@ -38,10 +39,6 @@ fn is_native(name: &str) -> bool {
 fn is_extended(name: &str) -> bool {
     let is_name = || formats::qualified_name(&format!("requests.{name}")).is_none();
     !is_native(name) && !name.starts_with("requests.") && is_name()
-}
-
-fn is_huge_page(name: &str) -> bool {
-    name.starts_with("hugepages-")
 }
 
 fn nanos(amount: &Value) -> i128 {
@@ -89,7 +86,7 @@ impl<'a> Validation<'a> {
             }
         }
         for (name, amount) in amounts(requests) {
-            let may_overcommit = is_native(name) && !is_huge_page(name);
+            let may_overcommit = is_native(name) && !is_hugepages(name);
             match limits.value.get(name) {
                 Some(limit) if !may_overcommit && nanos(amount) != nanos(limit) => {
                     let why = format!("must be equal to {name} limit of {}", limit.as_str().unwrap_or_default());
@@ -107,14 +104,14 @@ impl<'a> Validation<'a> {
             }
         }
         let names: Vec<&str> = amounts(limits).chain(amounts(requests)).map(|(name, _)| name).collect();
-        if names.iter().any(|name| is_huge_page(name)) && !names.contains(&"cpu") && !names.contains(&"memory") {
+        if names.iter().any(|name| is_hugepages(name)) && !names.contains(&"cpu") && !names.contains(&"memory") {
             self.forbidden(&*at.path, "HugePages require cpu or memory");
         }
     }
 
     /// `ValidateContainerResourceName`.
     fn container_resource_name(&mut self, name: &str, path: &str) {
-        let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_page(name);
+        let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name);
         let why = match () {
             () if formats::qualified_name(name).is_some() => "must be a qualified name",
             () if !name.contains('/') && !is_standard => "must be a standard resource for containers",
@@ -128,7 +125,7 @@ impl<'a> Validation<'a> {
     fn pod_resource_name(&mut self, name: &str, path: &str) {
         if formats::qualified_name(name).is_some() {
             self.invalid(path, name, "must be a qualified name");
-        } else if !is_huge_page(name) {
+        } else if !is_hugepages(name) {
             self.one_of(path, name, &["cpu", "hugepages-", "memory"]);
         }
     }
@@ -182,7 +179,7 @@ impl<'a> Validation<'a> {
         for (list, only_huge_pages) in [(&requests, false), (&limits, true)] {
             let kind = if only_huge_pages { "limits" } else { "requests" };
             for (name, sum) in aggregate(pod, kind) {
-                let Some(amount) = list.value.get(name).filter(|_| !only_huge_pages || is_huge_page(name)) else {
+                let Some(amount) = list.value.get(name).filter(|_| !only_huge_pages || is_hugepages(name)) else {
                     continue;
                 };
                 if sum > nanos(amount) {

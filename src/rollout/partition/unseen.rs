@@ -5,9 +5,8 @@ use crate::model::daemon_set::DaemonSet;
 
 /// Returns whether a DaemonSet is older than one that was seen. One whose version cannot be compared never is.
 pub(crate) fn is_older(live: &DaemonSet, seen: Option<&DaemonSet>) -> bool {
-    let version = |daemon_set: &DaemonSet| daemon_set.metadata.resource_version.parse::<u64>().ok();
     let seen = seen.filter(|seen| seen.metadata.uid == live.metadata.uid);
-    seen.is_some_and(|seen| version(live).zip(version(seen)).is_some_and(|(live, seen)| live < seen))
+    seen.is_some_and(|seen| live.metadata.is_older_than(&seen.metadata.resource_version))
 }
 
 /// Says what a DaemonSet shows that was not seen. What is ready depends on no clock, other than what is available.

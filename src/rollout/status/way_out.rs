@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::held::is_unverified;
+use crate::coverage::delete_pod;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
@@ -97,11 +98,6 @@ fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
     Some(Fix::new(advice, command))
 }
 
-fn delete(pod: &Pod) -> Option<Command> {
-    let metadata = &pod.metadata;
-    Some(Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name))
-}
-
 /// Suggests resuming a paused Advanced DaemonSet once its template was rolled back.
 fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
@@ -120,7 +116,7 @@ fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
 fn delete_replaced(step: &NextStep<'_>) -> Option<Fix> {
     let pod = step.upkeep.delete.iter().find(|pod| !pod.metadata.is_terminating())?;
     let advice = "to delete an old pod whose surge pod is available, so that the controller continues";
-    Some(Fix { advice: advice.to_owned(), command: delete(pod) })
+    Some(Fix { advice: advice.to_owned(), command: Some(delete_pod(pod)) })
 }
 
 /// Returns whether failed pods have piled up next to an available one.
@@ -152,7 +148,7 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
     let old =
         |node: &&RolloutNode<'_>| node.old.is_some() && node.eligible && node.updated.is_none() && !node.keeps_pods();
     let node = situation.nodes.iter().filter(old).min_by_key(|node| (node.old_is_available, node.name))?;
-    Some(Fix { advice: format!("to update one node, {}", node.name), command: delete(node.old?) })
+    Some(Fix { advice: format!("to update one node, {}", node.name), command: Some(delete_pod(node.old?)) })
 }
 
 /// Suggests how to end a hold.

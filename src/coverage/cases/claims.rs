@@ -10,10 +10,12 @@ fn first(world: World) -> Reason {
     world.only_node().reasons.remove(0)
 }
 
-fn claiming(claim: &Value) -> World {
+fn claiming(claim: &Value, says: &str, mut pod: Value) -> World {
     let mut claim = claim.clone();
     claim["name"] = json!("gpu");
-    world().template(json!({"resourceClaims": [claim]})).node("n", json!({}))
+    let spec = json!({"resourceClaims": [claim]});
+    pod["spec"] = spec.clone();
+    world().template(spec).node("n", json!({})).pending_pod("agent-x", "n", says, pod)
 }
 
 #[test]
@@ -32,7 +34,7 @@ fn a_pod_whose_claims_do_not_exist_does_not_wait_for_the_scheduler() {
         (&by_template, None, "kube-controller-manager", "get resourceclaims"),
         (&json!({"resourceClaimName": "shared"}), None, "create ResourceClaim shared", "get resourceclaims"),
     ] {
-        let world = claiming(claim).pending_pod("agent-x", "n", "", json!({}));
+        let world = claiming(claim, "", json!({}));
         let world = match event {
             Some(event) => world.event("Pod", "agent-x", "FailedResourceClaimCreation", event, "11:58:00"),
             None => world,
@@ -44,7 +46,7 @@ fn a_pod_whose_claims_do_not_exist_does_not_wait_for_the_scheduler() {
     }
     // With its claims, or without any, the scheduler decides.
     let there = json!({"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "agent-x-gpu"}]}});
-    assert_eq!(first(claiming(&by_template).pending_pod("agent-x", "n", "", there)).code, R::SchedulerSilent);
+    assert_eq!(first(claiming(&by_template, "", there)).code, R::SchedulerSilent);
     let silent = world().node("n", json!({})).pending_pod("agent-x", "n", "", json!({}));
     assert_eq!(first(silent).code, R::SchedulerSilent);
 }
@@ -267,7 +269,7 @@ fn a_claim_that_all_pods_share_is_named() {
     ] {
         let message = format!("0/1 nodes are available: 1 {said}.");
         let world = world().template(volumes.clone()).node("n", json!({}));
-        let reason = first(world.pending_pod("agent-x", "n", &message, json!({})));
+        let reason = first(world.pending_pod("agent-x", "n", &message, json!({"spec": volumes})));
         assert!(reason.code == R::VolumeUnsatisfiable && reason.fix.advice.contains(advice), "{said}: {reason:?}");
     }
 }
@@ -450,7 +452,8 @@ fn what_keeps_a_pod_from_its_volumes_is_recomputed() {
             let job = json!({"spec": claiming_volumes(&[other])});
             let world =
                 world().template(claiming_volumes(&["db"])).node("n", node.clone()).other_pod("job-0", "n", job);
-            world.pending_pod("agent-x", "n", &says(said), json!({})).storage(storage)
+            let pod = json!({"spec": claiming_volumes(&["db"])});
+            world.pending_pod("agent-x", "n", &says(said), pod).storage(storage)
         };
         let told = world(&storage).only_node();
         let reason = &told.reasons[0];
@@ -554,10 +557,7 @@ fn what_keeps_a_pod_from_its_devices_is_recomputed() {
     ] {
         let says = format!("0/1 nodes are available: 1 {said}.");
         let says = if said.is_empty() { "" } else { &says };
-        let world = |devices: &Value| {
-            let world = claiming(&json!({"resourceClaimName": "gpu"})).pending_pod("agent-x", "n", says, json!({}));
-            world.devices(devices)
-        };
+        let world = |devices: &Value| claiming(&json!({"resourceClaimName": "gpu"}), says, json!({})).devices(devices);
         let told = world(&devices).only_node();
         let reason = told.reasons.iter().find(|reason| reason.code == R::DeviceClaimUnsatisfied);
         let reason = reason.unwrap_or_else(|| panic!("{said}: {:?}", told.reasons));

@@ -117,7 +117,7 @@ fn devices(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
 /// Lists the rules about other pods, if the pod has any or is kept away by those of others.
 fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
     const RULE: &str = "other pods";
-    let has_rules = other_pods::has_rules(&other_pods::with_rules(subject, pod).spec);
+    let has_rules = other_pods::has_rules(&pod.spec);
     match other_pods::of_pending(subject, node, pod) {
         Outcome::Rejects(_) => {
             let finding = other_pods::finding(subject, node, pod)?;

@@ -1,7 +1,5 @@
 //! Why a pod waits for devices that it claims: ResourceClaims, their classes and drivers.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::cause::quoted_after;
@@ -25,7 +23,7 @@ const CONTROLLER: &str =
 /// Finds that the pod waits for its ResourceClaims: until they exist, the scheduler does not try it, and says nothing of it (`PreEnqueue`,
 /// pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, release 1.37.2).
 pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
-    match subject.index.device_claims.exist(&with_claims(subject, pod)) {
+    match subject.index.device_claims.exist(pod) {
         Ok(()) => return None,
         Err(Obstacle::Rejects(why @ (Rejection::ClaimDeleted(_) | Rejection::NotOwner(_)))) => {
             return Some(told(&why, pod));
@@ -66,23 +64,9 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(finding.with_origin(origin).with_passing(Passing::AtStart).with_command(command))
 }
 
-/// Returns a pod with the claims of its template if it has none: dumps of release 0.1 leave them out of pods.
-fn with_claims<'p>(subject: &Subject, pod: &'p Pod) -> Cow<'p, Pod> {
-    if !pod.spec.resource_claims.is_empty() {
-        return Cow::Borrowed(pod);
-    }
-    let template = subject.daemon_set.with_template(template_of(subject, pod)).spec.template;
-    let mut pod = Cow::Borrowed(pod);
-    if !template.spec.resource_claims.is_empty() {
-        pod.to_mut().spec.resource_claims = template.spec.resource_claims;
-    }
-    pod
-}
-
 /// Applies the filter to a pod that is meant for a node; `None` if it claims no devices.
 pub fn of_pending(subject: &Subject, node: &Node, pod: &Pod) -> Option<Result<(), Obstacle>> {
-    let pod = with_claims(subject, pod);
-    (!pod.spec.resource_claims.is_empty()).then(|| subject.index.device_claims.filter(&pod, node, |_| false))
+    (!pod.spec.resource_claims.is_empty()).then(|| subject.index.device_claims.filter(pod, node, |_| false))
 }
 
 /// Finds what keeps a pod that is meant for a node from it, as far as it is known.

@@ -1,11 +1,8 @@
 //! Whether other pods keep a pod from a node: the scheduler's filters PodTopologySpread and InterPodAffinity.
 
-use std::borrow::Cow;
-
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_node, describe_pod, edit};
 use super::fit::{beside_old_pod, nominated};
-use super::images::template_of;
 use super::label_setter::label_setter;
 use super::scheduler_report::without_nodes;
 use super::sentence::Sentence;
@@ -17,7 +14,7 @@ use crate::model::pod::{Pod, PodSpec};
 use crate::model::selector::LabelSelector;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
-use crate::scheduling::neighborhood::{Outcome, apply_label_keys};
+use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::pod_affinity::{AffinityRejection, InterPodAffinity};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::topology_spread::{PodTopologySpread, SpreadRejection};
@@ -53,9 +50,8 @@ pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Outc
     if !subject.nodes_known {
         return Outcome::Unknown;
     }
-    let pod = with_rules(subject, pod);
-    let spread = PodTopologySpread::new(&pod, subject.index, |_| false);
-    match filter(subject.index, &spread, &subject.pod_affinity(&pod), node, &pod) {
+    let spread = PodTopologySpread::new(pod, subject.index, |_| false);
+    match filter(subject.index, &spread, &subject.pod_affinity(pod), node, pod) {
         // Pods of nodes that were not requested may exclude it from the whole zone.
         Outcome::Passes if subject.index.snapshot.nodes_limited => Outcome::Unknown,
         outcome => outcome,
@@ -67,22 +63,6 @@ pub fn has_rules(spec: &PodSpec) -> bool {
     !spec.required_pod_affinity().is_empty()
         || !spec.required_pod_anti_affinity().is_empty()
         || !spec.topology_spread_constraints.is_empty()
-}
-
-/// Returns a pod with the rules about other pods of its template if it has none: dumps of release 0.1 leave them out of pods.
-pub fn with_rules<'p>(subject: &Subject, pod: &'p Pod) -> Cow<'p, Pod> {
-    let template = || subject.daemon_set.with_template(template_of(subject, pod)).spec.template.spec;
-    let Some(mut of_template) = (!has_rules(&pod.spec)).then(template).filter(has_rules) else {
-        return Cow::Borrowed(pod);
-    };
-    apply_label_keys(&mut of_template, &pod.metadata.labels);
-    let mut pod = pod.clone();
-    let affinity = pod.spec.affinity.get_or_insert_default();
-    if let Some(of_template) = of_template.affinity {
-        (affinity.pod_affinity, affinity.pod_anti_affinity) = (of_template.pod_affinity, of_template.pod_anti_affinity);
-    }
-    pod.spec.topology_spread_constraints = of_template.topology_spread_constraints;
-    Cow::Owned(pod)
 }
 
 /// Finds what keeps a pod that is meant for a node from it, as far as it is known.

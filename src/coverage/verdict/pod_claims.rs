@@ -1,12 +1,9 @@
 //! The volumes of a pod that is not bound: whether the node can have them, as the filters of the scheduler decide, and what it says of them.
 
-use std::borrow::Cow;
-
 use super::daemon_set_context::Subject;
 use super::eligibility::term_text;
 use super::finding::{Finding, Origin, TemplatePart, describe_pod};
 use super::fit::{beside_old_pod, nominated};
-use super::images::template_of;
 use super::node_plugin::{self, Lacks};
 use super::scheduler_report::without_nodes;
 use super::sentence::Sentence;
@@ -15,7 +12,7 @@ use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::storage::{PersistentVolume, Volume};
+use crate::model::storage::PersistentVolume;
 use crate::report::fix::Command;
 use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::daemon_pods;
@@ -37,24 +34,7 @@ pub fn filter<'a>(
 
 /// Applies the filters to a pod that is meant for a node; `None` if it has no volumes that they look at.
 pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<Result<(), Obstacle<'a>>> {
-    let pod = with_volumes(subject, pod);
-    (!pod.spec.volumes.is_empty()).then(|| filter(subject.index, node, &pod, |_| false))
-}
-
-/// Returns a pod with the volumes of its template if it has none: dumps of release 0.1 leave them out of pods.
-fn with_volumes<'p>(subject: &Subject, pod: &'p Pod) -> Cow<'p, Pod> {
-    if !pod.spec.volumes.is_empty() {
-        return Cow::Borrowed(pod);
-    }
-    let template = subject.daemon_set.with_template(template_of(subject, pod)).spec.template;
-    let mut volumes = template.spec.volumes;
-    volumes.retain(Volume::is_filtered_by);
-    if volumes.is_empty() {
-        return Cow::Borrowed(pod);
-    }
-    let mut pod = pod.clone();
-    pod.spec.volumes = volumes;
-    Cow::Owned(pod)
+    (!pod.spec.volumes.is_empty()).then(|| filter(subject.index, node, pod, |_| false))
 }
 
 /// Finds what keeps a pod that is meant for a node from it, as far as it is known.
@@ -66,7 +46,7 @@ pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
             && !other.metadata.is_terminating()
             && daemon_pods::claim(subject.daemon_set, other).is_claimed()
     };
-    let finding = told(&rejection, subject.daemon_set, node, &with_volumes(subject, pod));
+    let finding = told(&rejection, subject.daemon_set, node, pod);
     Some(match &rejection {
         Rejection::InUse(_, other) if is_old(other) => surge(finding.message, other),
         Rejection::NoDriver(driver) => {
@@ -238,7 +218,7 @@ pub fn reported(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Find
     if reason.contains("exceed max volume count") {
         return too_many(message, node);
     }
-    let advice = advice_on(reason, &with_volumes(subject, pod));
+    let advice = advice_on(reason, pod);
     let claims = get_claims(&subject.daemon_set.metadata.namespace);
     Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(claims)
 }

@@ -136,7 +136,7 @@ fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
 /// Lists the rules that only a pod that exists can fail on.
 fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastReport>) -> Vec<Check> {
     // What is recomputed from pods has checks of its own.
-    let is_arithmetic = |code| match SchedulerPlugin::of(code).and_then(|plugin| plugin.input) {
+    let is_arithmetic = |code| match SchedulerPlugin::of(code).map(|plugin| plugin.input) {
         Some(PluginInput::Pods) => true,
         Some(
             input @ (PluginInput::OtherPods | PluginInput::Volumes | PluginInput::Devices | PluginInput::Features),

@@ -99,7 +99,7 @@ fn agrees(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Optio
     let recomputed = unscheduled_pod::recomputed(subject, node, pod);
     let codes = last.message.reasons.iter().map(|reason| code_of(reason));
     let (checked, others): (Vec<ReasonCode>, Vec<ReasonCode>) = codes.partition(|code| {
-        let input = SchedulerPlugin::of(*code).and_then(|plugin| plugin.input);
+        let input = SchedulerPlugin::of(*code).map(|plugin| plugin.input);
         input.is_some_and(|input| is_recomputed(subject, node, pod, input))
     });
     if !others.is_empty() && checked.is_empty() {

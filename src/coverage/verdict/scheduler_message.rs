@@ -96,10 +96,8 @@ pub struct SchedulerPlugin {
     says: &'static [&'static str],
     /// The code of their reasons, and then those of what is recomputed more exactly.
     codes: &'static [ReasonCode],
-    /// What their outcome is recomputed from; `None` if it is not.
-    pub input: Option<PluginInput>,
-    /// What to do if that could not be read.
-    pub advice: &'static str,
+    /// What their outcome is recomputed from.
+    pub input: PluginInput,
 }
 
 /// What the outcome of a plugin depends on besides the pod.
@@ -120,40 +118,27 @@ pub enum PluginInput {
 
 /// In the scheduler's order.
 const PLUGINS: [SchedulerPlugin; 9] = [
-    SchedulerPlugin::recomputed(
-        &[R::UntoleratedNoSchedule, R::UntoleratedNoExecute],
-        PluginInput::Node,
-        &["untolerated taint"],
-        "check the node's taints",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::InjectedNodeSelector],
-        PluginInput::Node,
-        &["node affinity/selector"],
-        "check the node's labels and the pod's nodeSelector",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::HostPortConflict, R::SurgeHostPortDeadlock],
-        PluginInput::Pods,
-        &["free ports"],
-        "change the port of one of the pods",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::TooManyPods],
-        PluginInput::Pods,
-        &["Too many pods"],
-        "move pods to other nodes, or raise maxPods in the kubelet configuration",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::InsufficientResource, R::NeverFits],
-        PluginInput::Pods,
-        &["Insufficient "],
-        "lower the request, or free some on the node",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::VolumeUnsatisfiable],
-        PluginInput::Volumes,
-        &[
+    SchedulerPlugin {
+        codes: &[R::UntoleratedNoSchedule, R::UntoleratedNoExecute],
+        input: PluginInput::Node,
+        says: &["untolerated taint"],
+    },
+    SchedulerPlugin { codes: &[R::InjectedNodeSelector], input: PluginInput::Node, says: &["node affinity/selector"] },
+    SchedulerPlugin {
+        codes: &[R::HostPortConflict, R::SurgeHostPortDeadlock],
+        input: PluginInput::Pods,
+        says: &["free ports"],
+    },
+    SchedulerPlugin { codes: &[R::TooManyPods], input: PluginInput::Pods, says: &["Too many pods"] },
+    SchedulerPlugin {
+        codes: &[R::InsufficientResource, R::NeverFits],
+        input: PluginInput::Pods,
+        says: &["Insufficient "],
+    },
+    SchedulerPlugin {
+        codes: &[R::VolumeUnsatisfiable],
+        input: PluginInput::Volumes,
+        says: &[
             "no available disk",
             "ReadWriteOncePod",
             "max volume count",
@@ -168,38 +153,21 @@ const PLUGINS: [SchedulerPlugin; 9] = [
             // The words of 1.30.
             "volume node affinity conflict",
         ],
-        "check the claims",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::PodAffinityBlocked],
-        PluginInput::OtherPods,
-        &["topology spread constraints", "pod affinity rules", "anti-affinity"],
-        "check which pods the rule selects; relax it only if the pod may run without it",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::DeviceClaimUnsatisfied],
-        PluginInput::Devices,
-        &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim", "device class "],
-        "check the claims, and the drivers' resource slices",
-    ),
-    SchedulerPlugin::recomputed(
-        &[R::NodeFeatureMissing],
-        PluginInput::Features,
-        &["required features"],
-        "upgrade the kubelet, or do not use the feature",
-    ),
+    },
+    SchedulerPlugin {
+        codes: &[R::PodAffinityBlocked],
+        input: PluginInput::OtherPods,
+        says: &["topology spread constraints", "pod affinity rules", "anti-affinity"],
+    },
+    SchedulerPlugin {
+        codes: &[R::DeviceClaimUnsatisfied],
+        input: PluginInput::Devices,
+        says: &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim", "device class "],
+    },
+    SchedulerPlugin { codes: &[R::NodeFeatureMissing], input: PluginInput::Features, says: &["required features"] },
 ];
 
 impl SchedulerPlugin {
-    const fn recomputed(
-        codes: &'static [ReasonCode],
-        input: PluginInput,
-        says: &'static [&'static str],
-        advice: &'static str,
-    ) -> Self {
-        SchedulerPlugin { says, codes, input: Some(input), advice }
-    }
-
     /// Returns the plugins whose outcome has a code.
     pub fn of(code: ReasonCode) -> Option<&'static Self> {
         PLUGINS.iter().find(|plugin| plugin.codes.contains(&code))

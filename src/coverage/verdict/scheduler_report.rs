@@ -79,35 +79,32 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
         if recomputed.iter().chain(&findings).any(|finding| is_same_plugin(finding.code, code)) {
             continue;
         }
-        let plugin = SchedulerPlugin::of(code).and_then(|plugin| Some((plugin.input?, plugin.advice)));
-        findings.push(match (plugin, code) {
+        findings.push(match SchedulerPlugin::of(code).map(|plugin| plugin.input) {
+            None => scheduler_rejected(reason),
             // Whether a device class provides the resource is not known.
-            (Some(_), _)
+            Some(_)
                 if reason
                     .strip_prefix("Insufficient ")
                     .is_some_and(|resource| subject.index.devices.may_provide(resource, node)) =>
             {
                 scheduler_rejected(reason)
             }
-            (Some((input, _)), _) if is_recomputed(subject, node, pod, input) => {
-                no_longer_true(subject, code, reason, last)
-            }
-            (Some((PluginInput::OtherPods, _)), _) => other_pods::reported(subject, reason),
-            (Some((PluginInput::Features, _)), _) => node_feature_missing(node, &[]),
-            (Some((PluginInput::Devices, _)), _) => {
+            Some(input) if is_recomputed(subject, node, pod, input) => no_longer_true(subject, code, reason, last),
+            Some(PluginInput::OtherPods) => other_pods::reported(subject, reason),
+            Some(PluginInput::Features) => node_feature_missing(node, &[]),
+            Some(PluginInput::Devices) => {
                 missing_device_class(reason).unwrap_or_else(|| device_claim_unsatisfied(pod, reason))
             }
-            (Some((PluginInput::Volumes, _)), _) => pod_claims::reported(subject, node, pod, reason),
-            (Some((_, advice)), _) => {
+            Some(PluginInput::Volumes) => pod_claims::reported(subject, node, pod, reason),
+            Some(PluginInput::Node | PluginInput::Pods) => {
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
                 let told = |advice: Sentence| not_recomputed(subject, code, reason, last, advice);
                 match (single, never_beside_old(subject, node, pod, reason)) {
                     (Some(single), _) => single.told(told("".into()), node),
                     (None, Some(old)) => instead_of_surge(told(NEVER_BESIDE_OLD.into()), old),
-                    (None, None) => told(advice.into()),
+                    (None, None) => told(if_unread(code).into()),
                 }
             }
-            _ => scheduler_rejected(reason),
         });
     }
     findings
@@ -183,6 +180,17 @@ fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &Last
         message = message.words(" ").age(seconds_between(at, subject.index.now())).words(" ago");
     }
     Finding::new(code, message.words(", which is no longer true"), "wait: the scheduler retries within 5 minutes")
+}
+
+/// Returns what to do about a reason if the node or its other pods are not known.
+fn if_unread(code: ReasonCode) -> &'static str {
+    match code {
+        ReasonCode::UntoleratedNoSchedule => "check the node's taints",
+        ReasonCode::InjectedNodeSelector => "check the node's labels and the pod's nodeSelector",
+        ReasonCode::HostPortConflict => "change the port of one of the pods",
+        ReasonCode::TooManyPods => "move pods to other nodes, or raise maxPods in the kubelet configuration",
+        _ => "lower the request, or free some on the node",
+    }
 }
 
 /// Finds what the scheduler reports, if the node or its other pods are not known.

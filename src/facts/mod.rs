@@ -235,9 +235,8 @@ impl<'a> Facts<'a> {
     pub fn counted_by_generation(&self) -> Vec<(&'a str, &'a Pod)> {
         let Some(current) = self.current_hash() else { return Vec::new() };
         let is_of_template = |pod: &Pod| {
-            let template = self.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
-            pod.revision_hash() == current
-                || template.is_some_and(|template| template.same_meaning(&self.revisions.live))
+            let template = self.revisions.template_of_pod(pod);
+            pod.revision_hash() == current || template.is_some_and(|it| it.same_meaning(&self.revisions.live))
         };
         let eligible = self.node_pods.iter().filter(|node| node.should_run());
         let updated = eligible.filter_map(|node| Some((node.node, self.by_revision(&node.pods)?.updated?)));

@@ -210,6 +210,11 @@ impl<'a> Revisions<'a> {
         self.all.iter().find(|revision| revision.object.hash() == hash)
     }
 
+    /// Returns the template from which a pod was created, if that is known and can be read.
+    pub(crate) fn template_of_pod(&self, pod: &Pod) -> Option<&Template> {
+        self.of_pod(pod)?.template.as_ref().ok()
+    }
+
     /// Returns the revision with a number.
     pub fn number(&self, number: i64) -> Option<&Revision<'a>> {
         self.all.iter().find(|revision| revision.number() == number)

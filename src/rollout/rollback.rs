@@ -168,9 +168,7 @@ pub(super) fn held_back(situation: &Situation<'_>, target: &Revision<'_>) -> usi
     // Under OnDelete, nobody has asked for other pods than those of the revision that is left to be replaced.
     let updates = |hold: Hold| hold.partition.is_some() && hold.original_strategy() != UpdateStrategy::OnDelete;
     let is_held = Hold::in_force(situation.daemon_set).is_some_and(updates);
-    let is_older = |pod: &Pod| {
-        let revision = situation.revisions.all.iter().find(|revision| revision.object.hash() == pod.revision_hash());
-        revision.is_some_and(|revision| revision.number() < target.number())
-    };
+    let of_pod = |pod: &Pod| situation.revisions.of_pod(pod);
+    let is_older = |pod: &Pod| of_pod(pod).is_some_and(|revision| revision.number() < target.number());
     situation.eligible().filter(|node| is_held && node.old.is_some_and(is_older)).count()
 }

@@ -47,12 +47,11 @@ impl NewPods {
         }
         let new = &after.spec.template.spec;
         // Whether pods of a revision are replaced, and whether the new ones may not fit where they are.
-        let replaced =
-            |pod: &Pod| match before.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok()) {
-                Some(old) if old.same_meaning(template) => (false, false),
-                Some(old) => (true, takes_more(new, &before.daemon_set.with_template(old).spec.template.spec)),
-                None => (true, true),
-            };
+        let replaced = |pod: &Pod| match before.revisions.template_of_pod(pod) {
+            Some(old) if old.same_meaning(template) => (false, false),
+            Some(old) => (true, takes_more(new, &before.daemon_set.with_template(old).spec.template.spec)),
+            None => (true, true),
+        };
         let stage = stage.map(|nodes| nodes.iter().map(String::as_str).collect::<BTreeSet<_>>());
         // OpenKruise may update pods where they are.
         let replaces = before.daemon_set.flavor() == Flavor::Apps;

@@ -67,8 +67,7 @@ impl Change {
 
 /// Returns the template that a pod was created from, if that is known.
 fn template_of<'s>(subject: &'s Subject, pod: &Pod) -> Option<&'s Template> {
-    let template = subject.revisions.of_pod(pod)?.template.as_ref().ok()?;
-    template.value()["spec"]["containers"].is_array().then_some(template)
+    subject.revisions.template_of_pod(pod).filter(|template| template.value()["spec"]["containers"].is_array())
 }
 
 /// Adds to a finding about a container whether admission has added the container, or has changed what the finding is about.
@@ -224,8 +223,7 @@ pub fn of_object(subject: &Subject, pod: &Pod, (kind, name): (&str, &str), findi
 /// Adds to a finding about a pod that requests more of a resource than its template that admission has raised it, if there is room for
 /// what the template requests.
 pub fn raised_request(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resource: &str, finding: Finding) -> Finding {
-    let template = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
-    let Some(template) = template else { return finding };
+    let Some(template) = subject.revisions.template_of_pod(pod) else { return finding };
     let of_template = template_requests(&subject.daemon_set.with_template(template).spec.template.spec);
     let own = of_template.get(resource).copied().unwrap_or(0);
     let overhead = pod.spec.overhead.get(resource).map_or(0, |quantity| amount(resource, quantity));

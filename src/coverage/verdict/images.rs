@@ -330,8 +330,8 @@ fn image_volumes<'s>(subject: &'s Subject, pod: &Pod) -> Vec<(&'s str, &'s str)>
 
 /// Returns the template that a pod was created from, or the live one if that is not known.
 pub fn template_of<'s>(subject: &'s Subject, pod: &Pod) -> &'s Template {
-    let revision = subject.revisions.of_pod(pod).and_then(|revision| revision.template.as_ref().ok());
-    revision.filter(|template| !template.value()["spec"].is_null()).unwrap_or(&subject.revisions.live)
+    let template = subject.revisions.template_of_pod(pod);
+    template.filter(|template| !template.value()["spec"].is_null()).unwrap_or(&subject.revisions.live)
 }
 
 /// Returns the volume whose image a message is about, unless it is about that of the container: a container fails with the message

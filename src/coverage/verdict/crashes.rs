@@ -17,8 +17,6 @@ use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Po
 use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
-use crate::scheduling::daemon_pods;
-use crate::scheduling::rolling_update::allows_surge;
 
 /// For how many seconds after a restart the last termination counts as the current problem.
 const RECENT_END: i64 = 600;
@@ -366,16 +364,8 @@ pub fn beside_old_pod(
     end: Option<&ContainerStateTerminated>,
 ) -> Finding {
     let said = end.and_then(|end| telling_line(&end.message)).unwrap_or_default().to_lowercase();
-    if !allows_surge(subject.daemon_set) || !is_held(pod, template_of(subject, pod), &said) {
-        return finding;
-    }
-    let is_old = |other: &&Pod| {
-        daemon_pods::claim(subject.daemon_set, other).is_claimed()
-            && other.metadata.uid != pod.metadata.uid
-            && other.is_ready()
-            && !other.metadata.is_terminating()
-    };
-    let Some(old) = subject.index.bound_to(&pod.spec.node_name).into_iter().find(is_old) else { return finding };
+    let mut old = subject.old_pods_on(&pod.spec.node_name, pod).filter(|old| old.is_ready());
+    let Some(old) = old.next().filter(|_| is_held(pod, template_of(subject, pod), &said)) else { return finding };
     let message = finding.message.words("; the old pod ").name(&old.metadata.name, workload(old));
     let message = message.words(" runs on the node until this one is available, and may hold it");
     let advice = "use maxUnavailable instead of maxSurge: two such pods exclude each other on a node";

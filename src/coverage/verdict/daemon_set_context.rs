@@ -12,7 +12,9 @@ use crate::facts::Facts;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::pod::Pod;
 use crate::report::strategy::{RollingStrategy, Strategy};
+use crate::scheduling::daemon_pods::claim;
 use crate::scheduling::pod_affinity::InterPodAffinity;
+use crate::scheduling::rolling_update::allows_surge;
 
 /// The facts of a DaemonSet, with what is found about it as a whole.
 pub struct Subject<'f, 'a> {
@@ -50,6 +52,17 @@ impl<'f, 'a> Subject<'f, 'a> {
             Some(last) if last.is_of(pod) => last.clone(),
             _ => last.insert(Rc::new(InterPodAffinity::new(pod, self.facts.index, |_| false))).clone(),
         }
+    }
+
+    /// Returns the pods on a node that a surge pod is to replace: they stay until it is available.
+    pub fn old_pods_on(&self, node: &str, pod: &Pod) -> impl Iterator<Item = &'a Pod> {
+        let pods = allows_surge(self.daemon_set).then(|| self.index.bound_to(node));
+        pods.into_iter().flatten().filter(|other| {
+            other.metadata.uid != pod.metadata.uid
+                && !other.metadata.is_terminating()
+                && !other.is_terminal()
+                && claim(self.daemon_set, other).is_claimed()
+        })
     }
 
     /// Returns what events tell about creating its pods.

@@ -13,10 +13,8 @@ use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::selector::LabelSelector;
 use crate::report::reason::ReasonCode;
-use crate::scheduling::daemon_pods;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::pod_affinity::{AffinityRejection, InterPodAffinity};
-use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::topology_spread::{PodTopologySpread, SpreadRejection};
 
 /// Why one of the filters rejects a node.
@@ -70,10 +68,7 @@ pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
     let Outcome::Rejects(rejection) = of_pending(subject, node, pod) else { return None };
     if let Rejection::Affinity(AffinityRejection::Excludes(_, other) | AffinityRejection::IsExcluded(_, other)) =
         rejection
-        && allows_surge(subject.daemon_set)
-        && other.spec.node_name == node.metadata.name
-        && !other.metadata.is_terminating()
-        && daemon_pods::claim(subject.daemon_set, other).is_claimed()
+        && subject.old_pods_on(&node.metadata.name, pod).any(|old| old.metadata.uid == other.metadata.uid)
     {
         let message = Sentence::from(format!("the node {}", without_nodes(rejection.reason())));
         let why = "exclude each other by their anti-affinity";

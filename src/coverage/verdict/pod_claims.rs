@@ -15,8 +15,6 @@ use crate::model::pod::Pod;
 use crate::model::storage::PersistentVolume;
 use crate::report::fix::Command;
 use crate::report::reason::{Passing, ReasonCode};
-use crate::scheduling::daemon_pods;
-use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::volume_binding::Conflict;
 use crate::scheduling::volumes::{Obstacle, Rejection, Unread, VolumeFilters};
 
@@ -40,12 +38,8 @@ pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Opti
 /// Finds what keeps a pod that is meant for a node from it, as far as it is known.
 pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
     let Obstacle::Rejects(rejection) = of_pending(subject, node, pod)?.err()? else { return None };
-    let is_old = |other: &Pod| {
-        allows_surge(subject.daemon_set)
-            && other.spec.node_name == node.metadata.name
-            && !other.metadata.is_terminating()
-            && daemon_pods::claim(subject.daemon_set, other).is_claimed()
-    };
+    let is_old =
+        |other: &Pod| subject.old_pods_on(&node.metadata.name, pod).any(|old| old.metadata.uid == other.metadata.uid);
     let finding = told(&rejection, subject.daemon_set, node, pod);
     Some(match &rejection {
         Rejection::InUse(_, other) if is_old(other) => surge(finding.message, other),
@@ -212,7 +206,8 @@ pub fn unread_text(unread: &Unread) -> String {
 pub fn reported(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Finding {
     let message =
         Sentence::from(format!("the scheduler rejects the node for a volume of the pod: {}", without_nodes(reason)));
-    if let Some(old) = old_pod(subject, node, pod).filter(|_| reason.contains("ReadWriteOncePod")) {
+    let mut old = subject.old_pods_on(&node.metadata.name, pod).filter(|_| reason.contains("ReadWriteOncePod"));
+    if let Some(old) = old.next() {
         return surge(message, old);
     }
     if reason.contains("exceed max volume count") {
@@ -249,18 +244,6 @@ fn advice_on(reason: &str, pod: &Pod) -> String {
         ),
         _ => "check the claims".to_owned(),
     }
-}
-
-/// Returns the pod that a surge pod is to replace: it stays until the surge pod is available.
-fn old_pod<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<&'a Pod> {
-    let stays = |other: &&Pod| {
-        other.metadata.uid != pod.metadata.uid
-            && !other.metadata.is_terminating()
-            && !other.is_terminal()
-            && daemon_pods::claim(subject.daemon_set, other).is_claimed()
-    };
-    let on_node = || subject.index.bound_to(&node.metadata.name).into_iter().find(stays);
-    allows_surge(subject.daemon_set).then(on_node).flatten()
 }
 
 fn get_claims(namespace: &str) -> Command {

@@ -12,7 +12,6 @@ use crate::model::snapshot::PodsComplete;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
-use crate::scheduling::daemon_pods;
 
 /// What a mount needs whose target is in a read-only file system of the container.
 const IN_READ_ONLY: &str =
@@ -444,15 +443,12 @@ fn shared_mount(said: &str) -> String {
 /// Returns the ready pods of the same revision on other nodes that have the same containers, as far as pods were read. Those of an
 /// older one may have started when things were different.
 pub fn same_elsewhere<'s, 'a>(subject: &'s Subject<'_, 'a>, pod: &'s Pod) -> impl Iterator<Item = &'a Pod> + 's {
-    let is_own = |other: &&Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
-    let peers = subject.index.snapshot.peers.iter().filter(is_own);
-    let is_same = |other: &&Pod| {
-        // Of a pod that is well, no more is kept than arithmetic needs.
-        let images = |pod: &'_ Pod| pod.spec.containers.iter().map(|it| (it.name.clone(), it.image.clone())).collect();
-        let (own, others): (Vec<_>, Vec<_>) = (images(pod), images(other));
-        other.is_ready() && other.revision_hash() == pod.revision_hash() && own == others
-    };
-    subject.pods().chain(peers).filter(is_same)
+    // Of a pod that is well, no more is kept than arithmetic needs.
+    fn images(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
+        pod.spec.containers.iter().map(|it| (&*it.name, &*it.image))
+    }
+    let is_same = |other: &&Pod| other.revision_hash() == pod.revision_hash() && images(pod).eq(images(other));
+    subject.ready_pods().iter().copied().filter(is_same)
 }
 
 /// For how many seconds before a pod others must have been created at most to show that it might run, too: older ones may have an image

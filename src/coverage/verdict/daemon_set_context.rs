@@ -23,6 +23,7 @@ pub struct Subject<'f, 'a> {
     pub concerns: Vec<Finding>,
     creations: OnceCell<Creations>,
     rejections: OnceCell<Rejections>,
+    ready_pods: OnceCell<Vec<&'a Pod>>,
     /// Of the last pod: those of a revision have the same.
     pod_affinity: RefCell<Option<Rc<InterPodAffinity<'a>>>>,
 }
@@ -36,6 +37,7 @@ impl<'f, 'a> Subject<'f, 'a> {
             concerns,
             creations: OnceCell::new(),
             rejections: OnceCell::new(),
+            ready_pods: OnceCell::new(),
             pod_affinity: RefCell::default(),
         }
     }
@@ -52,6 +54,15 @@ impl<'f, 'a> Subject<'f, 'a> {
             Some(last) if last.is_of(pod) => last.clone(),
             _ => last.insert(Rc::new(InterPodAffinity::new(pod, self.facts.index, |_| false))).clone(),
         }
+    }
+
+    /// Returns its ready pods, as far as pods were read.
+    pub fn ready_pods(&self) -> &[&'a Pod] {
+        self.ready_pods.get_or_init(|| {
+            let is_own = |pod: &&Pod| claim(self.daemon_set, pod).is_claimed();
+            let peers = self.index.snapshot.peers.iter().filter(is_own);
+            self.pods().chain(peers).filter(|pod| pod.is_ready()).collect()
+        })
     }
 
     /// Returns the pods on a node that a surge pod is to replace: they stay until it is available.

@@ -30,7 +30,7 @@ pub(crate) fn next_step<'a>(
 ) -> NextStep<'a> {
     let upkeep = manage(daemon_set, current_hash, nodes, |_| true, now);
     let is_retried = |node: &&NodePods<'_>| {
-        upkeep.create.contains(&node.node) && keeps_failing(daemon_set, Some(current_hash), &node.pods)
+        keeps_failing(daemon_set, Some(current_hash), &node.pods) && upkeep.create.contains(&node.node)
     };
     let retried = nodes.iter().filter(is_retried);
     let retried = retried.map(|node| node.node).collect();

@@ -1,5 +1,7 @@
 //! Simulates the controller on a changed DaemonSet: computes its next steps and applies them one after the other.
 
+use std::collections::BTreeSet;
+
 use super::next_step::{NextStep, next_step};
 use super::{RolloutNode, Situation};
 use crate::model::daemon_set::DaemonSet;
@@ -115,31 +117,25 @@ pub(in crate::rollout) fn advance(
         changes(&step)
     };
     for node in nodes {
-        for uid in delete.iter().filter(|(name, _)| name == node.name).map(|(_, uid)| uid) {
-            let deleted = |pod: &Pod| pod.metadata.uid == *uid;
-            if node.lets_go {
-                node.pods.retain(|pod| !deleted(pod));
-            } else {
-                node.pods.iter_mut().filter(|pod| deleted(pod)).for_each(|pod| {
-                    pod.metadata.deletion_timestamp = Time::from(now);
-                });
-            }
+        let deleted = |pod: &Pod| delete.contains(&pod.metadata.uid);
+        if node.lets_go {
+            node.pods.retain(|pod| !deleted(pod));
+        } else {
+            let deleted = node.pods.iter_mut().filter(|pod| deleted(pod));
+            deleted.for_each(|pod| pod.metadata.deletion_timestamp = Time::from(now));
         }
-        if create.iter().any(|name| name == node.name) {
+        if create.contains(node.name) {
             node.pods.push(created(node.name, hash, node.works, now));
         }
     }
     true
 }
 
-/// Returns the nodes that get a pod, and the nodes and UIDs of the deleted pods.
-pub(in crate::rollout) fn changes(step: &NextStep<'_>) -> (Vec<String>, Vec<(String, String)>) {
-    let uid = |pod: &Pod| {
-        let node = crate::scheduling::daemon_pods::target_node(pod).unwrap_or_default();
-        (node.to_owned(), pod.metadata.uid.clone())
-    };
-    let mut create: Vec<String> = step.upkeep.create.iter().map(|node| (*node).to_owned()).collect();
-    let mut delete: Vec<(String, String)> = step.upkeep.delete.iter().map(|pod| uid(pod)).collect();
+/// Returns the nodes that get a pod, and the UIDs of the deleted pods.
+pub(in crate::rollout) fn changes(step: &NextStep<'_>) -> (BTreeSet<String>, BTreeSet<String>) {
+    let uid = |pod: &Pod| pod.metadata.uid.clone();
+    let mut create: BTreeSet<String> = step.upkeep.create.iter().map(|node| (*node).to_owned()).collect();
+    let mut delete: BTreeSet<String> = step.upkeep.delete.iter().map(|pod| uid(pod)).collect();
     if let Some(update) = step.update().filter(|_| step.reaches_update()) {
         let replaced = update.candidates.iter().take(update.replaced_now);
         create.extend(update.create.iter().map(|node| (*node).to_owned()));

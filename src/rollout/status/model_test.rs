@@ -123,7 +123,7 @@ impl Model {
         let (create, delete) = changes(&step);
         for (number, node) in self.nodes.iter_mut().enumerate() {
             for pod in &mut node.pods {
-                pod.terminating |= delete.iter().any(|(_, uid)| *uid == format!("{}-uid", pod.name));
+                pod.terminating |= delete.contains(&format!("{}-uid", pod.name));
             }
             // Without its kubelet, a pod stays terminating.
             node.pods.retain(|pod| !pod.terminating || !node.reachable);

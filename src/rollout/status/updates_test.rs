@@ -129,8 +129,7 @@ impl Cluster {
             next_step(&daemon_set, &self.hash(), &nodes, Timestamp::from_second(self.now).unwrap());
         let reaches_update = step.reaches_update();
         let (create, delete) = changes(&step);
-        let deleted: HashSet<String> = delete.iter().map(|(_, uid)| uid.clone()).collect();
-        self.pods.retain(|pod| !deleted.contains(&pod.metadata.uid));
+        self.pods.retain(|pod| !delete.contains(&pod.metadata.uid));
         for node in &create {
             self.created += 1;
             let pod = json!({

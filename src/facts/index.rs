@@ -17,7 +17,7 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodAffinityTerm, PodSpec};
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::{Kind, Namespace, Snapshot};
 use crate::model::startup_taint::{is_startup, removes};
 use crate::model::storage::Volume;
 use crate::report::age::seconds_between;
@@ -74,6 +74,8 @@ pub struct Index<'a> {
     /// The nodes, by name.
     pub nodes: Vec<&'a Node>,
     numbers: HashMap<&'a str, usize>,
+    /// The namespaces, by name.
+    pub namespaces: HashMap<&'a str, &'a Namespace>,
     owned: HashMap<&'a str, Vec<&'a Pod>>,
     orphans: HashMap<&'a str, Vec<&'a Pod>>,
     /// By namespace.
@@ -160,6 +162,7 @@ impl<'a> Index<'a> {
             snapshot,
             nodes,
             numbers,
+            namespaces: snapshot.namespaces.iter().map(|namespace| (&*namespace.metadata.name, namespace)).collect(),
             owned,
             orphans,
             controller_revisions,
@@ -350,8 +353,7 @@ impl<'a> Neighborhood<'a> for Index<'a> {
     }
 
     fn labels_of_namespace(&self, name: &str) -> Option<&'a Labels> {
-        let namespace = self.snapshot.namespaces.iter().find(|namespace| namespace.metadata.name == name)?;
-        Some(&namespace.metadata.labels)
+        Some(&self.namespaces.get(name)?.metadata.labels)
     }
 
     fn knows_all_nodes(&self) -> bool {

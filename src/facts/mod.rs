@@ -226,8 +226,8 @@ impl<'a> Facts<'a> {
 
     /// Returns its namespace, if that is known to be terminating.
     pub fn terminating_namespace(&self) -> Option<&'a Namespace> {
-        let mut namespaces = self.index.snapshot.namespaces.iter();
-        namespaces.find(|it| it.metadata.name == self.daemon_set.metadata.namespace && it.metadata.is_terminating())
+        let namespace = self.index.namespaces.get(&*self.daemon_set.metadata.namespace).copied();
+        namespace.filter(|namespace| namespace.metadata.is_terminating())
     }
 
     /// Returns the pods of eligible nodes that the controller counts as updated by their template generation, with their nodes,

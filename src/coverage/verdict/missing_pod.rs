@@ -77,8 +77,7 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
 /// Returns whether the namespace is known to be active, and the controller to run.
 fn is_alive(subject: &Subject) -> bool {
     let (index, daemon_set) = (subject.index, subject.daemon_set);
-    let namespace = index.snapshot.namespaces.iter().find(|one| one.metadata.name == daemon_set.metadata.namespace);
-    namespace.is_some_and(|namespace| !namespace.metadata.is_terminating())
+    index.namespaces.get(&*daemon_set.metadata.namespace).is_some_and(|namespace| !namespace.metadata.is_terminating())
         // A controller that is down is found before.
         && subject.controller.lease(index.snapshot).is_some()
 }

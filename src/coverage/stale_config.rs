@@ -51,6 +51,8 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let facts = Facts::new(index, daemon_set);
     let namespace = &daemon_set.metadata.namespace;
     let of_live = uses(&facts.revisions.live);
+    let found = of_live.iter().map(|used| ((used.kind, &*used.name), find(index.snapshot, used, namespace)));
+    let objects: BTreeMap<(Kind, &str), Option<&ConfigObject>> = found.collect();
     let mut of_revisions: BTreeMap<i64, BTreeSet<ConfigUse>> = BTreeMap::new();
     let (mut older, mut unknown): (BTreeMap<ConfigName, Older<'_>>, BTreeSet<ConfigName>) = Default::default();
     let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing) = (0, 0, 0, None);
@@ -70,12 +72,11 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
         };
         let mut is_stale = false;
         // Objects that only an older template uses are no longer used once its pods are gone.
-        for used in
-            used.iter().filter(|used| of_live.iter().any(|live| (live.kind, &live.name) == (used.kind, &used.name)))
-        {
+        for used in used {
+            let Some(found) = objects.get(&(used.kind, &*used.name)) else { continue };
             let Some(started) = started_at(pod, &used.container) else { continue };
             let object = ConfigName { kind: used.kind.api_names().1, name: used.name.clone() };
-            let Some(found) = find(index.snapshot, used, namespace) else {
+            let Some(found) = found else {
                 // A missing object was not changed.
                 if !index.knows(used.kind, namespace) {
                     unknown.insert(object);

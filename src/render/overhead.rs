@@ -210,6 +210,10 @@ fn name(requests: &DaemonSetRequests) -> String {
 
 /// Names a DaemonSet with the node's insufficient resources.
 fn unfit(requests: &DaemonSetRequests) -> String {
+    format!("{} ({})", name(requests), lacks(requests))
+}
+
+fn lacks(requests: &DaemonSetRequests) -> String {
     let lacks: Vec<String> = requests
         .lacks
         .iter()
@@ -218,7 +222,7 @@ fn unfit(requests: &DaemonSetRequests) -> String {
             None => format!("lacks {lacks}"),
         })
         .collect();
-    format!("{} ({})", name(requests), lacks.join(", "))
+    lacks.join(", ")
 }
 
 fn listed(amounts: &[Amount]) -> String {
@@ -270,10 +274,8 @@ fn single(report: &OverheadReport, node: &SingleNode, shape: &OverheadShape, wid
             let columns = [
                 Column::text(heading, |one: &&DaemonSetRequests| view.show(&name(one))),
                 Column::sentence("WHY", |one: &&DaemonSetRequests| {
-                    let why = self::unfit(one);
-                    let why = why.split_once(" (").map_or("", |(_, why)| why.trim_end_matches(')'));
                     let order = "there is room for only some, in the order that they are scheduled in";
-                    view.show(if one.lacks.is_empty() { order } else { why })
+                    view.show(&if one.lacks.is_empty() { order.to_owned() } else { lacks(one) })
                 }),
             ];
             table::write(&columns, &unfit.iter().collect::<Vec<_>>(), page);

@@ -2,7 +2,7 @@
 
 use super::checks::{failed, nothing, passed};
 use super::finding::{Finding, describe_node, edit};
-use super::label_setter::{CHANGE_LABEL, SET_LABEL, node_label_advice};
+use super::label_setter::{node_label_advice, where_to_change};
 use super::near_miss;
 use super::sentence::Sentence;
 use super::untolerated::untolerated;
@@ -162,9 +162,7 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
 
 /// Adds to the advice to change a label how to see what else that would change: the label may steer other DaemonSets, too.
 fn try_label(mut finding: Finding, node: &Node, key: &str, wanted: &str, is_all: bool) -> Finding {
-    let is_to_be_changed =
-        is_all && [SET_LABEL, CHANGE_LABEL].iter().any(|start| finding.advice.to_string().starts_with(start));
-    if !is_to_be_changed {
+    if !is_all || where_to_change(key).is_some() {
         return finding;
     }
     finding.advice = finding.advice.words("; to see first what else that changes");

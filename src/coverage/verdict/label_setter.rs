@@ -1,31 +1,31 @@
 //! Who sets a node label, and therefore where to change it.
 
-/// How the advice to change a label begins.
-pub const SET_LABEL: &str = "if the node should run these pods, set label ";
-pub const CHANGE_LABEL: &str = "if the node should run these pods, change label ";
-
 /// Returns the advice for a node that its labels exclude.
 ///
 /// There is no command that changes it: exclusion is usually intentional, and a label may steer other workloads too.
 pub fn node_label_advice(key: &str, change: &str) -> String {
+    where_to_change(key).unwrap_or_else(|| format!("if the node should run these pods, {change}"))
+}
+
+/// Returns the advice for a node that a label excludes which is not to be changed on the node.
+pub fn where_to_change(key: &str) -> Option<String> {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     if let Some(setter) = label_setter(key) {
-        return format!("if the node should run these pods, change the template: label {key} is set by {setter}");
+        return Some(format!("if the node should run these pods, change the template: label {key} is set by {setter}"));
     }
     if key.starts_with("nvidia.com/gpu.deploy.") {
-        return format!("if the node should run these pods, check the GPU operator, which sets label {key}");
+        return Some(format!("if the node should run these pods, check the GPU operator, which sets label {key}"));
     }
     if let Some(discovery) = feature_discovery(domain) {
-        return format!(
+        return Some(format!(
             "no action needed if the node lacks the device or feature; otherwise check {discovery}, which sets label {key}"
-        );
+        ));
     }
-    if is_csi_topology(domain) {
-        return format!(
+    is_csi_topology(domain).then(|| {
+        format!(
             "if the node should run these pods, check the CSI driver's pod on the node: the driver sets label {key}"
-        );
-    }
-    format!("if the node should run these pods, {change}")
+        )
+    })
 }
 
 /// Returns what sets a label of nodes, if that belongs to the cluster or its provider.

@@ -132,10 +132,7 @@ fn preview_of(
         name: metadata.name.clone(),
         preview: *preview,
         template_changes: proposal.template_changes,
-        differences: proposal
-            .live
-            .as_ref()
-            .map_or_else(Vec::new, |live| difference(&live.daemon_set.template(), &daemon_set.template())),
+        differences: proposal.live.map_or_else(Vec::new, |live| difference(&live.template(), &daemon_set.template())),
         on_delete: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
         held: Hold::in_force(daemon_set).is_some(),
         admission_checked: admission.as_ref().is_some_and(|admission| !admission.is_of_dump),
@@ -151,7 +148,7 @@ fn preview_of(
     for (number, node) in nodes.iter().enumerate() {
         let name = &node.metadata.name;
         let has_pod = proposal.has_pod(number);
-        let now = proposal.live.as_ref().and_then(|live| live.node_pods[number].decision);
+        let now = proposal.live.and_then(|_| proposal.pods.node_pods[number].decision);
         let runs_now = now.is_some_and(|now| now.should_run);
         let then = proposal.pod.decide(node);
         report.eligible_now += usize::from(runs_now);
@@ -256,8 +253,7 @@ fn preview_of(
         does_not_start.extend(name, refused);
     }
     if options.all_nodes {
-        let live = proposal.live.as_ref();
-        let now = live.map(|live| unavailable_count(live.daemon_set, int(report.eligible_now)));
+        let now = proposal.live.map(|live| unavailable_count(live, int(report.eligible_now)));
         let then = unavailable_count(daemon_set, int(report.eligible_then));
         (report.may_be_unavailable_now, report.may_be_unavailable_then) = (now, Some(then));
     }

@@ -87,9 +87,9 @@ pub(super) struct ProposedDaemonSet<'a> {
     /// Which pods count for its affinity: without those that it replaces, and with them.
     pod_affinity: [OnceCell<InterPodAffinity<'a>>; 2],
     requests: Amounts,
-    pub(super) live: Option<Facts<'a>>,
+    pub(super) live: Option<&'a DaemonSet>,
     /// The pods of the live one; without it, orphaned pods that the controller would adopt.
-    pods: Facts<'a>,
+    pub(super) pods: Facts<'a>,
     /// Whether pods are replaced. The order of lists matters: the controller compares templates byte by byte.
     pub(super) template_changes: Option<bool>,
     /// The hash of the older revision that has the proposed template.
@@ -102,8 +102,8 @@ impl<'a> ProposedDaemonSet<'a> {
     /// Compares a DaemonSet with the live one of the same namespace and name, which may be the same object.
     pub(super) fn new(index: &'a Index<'a>, proposed: &'a DaemonSet, admission: Option<&Admission>) -> Self {
         let live = index.snapshot.daemon_set(&proposed.metadata.namespace, &proposed.metadata.name);
-        let live_facts = live.map(|live| Facts::new(index, live));
-        let existing = live_facts.as_ref().and_then(|live| live.revisions.of_template(&proposed.template()));
+        let pods = Facts::new(index, live.unwrap_or(proposed));
+        let existing = live.and_then(|_| pods.revisions.of_template(&proposed.template()));
         let hash = existing.map_or("", |revision| revision.object.hash());
         let new_pod = admission::created(admission::admitted(index.snapshot, proposed), proposed, hash);
         ProposedDaemonSet {
@@ -116,8 +116,8 @@ impl<'a> ProposedDaemonSet<'a> {
             new_pod,
             pod_affinity: Default::default(),
             returns_to: existing.filter(|existing| !existing.is_current).map(|older| older.object.hash().to_owned()),
-            live: live_facts,
-            pods: Facts::new(index, live.unwrap_or(proposed)),
+            live,
+            pods,
             template_changes: live.map(|live| live.template().normal() != proposed.template().normal()),
         }
     }

@@ -271,7 +271,7 @@ impl<'a> Index<'a> {
     }
 
     /// Finds the revisions of a DaemonSet.
-    pub(super) fn revisions(&self, daemon_set: &'a DaemonSet) -> Revisions<'a> {
+    pub(crate) fn revisions(&self, daemon_set: &'a DaemonSet) -> Revisions<'a> {
         let in_namespace = self.controller_revisions.get(daemon_set.metadata.namespace.as_str());
         let in_namespace = in_namespace.into_iter().flatten().copied();
         Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.snapshot)

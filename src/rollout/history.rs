@@ -7,6 +7,7 @@ use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::controller::Controller;
+use crate::facts::index::Index;
 use crate::facts::revisions::{Address, Doubt, NoTemplate, Revision, Revisions, name_of};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
@@ -21,9 +22,9 @@ const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
 
 /// Returns the history of each DaemonSet, sorted by namespace and name.
 pub fn histories(snapshot: &Snapshot) -> Vec<HistoryReport> {
-    let mut daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().collect();
-    daemon_sets.sort_by_key(|daemon_set| (&daemon_set.metadata.namespace, &daemon_set.metadata.name));
-    daemon_sets.into_iter().map(|daemon_set| history(&Revisions::of(daemon_set, snapshot), snapshot)).collect()
+    let index = Index::new(snapshot);
+    let daemon_sets = index.daemon_sets_of_any_flavor().into_iter();
+    daemon_sets.map(|daemon_set| history(&index.revisions(daemon_set), snapshot)).collect()
 }
 
 /// Returns the history of one DaemonSet.

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::index::Index;
-use crate::facts::revisions::{Revision, Revisions};
+use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::server_side_apply::{known_manager, managed_fields, time_of};
@@ -70,8 +70,8 @@ pub(super) struct Rollout {
 }
 
 /// Returns the rollouts of a DaemonSet, the first one first.
-pub(super) fn known_rollouts(index: &Index<'_>, daemon_set: &DaemonSet) -> Vec<Rollout> {
-    let revisions = Revisions::of(daemon_set, index.snapshot);
+pub(super) fn known_rollouts<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Vec<Rollout> {
+    let revisions = index.revisions(daemon_set);
     let number_of_current = revisions.current().map(Revision::number);
     // The controller gives the current one the highest number: other unreadable ones may never have been rolled out.
     let is_stray = |revision: &&Revision<'_>| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::simulation::{Advance, advances};
 use super::situation::suspect::{failed_before, failing, suspect};
-use super::situation::{RolloutNode, Situation};
+use super::situation::{NoRollback, RolloutNode, Situation};
 use crate::coverage::needs::in_dump;
 use crate::facts::Facts;
 use crate::facts::revisions::{BRIEF, Doubt, Revision, name_of};
@@ -16,27 +16,6 @@ use crate::model::template::Template;
 use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::SuspectKind;
-
-/// Why no rollback is suggested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::rollout) enum NoRollback {
-    /// There is no readable revision to roll back to.
-    NoTarget,
-    /// The pods of all other revisions fail, too, or they were replaced so soon that probably none was ever available.
-    NeverWorked,
-    /// The current revision has worked for long: whatever has broken since also breaks the pods of other revisions.
-    HasLasted,
-    /// No failure is due to the revision: it is due to the node, or the other revision has the same part.
-    NotTheRevision,
-    /// Its pods would not start: an object that they need does not exist.
-    Lacks,
-    /// The API server refuses the pods of the other revision, or is not known to accept them.
-    Refused,
-    /// The writer of the DaemonSet reverts the rollback: the revision must be changed there.
-    Reverted,
-    /// According to the rules, no node would get an available pod.
-    NoNodeRecovers,
-}
 
 /// Returns whether the current revision fails, based on everything known about its nodes.
 pub(in crate::rollout) fn revision_fails(situation: &Situation<'_>) -> bool {
@@ -78,6 +57,10 @@ pub(in crate::rollout) fn to_restore(situation: &Situation<'_>) -> Option<Fix> {
 
 /// Returns how to roll back to the default target of `undo`, if that helps, which is tried in a simulation of the controller.
 pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
+    situation.rollback.get_or_init(|| find_rollback(situation)).clone()
+}
+
+fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;
     if situation.only_restarts() {

@@ -33,6 +33,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::DaemonSetCoverage;
+use crate::report::fix::Fix;
 use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Verdict};
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
@@ -53,6 +54,27 @@ const REACTION: i64 = 10;
 /// Number of restarts after which a pod that has just become available again does not count as working.
 const RESTARTS: i64 = 3;
 
+/// Why no rollback is suggested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rollout) enum NoRollback {
+    /// There is no readable revision to roll back to.
+    NoTarget,
+    /// The pods of all other revisions fail, too, or they were replaced so soon that probably none was ever available.
+    NeverWorked,
+    /// The current revision has worked for long: whatever has broken since also breaks the pods of other revisions.
+    HasLasted,
+    /// No failure is due to the revision: it is due to the node, or the other revision has the same part.
+    NotTheRevision,
+    /// Its pods would not start: an object that they need does not exist.
+    Lacks,
+    /// The API server refuses the pods of the other revision, or is not known to accept them.
+    Refused,
+    /// The writer of the DaemonSet reverts the rollback: the revision must be changed there.
+    Reverted,
+    /// According to the rules, no node would get an available pod.
+    NoNodeRecovers,
+}
+
 /// The facts of a DaemonSet, with why its nodes are not available.
 pub struct Situation<'a> {
     facts: Facts<'a>,
@@ -65,6 +87,8 @@ pub struct Situation<'a> {
     works_on_most: OnceCell<bool>,
     has_worked_for_long: OnceCell<bool>,
     raised: OnceCell<Raised>,
+    /// The result of [`rollback`](super::rollback::rollback), which simulates the controller.
+    pub(in crate::rollout) rollback: OnceCell<Result<Fix, NoRollback>>,
     only_restarts: OnceCell<bool>,
     /// Results of [`parts_in_common`] for each part of a template.
     in_common: RefCell<BTreeMap<TemplatePart, bool>>,
@@ -205,19 +229,17 @@ impl<'a> Situation<'a> {
         let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
         let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
-        let (works_on_most, has_worked_for_long, only_restarts) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let raised = OnceCell::new();
-        let in_common = RefCell::default();
         let mut situation = Situation {
             facts,
             coverage,
             nodes,
             is_known,
-            works_on_most,
-            has_worked_for_long,
-            only_restarts,
-            raised,
-            in_common,
+            works_on_most: OnceCell::new(),
+            has_worked_for_long: OnceCell::new(),
+            only_restarts: OnceCell::new(),
+            raised: OnceCell::new(),
+            rollback: OnceCell::new(),
+            in_common: RefCell::default(),
         };
         situation.find_excess();
         situation

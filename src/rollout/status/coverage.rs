@@ -8,9 +8,9 @@ use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage};
 use crate::report::fix::Command;
 use crate::report::rollout_status::{SuspectKind, Verdict};
-use crate::rollout::rollback::{NoRollback, rollback};
-use crate::rollout::situation::Situation;
+use crate::rollout::rollback::rollback;
 use crate::rollout::situation::judgement::Judgement;
+use crate::rollout::situation::{NoRollback, Situation};
 
 /// Adds to a coverage report what is likely to blame and how to roll back, and removes statements about a revision that
 /// is not at fault.

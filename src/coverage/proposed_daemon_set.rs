@@ -254,13 +254,14 @@ impl<'a> ProposedDaemonSet<'a> {
         if outcome != Outcome::Passes || !other_pods::has_rules(&self.new_pod.spec) {
             return (outcome, None);
         }
-        let binds = |other: &Node| spread.binds_its_kind().or_else(|| affinity.binds_its_kind(node, other));
+        let by_spread = spread.binds_its_kind();
+        if by_spread.is_none() && !affinity.spans_nodes() {
+            return (outcome, None);
+        }
+        let binds = |other: &Node| by_spread.or_else(|| affinity.binds_its_kind(node, other));
         let others = index.nodes.iter().filter(|other| other.metadata.name != node.metadata.name);
-        let key = others
-            .filter_map(|other| Some((other, binds(other)?)))
-            .find(|(other, _)| self.pod.decide(other).should_run);
-        let key = key.map(|(_, key)| key);
-        (outcome, key.map(|key| Unknown::Order(key.to_owned())))
+        let mut keys = others.filter_map(|other| binds(other).filter(|_| self.pod.decide(other).should_run));
+        (outcome, keys.next().map(|key| Unknown::Order(key.to_owned())))
     }
 }
 

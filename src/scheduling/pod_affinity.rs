@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::neighborhood::{Labels, Neighborhood, Outcome, selects};
-use crate::model::node::Node;
+use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodAffinityTerm};
 use crate::model::selector::LabelSelector;
 
@@ -173,6 +173,11 @@ impl<'a> InterPodAffinity<'a> {
             (Outcome::Passes, Outcome::Passes) => Outcome::Passes,
             (Outcome::Unknown, _) | (_, Outcome::Unknown) => Outcome::Unknown,
         }
+    }
+
+    /// Returns whether a pod of the same kind on another node may keep this one from a node.
+    pub fn spans_nodes(&self) -> bool {
+        !self.affinity.is_empty() || self.anti_affinity.iter().any(|term| term.topology_key != HOSTNAME)
     }
 
     /// Returns the label of a term by which a pod of the same kind on another node keeps this one from a node: of the anti-affinity if both are

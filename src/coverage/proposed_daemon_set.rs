@@ -26,13 +26,13 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features::{declared, required};
 use crate::scheduling::device_claims::{self, Open};
-use crate::scheduling::neighborhood::Outcome;
+use crate::scheduling::neighborhood::{Obstacle, Outcome};
 use crate::scheduling::pod_affinity::InterPodAffinity;
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::topology_spread::PodTopologySpread;
-use crate::scheduling::volumes::{Obstacle, Rejection, Unread};
+use crate::scheduling::volumes::{Rejection, Unread};
 
 /// Whether an API server would admit the pods of a proposed DaemonSet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -211,7 +211,7 @@ impl<'a> ProposedDaemonSet<'a> {
         let (by_other_pods, order) = self.other_pods(node, beside);
         let by_devices = match index.device_claims.filter(pod, node, leaves) {
             // The manifest may create it.
-            Err(device_claims::Obstacle::Rejects(
+            Err(Obstacle::Rejects(
                 device_claims::Rejection::ClaimNotFound(name) | device_claims::Rejection::TemplateNotFound(name),
             )) => Err(Open::NotCreated(name).into()),
             found => found,
@@ -220,7 +220,7 @@ impl<'a> ProposedDaemonSet<'a> {
         let lacks = match (&by_volumes, &by_other_pods, &by_devices, &by_kubelet) {
             (Err(Obstacle::Rejects(why)), ..) => Some(pod_claims::told(why, self.proposed, node, pod)),
             (_, Outcome::Rejects(why), ..) => Some(why.finding(self.proposed, node)),
-            (_, _, Err(device_claims::Obstacle::Rejects(why)), _) => Some(claims::told(why, pod)),
+            (_, _, Err(Obstacle::Rejects(why)), _) => Some(claims::told(why, pod)),
             (.., Outcome::Rejects(missing)) => Some(node_feature_missing(node, missing)),
             _ => None,
         };
@@ -235,7 +235,7 @@ impl<'a> ProposedDaemonSet<'a> {
         let unknown = match (by_volumes, by_other_pods, by_devices, by_kubelet) {
             (Err(Obstacle::Unknown(unread)), ..) => Some(Unknown::Volumes(unread)),
             (_, Outcome::Unknown, ..) => Some(Unknown::OtherPods),
-            (_, _, Err(device_claims::Obstacle::Unknown(open)), _) => Some(Unknown::Devices(open)),
+            (_, _, Err(Obstacle::Unknown(open)), _) => Some(Unknown::Devices(open)),
             (.., Outcome::Unknown) => Some(Unknown::Features(required(&pod.spec).collect::<Vec<_>>().join(", "))),
             _ => shared().or(order),
         };

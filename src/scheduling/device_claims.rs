@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use super::affinity::RequiredNodeAffinity;
+use super::neighborhood;
 use crate::model::device_claim::{
     DeviceNodes, ExactDeviceRequest, ResourceClaim, ResourceClaimConsumer, ResourceSliceSpec,
 };
@@ -71,14 +72,8 @@ pub enum Open {
     NotCreated(String),
 }
 
-/// What keeps a pod from a node, or leaves open whether something does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The filter rejects the node.
-    Rejects(Rejection),
-    /// Something that decides is not known.
-    Unknown(Open),
-}
+/// What keeps a pod from a node because of its claims, or leaves that open.
+pub type Obstacle = neighborhood::Obstacle<Rejection, Open>;
 
 impl From<Open> for Obstacle {
     fn from(open: Open) -> Self {
@@ -177,15 +172,11 @@ impl<'a> DeviceClaims<'a> {
         }
         let is_gone = |it: &ResourceClaimConsumer| self.consumers.get(&*it.uid).is_some_and(|pod| leaves(pod));
         let claims = self.claims_of(pod)?;
-        let outcomes = [
+        Obstacle::first([
             self.check_classes(&claims),
             Self::check_allocated(pod, node, &claims, is_gone),
             self.check_unallocated(node, &claims, is_gone),
-        ];
-        match outcomes.iter().find(|outcome| matches!(outcome, Err(Obstacle::Rejects(_)))) {
-            Some(rejection) => rejection.clone(),
-            None => outcomes.into_iter().collect(),
-        }
+        ])
     }
 
     /// Returns whether the claims of a pod exist.

@@ -58,6 +58,23 @@ pub enum Outcome<T> {
     Unknown,
 }
 
+/// What keeps a pod from a node, or leaves open whether something does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Obstacle<R, U> {
+    /// A filter rejects the node, for this reason.
+    Rejects(R),
+    /// This is not known, and decides.
+    Unknown(U),
+}
+
+impl<R: Clone, U: Clone> Obstacle<R, U> {
+    /// Returns the first rejection among the outcomes of filters, or else the first of what is not known.
+    pub(super) fn first<const N: usize>(outcomes: [Result<(), Self>; N]) -> Result<(), Self> {
+        let rejection = outcomes.iter().find(|outcome| matches!(outcome, Err(Obstacle::Rejects(_))));
+        rejection.cloned().unwrap_or_else(|| outcomes.into_iter().collect())
+    }
+}
+
 /// Returns the label that a node lacks, without which a rule of a pod about other pods rejects it, wherever they run: `Filter` of
 /// PodTopologySpread, and `nodeTopologyMatchesAffinity` of InterPodAffinity.
 pub fn missing_domain<'s>(spec: &'s PodSpec, node: &Node) -> Option<&'s str> {

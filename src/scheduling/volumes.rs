@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::neighborhood::Neighborhood;
+use super::neighborhood::{self, Neighborhood};
 use super::volume_binding::Conflict;
 use super::volume_limits::is_for_one_pod;
 use crate::model::metadata::ObjectMeta;
@@ -138,14 +138,8 @@ impl Rejection<'_> {
     }
 }
 
-/// What keeps a pod from a node, or leaves open whether something does.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Obstacle<'a> {
-    /// A filter rejects the node.
-    Rejects(Rejection<'a>),
-    /// Something that decides was not read.
-    Unknown(Unread),
-}
+/// What keeps a pod from a node because of its volumes, or what was not read.
+pub type Obstacle<'a> = neighborhood::Obstacle<Rejection<'a>, Unread>;
 
 impl From<Unread> for Obstacle<'_> {
     fn from(unread: Unread) -> Self {
@@ -283,7 +277,7 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
             return Ok(());
         }
         let claims = self.pre_filter()?;
-        let outcomes = [
+        Obstacle::first([
             self.volume_restrictions(&claims),
             self.node_volume_limits(&claims, self.nominated),
             self.volume_binding(&claims),
@@ -291,11 +285,7 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
             // A volume that a nominated pod has, too, need not be attached once more, unless that pod never comes: the scheduler tries again
             // without these pods.
             if self.nominated.is_empty() { Ok(()) } else { self.node_volume_limits(&claims, &[]) },
-        ];
-        match outcomes.iter().find(|outcome| matches!(outcome, Err(Obstacle::Rejects(_)))) {
-            Some(rejection) => rejection.clone(),
-            None => outcomes.into_iter().collect(),
-        }
+        ])
     }
 
     /// Returns the pods that are on the node when the pod arrives, if these come first.

@@ -17,12 +17,10 @@ use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features;
-use crate::scheduling::device_claims;
-use crate::scheduling::neighborhood::Outcome;
+use crate::scheduling::neighborhood::{Obstacle, Outcome};
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
-use crate::scheduling::volumes::Obstacle;
 
 pub(super) fn passed(rule: &str, detail: impl Into<String>) -> Check {
     Check { rule: rule.to_owned(), passed: Some(true), detail: detail.into(), code: None, trivial: false }
@@ -35,6 +33,11 @@ pub(super) fn nothing(rule: &str) -> Check {
 
 pub(super) fn failed(rule: &str, detail: impl Into<String>, code: Option<ReasonCode>) -> Check {
     Check { passed: Some(false), code, ..passed(rule, detail) }
+}
+
+/// Returns a check that fails because of this finding.
+fn found(rule: &str, finding: &Finding) -> Check {
+    failed(rule, finding.message.to_string(), Some(finding.code))
 }
 
 fn unknown(rule: &str, detail: impl Into<String>) -> Check {
@@ -64,9 +67,12 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
     checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
-    checks.extend(volumes(subject, node, pod));
+    let volumes = pod_claims::of_pending(subject, node, pod);
+    let finding = |_| pod_claims::finding(subject, node, pod);
+    checks.extend(volumes.and_then(|outcome| claimed("volumes", outcome, pod_claims::unread_text, finding)));
     checks.extend(other_pods(subject, node, pod));
-    checks.extend(devices(subject, node, pod));
+    let (devices, finding) = (claims::of_pending(subject, node, pod), |why| Some(claims::told(&why, pod)));
+    checks.extend(devices.and_then(|outcome| claimed("devices", outcome, claims::open_text, finding)));
     checks.extend(features(subject, node, pod));
     checks
 }
@@ -81,36 +87,21 @@ fn features(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
         Outcome::Unknown => {
             unknown(RULE, format!("{named}: whether the scheduler looks at what kubelets declare is not known"))
         }
-        Outcome::Rejects(missing) => {
-            let finding = node_feature_missing(node, &missing);
-            failed(RULE, finding.message.to_string(), Some(finding.code))
-        }
+        Outcome::Rejects(missing) => found(RULE, &node_feature_missing(node, &missing)),
     })
 }
 
-/// Lists whether the node can have the volumes of the pod, if it has any.
-fn volumes(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
-    const RULE: &str = "volumes";
-    Some(match pod_claims::of_pending(subject, node, pod)? {
-        Ok(()) => passed(RULE, "the node can have them"),
-        Err(Obstacle::Unknown(unread)) => unknown(RULE, pod_claims::unread_text(&unread)),
-        Err(Obstacle::Rejects(_)) => {
-            let finding = pod_claims::finding(subject, node, pod)?;
-            failed(RULE, finding.message.to_string(), Some(finding.code))
-        }
-    })
-}
-
-/// Lists whether the node can have the devices that the pod claims, if it claims any.
-fn devices(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
-    const RULE: &str = "devices";
-    Some(match claims::of_pending(subject, node, pod)? {
-        Ok(()) => passed(RULE, "the node can have them"),
-        Err(device_claims::Obstacle::Unknown(open)) => unknown(RULE, claims::open_text(&open)),
-        Err(device_claims::Obstacle::Rejects(why)) => {
-            let finding = claims::told(&why, pod);
-            failed(RULE, finding.message.to_string(), Some(finding.code))
-        }
+/// Lists whether the node can have what the pod has claims to.
+fn claimed<R, U>(
+    rule: &str,
+    outcome: Result<(), Obstacle<R, U>>,
+    text: fn(&U) -> String,
+    finding: impl FnOnce(R) -> Option<Finding>,
+) -> Option<Check> {
+    Some(match outcome {
+        Ok(()) => passed(rule, "the node can have them"),
+        Err(Obstacle::Unknown(open)) => unknown(rule, text(&open)),
+        Err(Obstacle::Rejects(why)) => found(rule, &finding(why)?),
     })
 }
 
@@ -119,10 +110,7 @@ fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
     const RULE: &str = "other pods";
     let has_rules = other_pods::has_rules(&pod.spec);
     match other_pods::of_pending(subject, node, pod) {
-        Outcome::Rejects(_) => {
-            let finding = other_pods::finding(subject, node, pod)?;
-            Some(failed(RULE, finding.message.to_string(), Some(finding.code)))
-        }
+        Outcome::Rejects(_) => Some(found(RULE, &other_pods::finding(subject, node, pod)?)),
         Outcome::Passes if has_rules => {
             Some(passed(RULE, "affinity, anti-affinity and topology spread let it run here"))
         }
@@ -146,7 +134,7 @@ fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastRepo
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)
         .iter()
         .filter(|finding| !is_arithmetic(finding.code))
-        .map(|finding| failed("scheduler", finding.message.to_string(), Some(finding.code)))
+        .map(|finding| found("scheduler", finding))
         .collect();
     if last.is_none() && checks.is_empty() {
         checks.push(unknown("scheduler", "has not reported on the pod"));
@@ -168,7 +156,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&NodeRoom>, own: impl F
     if conflicts.is_empty() {
         return vec![passed(RULE, format!("{} free", texts.join(", ")))];
     }
-    conflicts.iter().map(|finding| failed(RULE, finding.message.to_string(), Some(finding.code))).collect()
+    conflicts.iter().map(|finding| found(RULE, finding)).collect()
 }
 
 /// Lists the resources.
@@ -183,7 +171,7 @@ fn resources(
     let Some(room) = room else {
         let never = never();
         let check = |(resource, asked): (&String, &i64)| match never.iter().find(|(short, _)| short == resource) {
-            Some((_, finding)) => failed(resource, finding.message.to_string(), Some(finding.code)),
+            Some((_, finding)) => found(resource, finding),
             None => unknown(
                 resource,
                 format!(
@@ -201,7 +189,7 @@ fn resources(
     let slots = allocatable("pods");
     let taken = room.pods.len();
     checks.push(match shortage("pods") {
-        Some(finding) => failed("pods", finding.message.to_string(), Some(finding.code)),
+        Some(finding) => found("pods", finding),
         None => passed("pods", format!("{taken} of {slots}")),
     });
     for (resource, asked) in requests {
@@ -212,7 +200,7 @@ fn resources(
                 format!("requests {asked}; the node offers none, and whether a device class provides it is not known"),
             ));
         } else if let Some(finding) = shortage(resource) {
-            checks.push(failed(resource, finding.message.to_string(), Some(finding.code)));
+            checks.push(found(resource, finding));
         } else {
             let all = allocatable(resource);
             let free = (all - room.used(resource)).max(0);

@@ -19,11 +19,9 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features;
-use crate::scheduling::device_claims;
-use crate::scheduling::neighborhood::Outcome;
+use crate::scheduling::neighborhood::{Obstacle, Outcome};
 use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
 use crate::scheduling::rolling_update::allows_surge;
-use crate::scheduling::volumes::Obstacle;
 
 /// The scheduler's last report on a pod.
 pub struct LastReport {
@@ -112,7 +110,9 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
 
 /// Returns whether all was read from which a filter is recomputed.
 pub fn is_recomputed(subject: &Subject, node: &Node, pod: &Pod, input: PluginInput) -> bool {
-    let is_known = |volumes| !matches!(volumes, Err(Obstacle::Unknown(_)));
+    fn is_known<R, U>(outcome: Result<(), Obstacle<R, U>>) -> bool {
+        !matches!(outcome, Err(Obstacle::Unknown(_)))
+    }
     subject.nodes_known
         && match input {
             PluginInput::Node => true,
@@ -122,8 +122,7 @@ pub fn is_recomputed(subject: &Subject, node: &Node, pod: &Pod, input: PluginInp
                 let outcome = declared_features::declared(&pod.spec, node, &subject.index.nodes);
                 declared_features::required(&pod.spec).next().is_some() && outcome != Outcome::Unknown
             }
-            PluginInput::Devices => claims::of_pending(subject, node, pod)
-                .is_some_and(|devices| !matches!(devices, Err(device_claims::Obstacle::Unknown(_)))),
+            PluginInput::Devices => claims::of_pending(subject, node, pod).is_some_and(is_known),
             PluginInput::Volumes => pod_claims::of_pending(subject, node, pod).is_some_and(is_known),
         }
 }

@@ -171,8 +171,11 @@ impl<'a> ProposedDaemonSet<'a> {
         let own = |pod: &Pod| daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
-        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?.surging(beside, own);
-        let ports = port_conflicts(&room.pods, &self.new_pod.spec, beside, own);
+        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?;
+        let is_old = |pod: &&Pod| own(pod) && !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
+        let old = room.pods.iter().copied().find(is_old).filter(|_| beside);
+        let room = room.surging(old);
+        let ports = port_conflicts(&room.pods, &self.new_pod.spec, old);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
         let by_others = self.by_others(node, beside);
         let Some(obstacle) = ports.into_iter().chain(shortages).next() else {

@@ -20,7 +20,6 @@ use crate::scheduling::declared_features;
 use crate::scheduling::neighborhood::{Obstacle, Outcome};
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
-use crate::scheduling::rolling_update::allows_surge;
 
 pub(super) fn passed(rule: &str, detail: impl Into<String>) -> Check {
     Check { rule: rule.to_owned(), passed: Some(true), detail: detail.into(), code: None, trivial: false }
@@ -51,7 +50,6 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     if waiting.is_none() && !pods.is_empty() {
         return Vec::new();
     }
-    let own = |pod: &Pod| daemon_pods::claim(subject.daemon_set, pod).is_claimed();
     let new;
     let (pod, mut checks) = match waiting {
         Some(pod) => (pod, waiting_pod(subject, node, pod, last)),
@@ -63,8 +61,8 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
         }
     };
     let room = NodeRoom::of(subject.index, node, pod);
-    let room = room.map(|room| room.surging(allows_surge(subject.daemon_set), own));
-    checks.extend(ports(subject, &pod.spec, room.as_ref(), own));
+    let room = room.map(|room| room.surging(subject.old_pods_on(&node.metadata.name, pod).next()));
+    checks.extend(ports(&pod.spec, room.as_ref()));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
     checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
     let volumes = pod_claims::of_pending(subject, node, pod);
@@ -142,7 +140,7 @@ fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastRepo
     checks
 }
 
-fn ports(subject: &Subject, spec: &PodSpec, room: Option<&NodeRoom>, own: impl Fn(&Pod) -> bool) -> Vec<Check> {
+fn ports(spec: &PodSpec, room: Option<&NodeRoom>) -> Vec<Check> {
     const RULE: &str = "host ports";
     let wanted: Vec<_> = host_ports(spec).collect();
     if wanted.is_empty() {
@@ -152,7 +150,7 @@ fn ports(subject: &Subject, spec: &PodSpec, room: Option<&NodeRoom>, own: impl F
     let Some(room) = room else {
         return vec![unknown(RULE, format!("{}; the node's other pods were not read", texts.join(", ")))];
     };
-    let conflicts = port_conflicts(&room.pods, spec, allows_surge(subject.daemon_set), own);
+    let conflicts = port_conflicts(&room.pods, spec, room.old);
     if conflicts.is_empty() {
         return vec![passed(RULE, format!("{} free", texts.join(", ")))];
     }

@@ -31,7 +31,7 @@ pub struct NodeRoom<'a> {
     /// What the RuntimeClass of the pod adds to its requests.
     overhead: Amounts,
     /// The old pod that the pod is to replace, and beside which it is to run until then.
-    old: Option<&'a Pod>,
+    pub old: Option<&'a Pod>,
 }
 
 impl<'a> NodeRoom<'a> {
@@ -71,10 +71,8 @@ impl<'a> NodeRoom<'a> {
         NodeRoom { node, pods, usage, preemptible, devices, overhead, old: None }
     }
 
-    /// Notes the old pod that stays until the pod is available, if the DaemonSet surges; `kin` tells its pods.
-    pub fn surging(self, surges: bool, kin: impl Fn(&Pod) -> bool) -> Self {
-        let is_old = |pod: &&&Pod| kin(pod) && !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
-        let old = self.pods.iter().find(is_old).copied().filter(|_| surges);
+    /// Notes the old pod that stays until the pod is available, if the DaemonSet surges.
+    pub fn surging(self, old: Option<&'a Pod>) -> Self {
         NodeRoom { old, ..self }
     }
 
@@ -257,7 +255,7 @@ pub(crate) fn excess(
     let lacks = |pod: &Pod| {
         let requests = index.devices.without(&template_requests(&pod.spec), node);
         let shortages = fits(&requests, node, &room.usage);
-        (!port_conflicts(&room.pods, &pod.spec, false, |_| false).is_empty(), shortages)
+        (!port_conflicts(&room.pods, &pod.spec, None).is_empty(), shortages)
     };
     let (conflicts, shortages) = lacks(pod);
     if (!conflicts && shortages.is_empty()) || lacks(other) != (false, Vec::new()) {
@@ -270,9 +268,9 @@ pub(crate) fn excess(
     Some(shortages.into_iter().map(excess).collect())
 }
 
-/// Finds each host port that one of these pods of the node uses; `kin` tells the pods of the same DaemonSet.
-pub fn port_conflicts(pods: &[&Pod], spec: &PodSpec, surges: bool, kin: impl Fn(&Pod) -> bool) -> Vec<Finding> {
-    let is_surged = |pod: &Pod| surges && kin(pod) && !pod.metadata.is_terminating();
+/// Finds each host port that one of these pods of the node uses; `old` is the one that a surge pod is to replace.
+pub fn port_conflicts(pods: &[&Pod], spec: &PodSpec, old: Option<&Pod>) -> Vec<Finding> {
+    let is_surged = |pod: &Pod| old.is_some_and(|old| std::ptr::eq(old, pod));
     host_ports(spec)
         .filter_map(|wanted| {
             let holds = |pod: &&&Pod| host_ports(&pod.spec).any(|held| conflicts(wanted, held));

@@ -21,7 +21,6 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features;
 use crate::scheduling::neighborhood::{Obstacle, Outcome};
 use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
-use crate::scheduling::rolling_update::allows_surge;
 
 /// The scheduler's last report on a pod.
 pub struct LastReport {
@@ -130,14 +129,12 @@ pub fn is_recomputed(subject: &Subject, node: &Node, pod: &Pod, input: PluginInp
 /// Returns the old pod beside which a surge pod never fits: both together request more of what the scheduler misses than the node has,
 /// whatever else runs there.
 fn never_beside_old<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod, reason: &str) -> Option<&'a Pod> {
-    let resource = reason.strip_prefix("Insufficient ").filter(|_| allows_surge(subject.daemon_set))?;
+    let resource = reason.strip_prefix("Insufficient ")?;
     let requests = pod_requests(pod);
-    let is_old = |other: &&Pod| {
-        let is_own = other.metadata.controller().is_some_and(|owner| owner.uid == subject.daemon_set.metadata.uid);
-        let short = || fits(&requests, node, &NodeUsage::of(std::iter::once(*other))).into_iter();
-        is_own && short().any(|it| it.resource == resource && it.never_fits_beside(it.used))
-    };
-    subject.index.bound_to(&node.metadata.name).into_iter().find(is_old)
+    subject.old_pods_on(&node.metadata.name, pod).find(|old| {
+        let mut short = fits(&requests, node, &NodeUsage::of(std::iter::once(*old))).into_iter();
+        short.any(|it| it.resource == resource && it.never_fits_beside(it.used))
+    })
 }
 
 /// For how many seconds the scheduler may not know a new node: it retries pods that it could not place within five minutes.

@@ -19,12 +19,10 @@ use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::Fix;
 use crate::report::reason::ReasonCode;
-use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features::declared;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::pod_requests;
-use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::taints::repels;
 
 /// Finds why a pod that is meant for a node is not bound to it; the rule that the scheduler names comes first.
@@ -72,9 +70,9 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let room = NodeRoom::of(subject.index, node, pod);
     // Not all pods of the node may be known, but those of the DaemonSet are.
     let others = room.as_ref().map_or_else(|| subject.index.bound_to(&node.metadata.name), |room| room.pods.clone());
-    let kin = |other: &Pod| daemon_pods::claim(subject.daemon_set, other).is_claimed();
+    let old = subject.old_pods_on(&node.metadata.name, pod).next();
     let others: Vec<&Pod> = others.into_iter().filter(|pod| !pod.is_terminal()).collect();
-    let conflicts = port_conflicts(&others, &pod.spec, allows_surge(subject.daemon_set), kin);
+    let conflicts = port_conflicts(&others, &pod.spec, old);
     let by_others = || -> Vec<Finding> {
         let volumes = pod_claims::finding(subject, node, pod).into_iter();
         let features = match declared(&pod.spec, node, &subject.index.nodes) {
@@ -84,7 +82,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         let devices = claims::finding(subject, node, pod);
         volumes.chain(other_pods::finding(subject, node, pod)).chain(devices).chain(features).collect()
     };
-    let Some(room) = room.map(|room| room.surging(allows_surge(subject.daemon_set), kin)) else {
+    let Some(room) = room.map(|room| room.surging(old)) else {
         findings.extend(conflicts);
         let room = NodeRoom::empty(subject.index, node, pod);
         let never_fits = NodeRoom::never_fits_on(subject.index, node, pod).into_iter();

@@ -118,20 +118,23 @@ impl NewPods {
         // A pod is told from the others by its UID.
         let new =
             Pod { spec, metadata: ObjectMeta { uid: "new".to_owned(), ..ObjectMeta::default() }, ..Pod::default() };
+        // There may be thousands of the same workload, which are listed one after the other.
+        let mut kinds: Vec<&Pod> = pending.iter().collect();
+        kinds.dedup_by(|pod, last| pod.spec == last.spec);
         let takes = |node: &'_ Node| {
             let stays = |pod: &&Pod| !daemon_pods::claim(&self.after, pod).is_claimed();
-            let others: Vec<&Pod> = index.bound_to(&node.metadata.name).into_iter().filter(stays).collect();
             let all = index.bound_to(&node.metadata.name);
+            let others: Vec<&Pod> = all.iter().copied().filter(stays).collect();
             let fits = |pod: &Pod, others: &[&Pod]| {
                 Contest::new(pod, &index.devices.without(&pod_requests(pod), node), node, others).fits()
             };
             let comes_first = |pod: &&Pod| {
-                !fits(pod, &all)
+                is_allowed(pod, node)
+                    && !fits(pod, &all)
                     && fits(pod, &others)
-                    && is_allowed(pod, node)
                     && !fits(&new, &[others.as_slice(), &[*pod]].concat())
             };
-            if fits(&new, &others) { pending.iter().find(comes_first) } else { None }
+            if fits(&new, &others) { kinds.iter().copied().find(comes_first) } else { None }
         };
         let vacated = self.vacated.iter().filter(|name| snapshot.knows_all_pods_on(name));
         let taken: Vec<(&Node, &Pod)> =

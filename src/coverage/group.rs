@@ -51,6 +51,10 @@ impl FindingGroups {
     fn number(&mut self, finding: &Finding) -> (usize, bool) {
         let mut key = String::new();
         finding.message.write_key(&mut key);
+        if finding.code.is_node_down() {
+            // What a kubelet says of its node varies, and what to do about it.
+            key.extend(finding.advice.to_string().split(';').next());
+        }
         match self.numbers.entry((finding.code, key)) {
             Entry::Occupied(entry) => (*entry.get(), false),
             Entry::Vacant(entry) => {

@@ -97,6 +97,13 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
                 count(suspect.old_available, "node")
             ),
+            Some(on) if suspect.old_available == 0 => format!(
+                "Revision {number} is likely to blame: it fails on all {} with {}, where an older revision ran before; where it works, {} \
+                 another.",
+                count(suspect.failing, "node"),
+                named(on),
+                if suspect.available == 1 { "the node has" } else { "nodes have" },
+            ),
             Some(on) => format!(
                 "Revision {number} is likely to blame: of the nodes with {}, it fails on {}, and older pods are available on {}; where it \
                  works, {} another.",

@@ -129,7 +129,7 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let left = left.filter(|it| situation.revisions.doubt(it) == Some(Doubt::RolledBack));
     let advice = match left.max_by_key(|revision| revision.available) {
         Some(left) => format!(
-            "{advice}; revision {} is available on {}, but was rolled back before",
+            "{advice} (revision {} is available on {}, but was rolled back before)",
             left.number(),
             count(left.available, "node")
         ),

@@ -773,7 +773,6 @@ fn a_profile_that_the_template_does_not_name_is_the_runtimes() {
             json!({"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}}}),
             false,
         ),
-        (of_filter, json!({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}), true),
     ] {
         let status = |reason: &str| json!({"state": {"waiting": {"reason": reason, "message": said}}});
         let world = || world().node("n", json!({})).template(template.clone());
@@ -792,6 +791,16 @@ fn a_profile_that_the_template_does_not_name_is_the_runtimes() {
             assert!(!is_runtimes || reason.fix.command.is_none(), "{reason:?}");
         }
     }
+    // The kubelet gives such a path for type Localhost alone.
+    let by_default = json!({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}});
+    let status = json!({"state": {"waiting": {"reason": "CreateContainerError", "message": of_filter}}});
+    let reason = first(world().node("n", json!({})).template(by_default).revision_of_template("own", 3).unready_pod(
+        "agent-x",
+        "n",
+        status,
+        json!({"metadata": {"labels": {"controller-revision-hash": "own"}}}),
+    ));
+    assert!(reason.message.contains("admission adds it"), "{reason:?}");
     let annotated = json!({"spec": {"template": {"metadata": {"annotations":
         {"container.apparmor.security.beta.kubernetes.io/agent": "localhost/k8s-agent"}}}}});
     let status = json!({"state": {"waiting": {"reason": "CreateContainerError", "message": missing}}});

@@ -2,6 +2,7 @@
 //!
 //! A case is a row: its name says the situation and the outcome, and the test lists every row that fails.
 
+mod admitted;
 mod again;
 mod claims;
 mod creation;

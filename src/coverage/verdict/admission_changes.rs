@@ -13,6 +13,7 @@ use super::fit::NodeRoom;
 use super::roles::{has_started, walk};
 use super::sentence::Sentence;
 use super::webhook;
+use crate::facts::controller::DEFAULT_SCHEDULER;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
@@ -199,6 +200,54 @@ pub fn of_volume(subject: &Subject, pod: &Pod, volume: &str, finding: Finding) -
     match is_own || volume.starts_with("kube-api-access-") {
         true => finding,
         false => Change::added(&format!("volume {volume}")).applied_to(finding),
+    }
+}
+
+/// Adds to a finding about a profile of the node that admission has added it to the pod.
+pub fn of_profile(finding: Finding) -> Finding {
+    Change::added("profile of type Localhost").applied_to(finding.with_origin(Origin::Unknown))
+}
+
+/// Adds to a finding about the scheduling gates of a pod whether admission has added them.
+pub fn of_scheduling_gate(subject: &Subject, pod: &Pod, gate: &str, finding: Finding) -> Finding {
+    let Some(template) = template_of(subject, pod) else { return finding };
+    let mut own = template.value()["spec"]["schedulingGates"].as_array().into_iter().flatten();
+    match own.any(|own| own["name"] == gate) {
+        true => finding,
+        false => Change::added(&format!("scheduling gate {gate}")).applied_to(finding),
+    }
+}
+
+/// Adds to a finding about the scheduler of a pod whether admission has changed it.
+pub fn of_scheduler(subject: &Subject, pod: &Pod, finding: Finding) -> Finding {
+    let Some(template) = template_of(subject, pod) else { return finding };
+    let own = template.value()["spec"]["schedulerName"].as_str().unwrap_or(DEFAULT_SCHEDULER);
+    match own == pod.spec.scheduler_name || pod.spec.scheduler_name.is_empty() {
+        true => finding,
+        false => {
+            let advice =
+                "start that scheduler, or correct what sets it as pods are created (a mutating webhook or policy)";
+            Change::made(&format!("schedulerName {own}"), &pod.spec.scheduler_name, advice).applied_to(finding)
+        }
+    }
+}
+
+/// Adds to a finding about the RuntimeClass of a pod whether admission has added it.
+pub fn of_runtime_class(subject: &Subject, pod: &Pod, finding: Finding) -> Finding {
+    let own = template_of(subject, pod).map(|template| template.value()["spec"]["runtimeClassName"].as_str());
+    match (own, &pod.spec.runtime_class_name) {
+        (Some(None), Some(class)) => Change::added(&format!("runtimeClassName {class}")).applied_to(finding),
+        _ => finding,
+    }
+}
+
+/// Adds to a finding about a readiness gate whether admission has added it to the pod.
+pub fn of_readiness_gate(subject: &Subject, pod: &Pod, gate: &str, finding: Finding) -> Finding {
+    let Some(template) = template_of(subject, pod) else { return finding };
+    let mut own = template.value()["spec"]["readinessGates"].as_array().into_iter().flatten();
+    match own.any(|own| own["conditionType"] == gate) {
+        true => finding,
+        false => Change::added(&format!("readiness gate {gate}")).applied_to(finding),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::admission_changes::of_readiness_gate;
 use super::claims::preparation_failed;
 use super::containers;
 use super::crashes::crash_looping;
@@ -15,6 +16,7 @@ use super::sandbox::sandbox_failed;
 use super::sentence::Sentence;
 use super::volumes::mount_failed;
 use crate::facts::controller::Controller;
+use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{ContainerStateTerminated, Pod};
 use crate::model::quantity::Quantity;
@@ -107,7 +109,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
         }
     }
     findings.extend(containers::findings(subject, node, pod, &events));
-    findings.extend(readiness_gate(pod));
+    findings.extend(readiness_gate(subject, pod));
     if findings.is_empty() {
         findings.push(not_ready(pod));
     }
@@ -280,7 +282,7 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     };
     let origin = match () {
         () if is_of_topology => Origin::Template(TemplatePart::Requests),
-        () if is_of_template => Origin::Template(TemplatePart::Anything),
+        () if is_of_template => Origin::Template(TemplatePart::AskedOfNode),
         () if is_of_node => Origin::Node,
         () => Origin::Unknown,
     };
@@ -290,9 +292,18 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
 /// Finds a pod that has failed or succeeded and was not deleted yet.
 fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Finding {
     if pod.status.phase == "Succeeded" {
-        let message = "the pod has succeeded; the controller deletes and recreates it";
-        let advice = "use containers that keep running";
-        return Finding::new(ReasonCode::FailedPodBackoff, message, advice);
+        let finding = |message: &str, advice: &str| Finding::new(ReasonCode::FailedPodBackoff, message, advice);
+        return match subject.controller {
+            Controller::Kubernetes => finding(
+                "the pod has succeeded; the controller deletes and recreates it",
+                "use containers that keep running",
+            ),
+            Controller::Kruise => {
+                let message = format!("the pod has succeeded, and {} leaves it alone", subject.controller.name());
+                let advice = "use containers that keep running, and delete the pod: it is created again";
+                finding(&message, advice).with_command(delete_pod(pod))
+            }
+        };
     }
     let mut message = Sentence::from("the pod has failed");
     if let Some(end) = containers::last_end(pod) {
@@ -346,26 +357,56 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(Finding { message, ..finding })
 }
 
+/// How often a readiness probe has failed that is not taken to have succeeded at last.
+const FAILURES: i32 = 3;
+
+/// Finds a pod that is ready for so many seconds, and whose readiness probe has failed again and again until shortly before.
+fn keeps_failing(subject: &Subject, pod: &Pod, ready: i64) -> Option<Finding> {
+    let required = subject.daemon_set.spec.min_ready_seconds;
+    let (now, created) = (subject.index.now(), pod.metadata.creation_timestamp.get()?);
+    // A program may need some time until it works.
+    if seconds_between(created, now) < 3 * required.max(ready) {
+        return None;
+    }
+    let fails = |event: &&Event| {
+        let is_late = event.last_seen().is_some_and(|at| seconds_between(created, at) > required);
+        event.reason == "Unhealthy" && event.message.starts_with("Readiness probe ") && is_late && event.is_recent(now)
+    };
+    let events = subject.index.events_about("Pod", &pod.metadata);
+    let event = events.into_iter().filter(fails).find(|event| event.times() >= FAILURES)?;
+    let message = Sentence::from("ready for ")
+        .age(ready)
+        .words("; its readiness probe fails again and again: ")
+        .event(event, now);
+    let message = message.words(format!("; it is never ready for minReadySeconds ({})", format_age(required)));
+    let advice = "fix the probe, or what keeps it from succeeding; or lower minReadySeconds";
+    Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(describe_pod(pod)))
+}
+
 /// Finds a pod that is ready, but not for long enough.
 fn not_yet_available(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let required = subject.daemon_set.spec.min_ready_seconds;
     let since = pod.condition("Ready")?.last_transition_time.get()?;
-    let ready = seconds_between(since, subject.ready_clock());
+    let clock = subject.ready_clock();
+    let ready = seconds_between(since, clock) - seconds_between(clock, since);
     if ready >= required {
         return None;
     }
-    if let Some(crash) = never_ready_for_long(subject, pod) {
-        return Some(crash);
+    if let Some(failing) = never_ready_for_long(subject, pod).or_else(|| keeps_failing(subject, pod, ready)) {
+        return Some(failing);
     }
-    let message = Sentence::from("ready for ")
-        .age(ready)
+    let message = match ready < 0 {
+        true => Sentence::from("by its node, ready only in ").age(-ready).words(" (the clock of the node is ahead)"),
+        false => Sentence::from("ready for ").age(ready),
+    };
+    let message = message
         .words(format!("; minReadySeconds is {}: available in ", format_age(required)))
-        .age(required - ready);
+        .age(required.saturating_sub(ready));
     Some(Finding::new(ReasonCode::NotYetAvailable, message, "wait"))
 }
 
 /// Finds readiness gates that are not met.
-fn readiness_gate(pod: &Pod) -> Option<Finding> {
+fn readiness_gate(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let unmet: Vec<&str> = pod
         .spec
         .readiness_gates
@@ -380,7 +421,8 @@ fn readiness_gate(pod: &Pod) -> Option<Finding> {
         Some(condition) if !condition.message.is_empty() => message = message.words(": ").value(&condition.message),
         Some(_) => {}
     }
-    Some(Finding::new(ReasonCode::ReadinessGate, message, format!("check the controller that sets condition {first}")))
+    let advice = format!("check the controller that sets condition {first}");
+    Some(of_readiness_gate(subject, pod, first, Finding::new(ReasonCode::ReadinessGate, message, advice)))
 }
 
 /// Finds a pod that is not ready for a reason that nothing explains.

@@ -66,9 +66,11 @@ impl FixIn {
         match self {
             FixIn::Node => Origin::Node,
             FixIn::Placement => Origin::Placement,
-            FixIn::Host if part == TemplatePart::Anything => Origin::Template(TemplatePart::AskedOfNode),
+            FixIn::Host if matches!(part, TemplatePart::Anything | TemplatePart::Start) => {
+                Origin::Template(TemplatePart::AskedOfNode)
+            }
             // No template has to do with it.
-            FixIn::Cluster if part == TemplatePart::Anything => Origin::ControlPlane,
+            FixIn::Cluster if matches!(part, TemplatePart::Anything | TemplatePart::Start) => Origin::ControlPlane,
             FixIn::Host | FixIn::Template | FixIn::Cluster | FixIn::Object => Origin::Template(part),
         }
     }

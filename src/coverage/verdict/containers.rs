@@ -12,6 +12,7 @@ use super::probes;
 use super::roles::{Role, all_started, has_started, is_done, lost_its_sandbox, walk};
 use super::sentence::Sentence;
 use super::services::of_service;
+use super::telling::telling_line;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStatus, Pod};
@@ -33,23 +34,29 @@ pub fn last_end(pod: &Pod) -> Option<String> {
 /// Finds why the containers of a bound pod are not ready.
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Vec<Finding> {
     let now = subject.index.now();
-    let mut findings = Vec::new();
+    let (mut findings, mut vague) = (Vec::new(), Vec::new());
     for (role, container, status) in walk(pod) {
         let Some(status) = status else { continue };
         let this = (role, container, status);
-        let crashed = crash(pod, now, this).map(|end| {
+        let end = crash(pod, now, this);
+        let ended = end.and_then(|end| {
             out_of_memory(subject, node, pod, this, end)
                 .or_else(|| probes::hook_failed(subject, pod, this, end, events))
                 .or_else(|| probes::killed(subject, pod, this, end, events))
-                .unwrap_or_else(|| {
-                    let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
-                    of_service(subject, pod, crash, end)
-                })
         });
+        let crashed = end.filter(|_| ended.is_none()).map(|end| {
+            let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
+            of_service(subject, pod, crash, end)
+        });
+        // A container that says nothing may only lack another one, which says what is wrong.
+        let says = end.flatten().is_some_and(|end| telling_line(&end.message).is_some());
+        let (crashed, silent) = if says { (crashed, None) } else { (None, crashed) };
         let pulled = image_pull_failed(subject, pod, this, events);
-        let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(crashed);
+        let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(ended).chain(crashed);
         findings.extend(found.map(|finding| of_container(subject, pod, container, finding)));
+        vague.extend(silent.map(|finding| of_container(subject, pod, container, finding)));
     }
+    findings.append(&mut vague);
     findings.extend(all_restarting(pod));
     findings.extend(init_blocked(subject, pod, !findings.is_empty()));
     if !findings.is_empty() {

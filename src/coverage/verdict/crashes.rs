@@ -34,8 +34,13 @@ const LAST_WORDS: &[Cause] = &[
     cause(
         FixIn::Node,
         &["text file busy"],
-        "end the process on the node that runs the file, and write it anew under another name, then rename it (`install`, or `cp \
+        "end the process on the node that runs the file, and write it under another name, then rename it (`install`, or `cp \
          --remove-destination`): a program that runs cannot be written to",
+    ),
+    cause(
+        FixIn::Node,
+        &["listen unix …address already in use"],
+        "remove the socket that it names on the node, if no process uses it: one that was killed leaves it behind",
     ),
     cause(
         FixIn::Node,
@@ -58,8 +63,28 @@ const LAST_WORDS: &[Cause] = &[
             "do you need to insmod",
             "can't change directory to '/lib/modules'",
             "failed to initialize nft: protocol not supported",
+            "modprobe: fatal: module ",
         ],
         "load the kernel module that it needs on the node, or mount /lib/modules, so that the container can load it",
+    ),
+    // Of two times in such a message, the first is the node's.
+    cause(
+        FixIn::Node,
+        &["not yet valid: current time … is before "],
+        "correct the clock of the node: by it, the certificate is not valid yet",
+    ),
+    // The in-cluster configuration of client-go has the address of the Service.
+    cause(
+        FixIn::Cluster,
+        &[
+            "https://…:443/api…dial tcp …:443: i/o timeout",
+            "https://…:443/api…dial tcp …:443: connect: connection refused",
+            "https://…:443/api…dial tcp …:443: connect: connection timed out",
+            "https://…:443/api…dial tcp …:443: connect: no route to host",
+            "https://…:443/api…dial tcp …:443: connect: network is unreachable",
+        ],
+        "check kube-proxy, or what replaces it, and the network plugin on the node: the pod does not reach the API server through its \
+         Service",
     ),
     cause(
         FixIn::Node,
@@ -249,6 +274,12 @@ pub fn crash_looping(
     let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
     let is_of_node = decisive.is_some();
     let told = decisive.map_or_else(|| about_last_words(said), |cause| cause.advice.to_owned());
+    let told = match told == READ_THE_LOG && role == Role::Container && stale_volumes(subject, pod) {
+        true => format!(
+            "{told}; if it does not help, delete the pod: only a new one has empty volumes and runs its init containers again"
+        ),
+        false => told,
+    };
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
@@ -269,10 +300,23 @@ pub fn crash_looping(
     }
 }
 
+/// Returns whether a pod has volumes that outlive its containers, filled by init containers, and the same template works elsewhere.
+fn stale_volumes(subject: &Subject, pod: &Pod) -> bool {
+    let has_init = !pod.spec.init_containers.is_empty();
+    let has_empty_dir = || {
+        let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array();
+        volumes.into_iter().flatten().any(|volume| volume["emptyDir"].is_object())
+    };
+    let works = |other: &Pod| other.is_ready() && other.revision_hash() == pod.revision_hash();
+    has_init && has_empty_dir() && subject.pods().any(works)
+}
+
+const READ_THE_LOG: &str = "read the log";
+
 /// Returns what to do about what a container has said last, beside its log.
 pub fn about_last_words(said: Option<&str>) -> String {
     let cause = said.and_then(|said| Cause::among(DECISIVE, said).or_else(|| Cause::among(LAST_WORDS, said)));
-    cause.map_or("read the log".to_owned(), |cause| format!("{}; to read the log", cause.advice))
+    cause.map_or(READ_THE_LOG.to_owned(), |cause| format!("{}; to read the log", cause.advice))
 }
 
 /// What a pod on the host network lacks that looks up names of the cluster.
@@ -329,6 +373,7 @@ pub fn end_text(end: &ContainerStateTerminated) -> String {
 /// What programs say that do not get the lock that another instance holds.
 const LOCKED: &[&str] = &[
     "already locked",
+    "resource temporarily unavailable",
     "locked by another",
     "lock is held",
     "lock held by",
@@ -353,6 +398,7 @@ fn is_held(pod: &Pod, template: &Template, said: &str) -> bool {
     let volumes = template.value()["spec"]["volumes"].as_array();
     let has_host_path = volumes.into_iter().flatten().any(|volume| volume["hostPath"].is_object());
     (pod.spec.host_network && has(&["address already in use", "address in use"]))
+        || (has_host_path && said.contains("listen unix") && has(&["address already in use"]))
         || (has_host_path && has(LOCKED) && !has(ELSEWHERE))
 }
 

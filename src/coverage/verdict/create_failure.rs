@@ -311,7 +311,7 @@ fn namespace_missing(refused: Refused<'_>) -> Option<Finding> {
     if !rest.starts_with(" not found") {
         return None;
     }
-    let message = format!("namespace {namespace} does not exist (any more), so no pod is created in it");
+    let message = format!("namespace {namespace} does not exist, so no pod is created in it");
     let finding = Finding::new(ReasonCode::NamespaceTerminating, message, "wait until the DaemonSet is deleted, too");
     Some(finding.with_command(get_namespace(refused)))
 }

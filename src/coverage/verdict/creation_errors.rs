@@ -1,12 +1,13 @@
 //! Why a container cannot be created or started, by what the kubelet and the container runtime say.
 
-use super::admission_changes::of_object;
+use super::admission_changes::{of_object, of_profile};
 use super::cause::{Also, Cause, FixIn, cause, platform, quoted_after};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, edit};
 use super::images::{other_platform, template_of};
 use super::roles::Role;
 use super::sentence::Sentence;
+use super::webhook;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::snapshot::PodsComplete;
 use crate::report::age::seconds_between;
@@ -54,6 +55,12 @@ pub fn is_profile_of_runtime(cause: &Cause, subject: &Subject, pod: &Pod, said: 
     cause.also == Some(Also::Profile)
         && !parts.any(|part| part["securityContext"][field]["type"] == "Localhost")
         && !of_annotations.any(|(_, value)| value.as_str().is_some_and(|value| value.starts_with("localhost/")))
+}
+
+/// Returns whether a message is about a profile of the node, of type Localhost, although the template names none.
+fn is_added_profile(subject: &Subject, pod: &Pod, said: &str) -> bool {
+    let of_node = ["/seccomp/", "localhost/"].iter().any(|words| said.contains(words));
+    of_node && is_profile_of_runtime(&PROFILE, subject, pod, said)
 }
 
 /// What runc says if even its own start needs more memory than the limit allows.
@@ -282,10 +289,11 @@ pub fn creation_failed(
     let (origin, advice, command) = of_missing().or_else(host_path).unwrap_or_else(|| {
         let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
         let origin = match cause {
+            Some(cause) if is_demanded_by_admission(cause, subject, pod) => Origin::Unknown,
             Some(cause) => origin_of(cause, subject, pod, container, said),
             // The kubelet itself fails, before it knows more of the container than its environment and its mounts.
             None if waiting.reason == "CreateContainerConfigError" => Origin::Template(TemplatePart::AskedOfNode),
-            None => Origin::Template(TemplatePart::Anything),
+            None => Origin::Template(TemplatePart::Start),
         };
         let (advice, command) = remedy(subject, pod, said, cause);
         (origin, advice, command)
@@ -298,6 +306,7 @@ pub fn creation_failed(
     };
     Some(match missing {
         Some(Missing { kind, name, .. }) => of_object(subject, pod, (kind, name), finding),
+        None if is_added_profile(subject, pod, said) => of_profile(finding),
         None => finding,
     })
 }
@@ -314,19 +323,18 @@ pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> O
     }
 }
 
-/// Returns where the end of a container comes from that the runtime could not start, if that is beside the template or its image: as long
-/// as it waits for the next attempt, it is said as well.
+/// Returns where the end of a container comes from that the runtime could not start; `None` if it has run.
 pub fn start_origin(subject: &Subject, pod: &Pod, container: &Container, reason: &str, said: &str) -> Option<Origin> {
-    let cause = Cause::of(CAUSES, said).filter(|_| start_has_failed(reason))?;
-    let is_told = matches!(cause.fix_in, FixIn::Node | FixIn::Host) || cause.also == Some(Also::OfImage);
-    is_told.then(|| origin_of(cause, subject, pod, container, said))
+    let cause = Cause::of(CAUSES, said);
+    let origin = || cause.map(|cause| origin_of(cause, subject, pod, container, said));
+    start_has_failed(reason).then(|| origin().unwrap_or(Origin::Template(TemplatePart::Start)))
 }
 
 /// Returns where a cause comes from: what works for the same pod on other nodes is not the template's.
 fn origin_of(cause: &Cause, subject: &Subject, pod: &Pod, container: &Container, said: &str) -> Origin {
     let part = match cause.also {
         Some(Also::OfImage) => TemplatePart::Image(container.image.clone()),
-        _ => TemplatePart::Anything,
+        _ => TemplatePart::Start,
     };
     match is_of_node(cause, subject, pod) || is_profile_of_runtime(cause, subject, pod, said) {
         true => Origin::Node,
@@ -362,9 +370,9 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
                 Some(describe_bound_node(pod)),
             )
         }
-        FixIn::Template if cause.also == Some(Also::DemandNonRoot) && !demands_non_root(subject, pod) => (
+        FixIn::Template if is_demanded_by_admission(cause, subject, pod) => (
             format!("{}; runAsNonRoot is not in the template: a mutating webhook or policy adds it", cause.advice),
-            edit(),
+            Some(webhook::mutating()),
         ),
         FixIn::Template | FixIn::Object => (cause.advice.to_owned(), edit()),
         _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
@@ -379,11 +387,12 @@ fn is_of_node(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
     may_be && runs_elsewhere(subject, pod)
 }
 
-/// Returns whether the template itself demands that its containers do not run as root.
-fn demands_non_root(subject: &Subject, pod: &Pod) -> bool {
+/// Returns whether not the template demands that its containers do not run as root.
+fn is_demanded_by_admission(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
     let spec = &template_of(subject, pod).value()["spec"];
     let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array()).flatten();
-    containers.chain([spec]).any(|part| part["securityContext"]["runAsNonRoot"] == true)
+    let mut parts = containers.chain([spec]);
+    cause.also == Some(Also::DemandNonRoot) && !parts.any(|part| part["securityContext"]["runAsNonRoot"] == true)
 }
 
 /// Returns the hostPath volume whose path on the node a runtime cannot use, and what to do about it. containerd and CRI-O look whether

@@ -224,7 +224,8 @@ fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
         "the template changes back again and again: {} rollouts of only {kept} templates, and two of them in the last hour{by}",
         last.number()
     );
-    let advice = "find the two that write the template, each its own, and stop one of them: no rollout ends that";
+    let advice =
+        "find the two that write the template, each its own, and stop one of them: otherwise the rollout never ends";
     let command = Command::kubectl(&["get", resource(daemon_set), "-o", "yaml", "--show-managed-fields"])
         .namespace(&daemon_set.metadata.namespace)
         .name(&daemon_set.metadata.name);

@@ -75,6 +75,10 @@ pub enum TemplatePart {
     Volume(String),
     /// What the sandbox depends on: everything outside of the containers.
     Sandbox,
+    /// What a container needs to be created and started: all but its environment, probes and hooks.
+    Start,
+    /// The rules about other pods.
+    OtherPods,
     RuntimeClass,
     Scheduler,
     /// It may be anything.
@@ -240,6 +244,7 @@ fn usual_origin(code: ReasonCode) -> Origin {
         (_, Class::Room) => Origin::Room(Lack::Requests),
         (R::SandboxFailed, _) => Origin::Template(TemplatePart::Sandbox),
         (R::SchedulerSilent, _) => Origin::Template(TemplatePart::Scheduler),
+        (R::PodAffinityBlocked, _) => Origin::Template(TemplatePart::OtherPods),
         (R::InjectedNodeSelector, _) => Origin::Template(TemplatePart::RuntimeClass),
         (_, Class::Revision) => Origin::Template(TemplatePart::Anything),
         (_, Class::Cluster) => Origin::ControlPlane,

@@ -182,6 +182,9 @@ impl<'a> NodeRoom<'a> {
         let free = free.saturating_add(self.preemptible.get(resource).copied().unwrap_or(0)).max(0);
         let most = [free, *allocatable].into_iter().map(|room| room.saturating_sub(overhead));
         let advice = match { most }.find(|most| *most > 0) {
+            None if *allocatable == 0 && resource.starts_with("hugepages-") => {
+                Sentence::from("allocate them on the node (vm.nr_hugepages) and restart its kubelet, or ").then(exclude)
+            }
             None if *allocatable == 0 => {
                 Sentence::from(format!("check why the node offers no {resource}, or ")).then(exclude)
             }
@@ -236,7 +239,7 @@ fn is_device(resource: &str) -> bool {
 /// Returns the resources of which a pod that is not bound requests more than `other` does, and therefore too much for a
 /// node on which `other` would fit; empty if only its host ports are in use. The pod that it replaces counts as gone: to
 /// find room beside it is up to the update strategy. `None` if it fits, or if `other` would not fit
-/// either. If not all pods of the node were read, it is presumed of a pod that requests more.
+/// either. If not all pods of the node were read, it is presumed of a pod that requests more, or whose host port one of them uses.
 pub(crate) fn excess(
     index: &Index<'_>,
     node: &Node,
@@ -248,6 +251,11 @@ pub(crate) fn excess(
     let others = template_requests(&other.spec);
     let Some(room) = NodeRoom::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))
     else {
+        let known = index.bound_to(&node.metadata.name);
+        let conflicts = |spec: &PodSpec| !port_conflicts(&known, spec, false, |_| false).is_empty();
+        if conflicts(&pod.spec) && !conflicts(&other.spec) {
+            return Some(Vec::new());
+        }
         // Which resource is missing is not known, and so not named.
         let more = |(resource, amount): (&String, &i64)| *amount > others.get(resource).copied().unwrap_or(0);
         return template_requests(&pod.spec).iter().any(more).then(Vec::new);

@@ -253,7 +253,7 @@ pub fn image_pull_failed(
     let advice = match cause {
         Some(Cause { fix_in: FixIn::Placement, .. }) => other_platform(subject, pod),
         Some(cause) if cause.also == Some(Also::Credentials) => {
-            missing_pull_secrets(events).unwrap_or_else(|| credentials(subject, pod, cause.advice))
+            missing_pull_secrets(events).unwrap_or_else(|| credentials(subject, pod, image, cause.advice))
         }
         Some(cause) if cause.fix_in == FixIn::Template && cause.also == Some(Also::MayBeNode) && recent > 0 => format!(
             "check which registry or mirror this node asks: the same image runs on {}; else {}",
@@ -430,17 +430,36 @@ fn local_registry(subject: &Subject, pod: &Pod, image: &str, said: &str) -> Opti
     })
 }
 
+/// The advice for a registry of a cloud provider, from which kubelets pull by the identity of their node.
+const BY_IDENTITY: &str = "check that the identity of the node (its instance role, service account or managed identity) may pull from the \
+                           repository, and the credential provider of its kubelet; or add imagePullSecrets";
+
+/// Returns whether kubelets pull from a registry by the identity of their node: those of Amazon, Google and Azure.
+fn is_by_identity(registry: &str) -> bool {
+    let is_amazon = registry.contains(".dkr.ecr") && registry.contains(".amazonaws.com");
+    is_amazon
+        || registry == "gcr.io"
+        || [".gcr.io", ".pkg.dev", ".azurecr.io"].iter().any(|end| registry.ends_with(end))
+}
+
 /// Returns what to do if a registry does not accept the credentials for an image, or there are none; `otherwise` if the template names
 /// none, and the image runs nowhere.
-fn credentials(subject: &Subject, pod: &Pod, otherwise: &str) -> String {
+fn credentials(subject: &Subject, pod: &Pod, image: &str, otherwise: &str) -> String {
     let secrets = template_of(subject, pod).value()["spec"]["imagePullSecrets"].as_array();
     let names: Vec<&str> = secrets.into_iter().flatten().filter_map(|secret| secret["name"].as_str()).collect();
     match (recent_elsewhere(subject, pod), names.as_slice()) {
-        (0, []) if runs_elsewhere(subject, pod) => format!(
-            "check that the repository is still there and public, or {ADD_CREDENTIALS}; other nodes have the image from before: do not \
-             drain or replace them until a node can pull it"
-        ),
-        (0, []) => otherwise.to_owned(),
+        (0, []) => {
+            let first = match is_by_identity(registry(image)) {
+                true => BY_IDENTITY.to_owned(),
+                false if runs_elsewhere(subject, pod) => {
+                    format!("check that the repository is still there and public, or {ADD_CREDENTIALS}")
+                }
+                false => return otherwise.to_owned(),
+            };
+            let rest =
+                "; other nodes have the image from before: do not drain or replace them until a node can pull it";
+            if runs_elsewhere(subject, pod) { first + rest } else { first }
+        }
         (0, names) => format!(
             "check the name of the image, and that the credentials in Secret {} (imagePullSecrets) are for this registry and still valid",
             names.join(", ")

@@ -126,7 +126,9 @@ impl<'a> Simulation<'a> {
     ) -> Finding {
         let lost: Vec<&Pod> = victims.possible().map(|victim| victim.pod).collect();
         let lost = || lost.iter().copied();
-        if self.is_for_one_pod || lost().any(is_never_preempted) {
+        // Those that lose a host port may find it nowhere else: a DaemonSet takes it on each node.
+        let is_for_port = finding.code == ReasonCode::HostPortConflict;
+        if self.is_for_one_pod || is_for_port || lost().any(is_never_preempted) {
             return finding;
         }
         let is_of_stateful_set = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| owner.kind == "StatefulSet");

@@ -39,8 +39,8 @@ const CONNECTIONS: &[Cause] = &[
         "dial tcp …: connect: operation not permitted",
         "dial tcp …: connect: permission denied",
     ],
-    "check the firewall, the routes and the network plugin of the node: its kubelet gets no connection to the pod, to which neither the \
-     program nor its log has anything to say; see whether the probes of other pods there fail, too",
+    "check the firewall, the routes and the network plugin of the node: its kubelet gets no connection to the pod, whatever the program \
+     does; see whether the probes of other pods there fail, too",
     )
     .and(Also::ShowPodsOfNode),
     // A program that accepts no more connections is not told from a network that loses them.

@@ -1,5 +1,6 @@
 //! Why the sandbox of a pod cannot be created, by the events of the kubelet.
 
+use super::admission_changes::of_runtime_class;
 use super::cause::{Also, Cause, FixIn, cause, platform};
 use super::creation_errors::{BPF_MEMORY, MEMORY_TOO_LOW, PROFILE, PROFILE_OF_RUNTIME, is_profile_of_runtime};
 use super::daemon_set_context::Subject;
@@ -18,8 +19,8 @@ const CAUSES: &[Cause] = &[
     cause(
         FixIn::Object,
         &["no runtime for … is configured", "failed to find runtime handler", "unknown runtime handler"],
-        "install the handler of the RuntimeClass in the container runtime of the node, or exclude these nodes by the scheduling \
-         section of the RuntimeClass",
+        "install the handler of the RuntimeClass in the container runtime of the node, or exclude these nodes by the template's \
+         nodeSelector: that of the RuntimeClass would only leave their pods Pending",
     ),
     cause(
         FixIn::Cluster,
@@ -266,7 +267,8 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());
     Some(match (cause.map(|cause| (cause.fix_in, cause.also)), class) {
         (Some((FixIn::Object, _)), Some(class)) => {
-            finding.with_command(Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class))
+            let show = Command::kubectl(&["get", "runtimeclass", "-o", "yaml"]).name(class);
+            of_runtime_class(subject, pod, finding.with_command(show))
         }
         (Some((_, Some(Also::List(resource)))), _) => {
             let namespace = &subject.daemon_set.metadata.namespace;

@@ -55,7 +55,8 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         Some(proxy) if is_of_api.iter().any(|words| said.contains(words)) => {
             let message =
                 finding.message.words("; ").name(workload(proxy), "kube-proxy").words(" on the node is not ready");
-            let advice = "fix kube-proxy on the node first: without it, the address of the API server leads nowhere";
+            let advice =
+                "fix kube-proxy on the node first: without it, pods do not reach the API server through its Service";
             Finding { message, advice: advice.into(), ..finding }
                 .with_origin(Origin::Node)
                 .with_command(describe_pod(proxy))

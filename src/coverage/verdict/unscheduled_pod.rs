@@ -1,6 +1,6 @@
 //! Why a pod is not bound: what the scheduler reports, and what is recomputed.
 
-use super::admission_changes::{injected_node_selector, raised_request};
+use super::admission_changes::{injected_node_selector, of_scheduler, of_scheduling_gate, raised_request};
 use super::claims::{self, waits_for_claim};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
@@ -18,7 +18,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::Fix;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::declared_features::declared;
 use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
@@ -27,7 +27,7 @@ use crate::scheduling::taints::repels;
 
 /// Finds why a pod that is meant for a node is not bound to it; the rule that the scheduler names comes first.
 pub fn findings(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
-    if let Some(gated) = scheduling_gated(pod) {
+    if let Some(gated) = scheduling_gated(subject, pod) {
         return vec![gated];
     }
     let last = last_report(subject, pod);
@@ -145,16 +145,15 @@ fn expects_preemption(subject: &Subject, pod: &Pod) -> bool {
         && message.reasons.iter().all(|reason| is_of_room(code_of(reason)))
 }
 
-fn scheduling_gated(pod: &Pod) -> Option<Finding> {
+fn scheduling_gated(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let gates: Vec<&str> = pod.spec.scheduling_gates.iter().map(|gate| gate.name.as_str()).collect();
-    if gates.is_empty() {
-        return None;
-    }
-    Some(Finding::new(
+    let first = gates.first()?;
+    let finding = Finding::new(
         ReasonCode::SchedulingGated,
         format!("scheduling gate {} keeps the pod from being scheduled", gates.join(", ")),
         "check the controller that owns the gate; if there is none, remove the gate from the template",
-    ))
+    );
+    Some(of_scheduling_gate(subject, pod, first, finding))
 }
 
 /// For how many seconds a scheduler that works may not have come to a pod.
@@ -168,6 +167,15 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
     }
     let age = pod.metadata.creation_timestamp.get().map(|created| seconds_between(created, subject.index.now()));
+    if let Some(since) = subject.scheduler_silent_since() {
+        let message = message
+            .words("; kube-scheduler seems to be down: it renewed its lease ")
+            .age(seconds_between(since, subject.index.now()))
+            .words(" ago");
+        let Fix { advice, command } = check_scheduler();
+        let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_passing(Passing::Never);
+        return Some(Finding { command, ..finding.with_origin(Origin::ControlPlane) });
+    }
     if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
         return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
     }
@@ -189,7 +197,8 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         DEFAULT_SCHEDULER => check_scheduler(),
         other => Fix::new(format!("start scheduler {other:?}, or correct schedulerName"), edit(subject.daemon_set)),
     };
-    Some(Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) })
+    let finding = Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) };
+    Some(of_scheduler(subject, pod, finding))
 }
 
 /// Finds that the scheduler has nominated the node for the pod, and which lower-priority pods are being preempted for it.

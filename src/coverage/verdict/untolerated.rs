@@ -124,7 +124,7 @@ fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCo
                 message = message.words(format!("; {} wait for each other", names.join(" and ")));
                 let toleration = toleration_for(taint);
                 advice = format!(
-                    "{advice}; or to those of {}: {toleration}; either ends the circle",
+                    "{advice}; or to those of {}: {toleration}; either one is enough",
                     last.metadata.full_name()
                 );
             }

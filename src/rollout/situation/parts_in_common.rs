@@ -28,6 +28,13 @@ const INSIDE: [&str; 11] = [
     "volumeMounts",
 ];
 
+/// The fields of a container that do not matter before it runs.
+const RUNNING: [&str; 7] =
+    ["imagePullPolicy", "env", "envFrom", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"];
+
+/// The fields on which rules about other pods depend: the nodes that they count follow from the pod's own.
+const OF_OTHER_PODS: [&str; 5] = ["affinity", "topologySpreadConstraints", "labels", "nodeSelector", "tolerations"];
+
 /// Returns whether a part of the template is the same in the revision to roll back to; `false` if there is none.
 pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bool {
     let Some((_, template)) = situation.revisions.target() else { return false };
@@ -57,6 +64,8 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::Sandbox => changes().iter().all(is_inside_container),
         // Besides the runtime class, the namespace adds a nodeSelector.
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
+        TemplatePart::Start => changes().iter().all(is_beside_start),
+        TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
         TemplatePart::Anything => false,
     }
@@ -93,9 +102,28 @@ fn has_field(change: &Change, names: &[&str]) -> bool {
     change.path.0.iter().any(|step| matches!(step, PathStep::Field(name) if names.contains(&name.as_str())))
 }
 
-/// Returns whether a change is to what a container runs, which needs nothing from its node. A variable may request a GPU.
+/// Returns whether a change is to what a container runs, which needs nothing from its node.
 fn is_of_program(change: &Change) -> bool {
-    is_inside_container(change) && !has_field(change, &["env", "envFrom", "volumeMounts"])
+    is_inside_container(change) && !has_field(change, &["volumeMounts"]) && !is_read_before(change)
+}
+
+/// Returns whether a change is to what a container has beside what it is started from.
+fn is_beside_start(change: &Change) -> bool {
+    let is_of_program = is_inside_container(change) && has_field(change, &RUNNING);
+    (is_of_program && !is_read_before(change)) || is_restart(change)
+}
+
+/// Returns whether a change is to variables that the kubelet has to resolve, or by which a container may request devices of its runtime.
+fn is_read_before(change: &Change) -> bool {
+    let requests = |name: &str| ["DEVICE", "GPU", "NVIDIA", "CUDA"].iter().any(|words| name.contains(words));
+    let is_variable = |step: &PathStep| matches!(step, PathStep::Entry(name) if requests(name));
+    let is_resolved = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value["valueFrom"].is_null());
+    let is_whole = matches!(change.path.0.last(), Some(PathStep::Field(name)) if name == "env");
+    is_whole
+        || is_resolved(&change.from)
+        || is_resolved(&change.to)
+        || has_field(change, &["envFrom", "valueFrom"])
+        || change.path.0.iter().any(is_variable)
 }
 
 /// Returns whether a change is inside a container, or to metadata that no network plugin reads.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+
 use super::fault::{failing_since, was_broken};
 use super::{RolloutNode, Situation};
 use crate::coverage::{Origin, TemplatePart, common_cause};
@@ -12,6 +14,7 @@ use crate::report::age::seconds_between;
 use crate::report::common_cause::FeatureValue;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
+use crate::scheduling::daemon_pods;
 
 /// Compares pods of the current revision with older ones; `None` if no pod of the current revision fails, or there are
 /// too few to tell.
@@ -34,7 +37,8 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let failing = of_current.len();
     // The kubelet names what the revision has changed: pods of the other one were granted what they request.
     let is_of_requests = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Template(TemplatePart::Requests));
-    let asks_otherwise = !others_are_empty && of_current.iter().all(is_of_requests);
+    let has_another = situation.revisions.target().is_some();
+    let asks_otherwise = has_another && !others_are_empty && of_current.iter().all(is_of_requests);
     let old_failing = situation
         .eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
@@ -44,6 +48,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         true => old_failing.max(failing),
         false => old_failing,
     };
+    let fails_everywhere = |nodes: &[&RolloutNode<'_>]| nodes.len() == situation.eligible().count();
     let is_refused = of_current.iter().all(|node| node.updated.is_none());
     let is_unseen = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Template(TemplatePart::Scheduler));
     let is_unbound = |node: &&RolloutNode<'_>| node.updated.is_some_and(|pod| pod.spec.node_name.is_empty());
@@ -70,7 +75,11 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         // What does not start finds nothing otherwise than before: something else has taken its place.
         () if situation.only_restarts() && of_current.iter().all(is_unbound) => return None,
         () if situation.only_restarts() => SuspectKind::Surroundings,
-        () if old_available > 0 || replaces_what_ran(situation, &of_current) => SuspectKind::Revision,
+        // The controller replaces pods that are not available first: those of nodes on which older ones had failed, too.
+        () if are_new(situation, &of_current) => return None,
+        () if old_available > 0 || fails_everywhere(&of_current) && replaces_what_ran(situation, &of_current) => {
+            SuspectKind::Revision
+        }
         () => return None,
     };
     let on = kind.filter(|_| what == SuspectKind::Revision && working > failing);
@@ -94,6 +103,18 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     })
 }
 
+/// A node that joined less than this many seconds before the rollout may never have had an available pod.
+const JOINED: i64 = 3600;
+
+/// Returns whether the failing nodes joined shortly before the rollout, or since, and after all nodes on which older pods are available.
+fn are_new(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
+    let joined = |node: &RolloutNode<'_>| node.object?.metadata.creation_timestamp.get();
+    let others = situation.nodes.iter().filter(|node| node.old_is_available).filter_map(joined).max();
+    let Some((others, began)) = others.zip(situation.rolled_out_at()) else { return false };
+    let is_new = |at: Timestamp| at > others && seconds_between(at, began) < JOINED;
+    failing.iter().all(|node| joined(node).is_some_and(is_new))
+}
+
 /// Returns what the failing nodes have in common, if the current revision works on no node of that kind, but an older
 /// one does: its success on other nodes then says nothing about these.
 fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
@@ -103,10 +124,23 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
     let objects = |is_one: &dyn Fn(&RolloutNode<'_>) -> bool| -> Vec<&Node> {
         situation.eligible().filter(|node| is_one(node)).filter_map(|node| node.object).collect()
     };
+    let was_there = |node: &&RolloutNode<'_>| {
+        let created = node.object.and_then(|node| node.metadata.creation_timestamp.get());
+        created.zip(situation.rolled_out_at()).is_some_and(|(created, began)| created < began)
+    };
+    let has_old = situation.nodes.iter().any(|node| node.old.is_some());
+    let worked_before =
+        !has_old && failing.len() >= SEVERAL && failing.iter().all(was_there) && replaces_what_ran(situation, failing);
     let failing: Vec<&Node> = failing.iter().filter_map(|node| node.object).collect();
-    let old = objects(&|node| node.old_is_available && node.updated.is_none());
+    let old = match worked_before {
+        true => failing.clone(),
+        false => objects(&|node| node.old_is_available && node.updated.is_none()),
+    };
     common_cause::kind_of(&failing, &old, &objects(&|node| situation.works_on(node)))
 }
+
+/// So many nodes hardly have something in common by chance that no other node has.
+const SEVERAL: usize = 2;
 
 /// How many seconds a former pod must have failed, or it may have been starting; and at most how many seconds before the rollout
 /// this must have been seen last.
@@ -160,7 +194,7 @@ const FROM_THE_START: i64 = 300;
 /// For how many seconds a revision must have run so that it is taken to have worked.
 const RAN: i64 = 3600;
 
-/// Returns whether all pods of the current revision have failed from the start, and the revision before it ran for so long that it worked:
+/// Returns whether these pods of the current revision have failed from the start, and the revision before it ran for so long that it worked:
 /// no pod of that is left to prove it.
 fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     let Some(began) = situation.rolled_out_at() else { return false };
@@ -176,10 +210,12 @@ fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) ->
         };
         // A pod that was created long after the rollout may be the successor of one that worked.
         times().is_some_and(|(created, since)| {
-            seconds_between(created, since) < FROM_THE_START && seconds_between(began, created) < RAN
+            // How long it has failed follows from its restarts, between which the kubelet may wait longer.
+            let tolerance = FROM_THE_START.max(seconds_between(since, situation.now()) / 5);
+            seconds_between(created, since) < tolerance && seconds_between(began, created) < RAN
         })
     };
-    failing.len() == situation.eligible().count() && failing.iter().all(never_worked) && ran() == Some(true)
+    failing.iter().all(never_worked) && ran() == Some(true)
 }
 
 /// A working pod that was started at most this many seconds before the first failing one proves that pods could start at that time.
@@ -189,7 +225,8 @@ const RECENT: i64 = 3600;
 /// only affects pods that start afterwards.
 fn has_proof(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     let since = |node: &&RolloutNode<'_>| {
-        let pod = node.updated?;
+        // The controller recreates a pod that has failed: when the first one did is not known.
+        let pod = node.updated.filter(|pod| !daemon_pods::has_failed(pod))?;
         failing_since(pod, situation.now()).or_else(|| pod.metadata.creation_timestamp.get())
     };
     let Some(first) = failing.iter().filter_map(since).min() else { return true };

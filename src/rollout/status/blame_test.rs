@@ -6,12 +6,12 @@ use super::fault_test::{commands, old, status};
 use crate::coverage::test_support::{World, at, world};
 use crate::report::rollout_status::{Fault, RolloutStatus, SuspectKind};
 
-fn rolls_back(status: &RolloutStatus) -> bool {
+pub(super) fn rolls_back(status: &RolloutStatus) -> bool {
     commands(status).iter().any(|command| command.contains(" undo "))
 }
 
 /// Two revisions, each with one of these templates, the newer one since 11:45.
-fn revisions(before: Value, after: Value) -> World {
+pub(super) fn revisions(before: Value, after: Value) -> World {
     let mut world = world();
     world.snapshot.controller_revisions.clear();
     let image = |template: &Value| template["containers"][0]["image"].as_str().unwrap_or("agent:1").to_owned();
@@ -22,7 +22,7 @@ fn revisions(before: Value, after: Value) -> World {
     world
 }
 
-fn created(world: &mut World, revision: usize, time: &str) {
+pub(super) fn created(world: &mut World, revision: usize, time: &str) {
     let metadata = &mut world.snapshot.controller_revisions[revision].metadata;
     metadata.creation_timestamp = serde_json::from_value(json!(at(time))).unwrap();
 }
@@ -35,12 +35,12 @@ fn images() -> World {
 }
 
 /// A pod of the current revision that was created after its rollout started.
-fn young() -> Value {
+pub(super) fn young() -> Value {
     json!({"metadata": {"creationTimestamp": at("11:46:00")}, "status": {"conditions": [
         {"type": "Ready", "status": "True", "lastTransitionTime": at("11:46:10")}]}})
 }
 
-fn with_old(world: World, nodes: &[&str]) -> World {
+pub(super) fn with_old(world: World, nodes: &[&str]) -> World {
     nodes.iter().fold(world, |world, node| world.node(node, json!({})).pod(&format!("agent-{node}"), node, old()))
 }
 

@@ -30,19 +30,26 @@ fn ready_since(time: &str) -> Value {
     json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at(time)}]}})
 }
 
-/// A template's requirement is not the fault of the node, whose other pods run.
+/// A template's requirement is not the fault of the node, whose other pods run; nor of the revision, if the one before has it, too.
 #[test]
 fn a_revision_that_kubelets_reject_is_rolled_back() {
-    for reason in ["AppArmor", "PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SysctlForbidden"] {
+    let asking = || {
+        let asks = json!({"containers": [{"name": "agent", "image": "agent:2"}], "securityContext":
+            {"sysctls": [{"name": "net.core.somaxconn", "value": "1"}]}});
+        with_images(&[("hash1", 1, "agent:1")]).template(asks).revision_of_image("hash2", 2, "agent:2")
+    };
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    let reasons = ["AppArmor", "PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SysctlForbidden"];
+    for (reason, revisions, expected) in
+        reasons.into_iter().flat_map(|reason| [(reason, asking(), vec![undo]), (reason, two_revisions(), vec![])])
+    {
         let rejected = json!({"phase": "Failed", "reason": reason, "containerStatuses": null, "conditions": [
             {"type": "Ready", "status": "False", "lastTransitionTime": at("11:55:00")}]});
-        let world = with_states(
-            with_strategy(two_revisions(), json!({"rollingUpdate": {"maxUnavailable": 1}})),
-            &["old", "old"],
-        );
+        let world =
+            with_states(with_strategy(revisions, json!({"rollingUpdate": {"maxUnavailable": 1}})), &["old", "old"]);
         let status = status(world.node("b", json!({})).pod("agent-b", "b", json!({ "status": rejected })));
         assert_eq!(status.verdict, Verdict::Blocked, "{reason}");
-        assert_eq!(commands(&status), ["kubectl ds undo --to-revision 1 -n default agent"], "{reason}");
+        assert_eq!(commands(&status), expected, "{reason}");
     }
 }
 

@@ -18,6 +18,8 @@ mod facts_test;
 mod fault_test;
 pub(super) mod held;
 #[cfg(test)]
+mod in_common_test;
+#[cfg(test)]
 mod judgement_test;
 #[cfg(test)]
 mod kinds_test;

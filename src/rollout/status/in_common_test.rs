@@ -1,0 +1,195 @@
+//! What the revision before would not do better either, and what nobody knows of it.
+
+use serde_json::{Value, json};
+
+use super::blame_test::{created, revisions, rolls_back, with_old, young};
+use super::fault_test::{commands, status};
+use crate::coverage::test_support::{World, at};
+use crate::report::rollout_status::{RolloutStatus, Suspect, SuspectKind};
+
+const SINCE: &str = "11:46:00";
+
+/// The template of a pod whose container has these fields beside its name and its image.
+fn of(image: &str, fields: Value) -> Value {
+    let mut container = json!({"name": "agent", "image": image});
+    container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    json!({"containers": [container]})
+}
+
+fn with_variable(name: &str) -> Value {
+    json!({"env": [{"name": name, "value": "x"}]})
+}
+
+fn waits(reason: &str, message: &str) -> Value {
+    json!({"restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}})
+}
+
+fn crashes(message: &str, reason: &str) -> Value {
+    json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 128, "reason": reason, "message": message, "finishedAt": at("11:59:00")}}})
+}
+
+fn since(time: &str) -> Value {
+    json!({"metadata": {"creationTimestamp": at(time)}, "status": {"conditions": [
+        {"type": "Ready", "status": "False", "lastTransitionTime": at(time)}]}})
+}
+
+fn blames_revision(status: &RolloutStatus) -> bool {
+    status.suspect.as_ref().is_some_and(|suspect| suspect.what == SuspectKind::Revision)
+}
+
+/// A container is created from its image, its command and its security settings, whatever is in its environment.
+#[test]
+fn what_keeps_a_container_from_starting_in_both_revisions_is_not_the_fault_of_one() {
+    let (plain, quiet) = (json!({}), with_variable("LOG_LEVEL"));
+    let probe = json!({"livenessProbe": {"exec": {"command": ["true"]}}});
+    let non_root = json!({"securityContext": {"runAsNonRoot": true}});
+    let both = |one: &Value, other: &Value| {
+        let mut both = one.clone();
+        both.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+        both
+    };
+    let missing = "failed to create containerd task: exec: \"agent\": executable file not found in $PATH";
+    let as_root = "container has runAsNonRoot and image will run as root";
+    let device = "error during container init: nvidia-container-cli: device error: unknown device";
+    for (image, before, after, state, is_revision) in [
+        ("agent:1", &plain, &quiet, crashes(missing, "StartError"), false),
+        ("agent:1", &plain, &probe, crashes(missing, "StartError"), false),
+        ("agent:2", &plain, &plain, crashes(missing, "StartError"), true),
+        ("agent:1", &plain, &json!({"command": ["agent"]}), crashes(missing, "StartError"), true),
+        // What has run may have failed because of anything.
+        ("agent:1", &plain, &quiet, crashes("panic: no level x", "Error"), true),
+        ("agent:1", &non_root, &both(&non_root, &quiet), waits("CreateContainerConfigError", as_root), false),
+        ("agent:1", &plain, &non_root, waits("CreateContainerConfigError", as_root), true),
+        ("agent:1", &plain, &quiet, waits("CreateContainerError", "something that nobody knows"), false),
+        ("agent:2", &plain, &plain, waits("CreateContainerError", "something that nobody knows"), true),
+        // A runtime reads which devices a container gets.
+        ("agent:1", &plain, &with_variable("NVIDIA_VISIBLE_DEVICES"), waits("CreateContainerError", device), true),
+    ] {
+        let world = revisions(of("agent:1", before.clone()), of(image, after.clone())).node("b", json!({}));
+        let mut pod = since(SINCE);
+        pod["spec"] = of(image, after.clone());
+        let status = status(with_old(world.unready_pod("agent-b", "b", state.clone(), pod), &["c", "d"]), &[]);
+        assert_eq!(rolls_back(&status), is_revision, "{image} {after} {state}: {:?}", commands(&status));
+        assert_eq!(blames_revision(&status), is_revision, "{image} {after} {state}: {:?}", status.suspect);
+        assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{image} {after} {state}");
+    }
+}
+
+/// Rules about other pods that the revision before has, too.
+#[test]
+fn a_rule_about_other_pods_in_both_revisions_is_not_the_fault_of_one() {
+    let spread = |skew: i64| {
+        json!([{"maxSkew": skew, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "agent"}}}])
+    };
+    for (before, after, is_revision) in [(1, 1, false), (2, 1, true)] {
+        let of = |image: &str, skew: i64| {
+            let mut spec = of(image, json!({}));
+            spec["topologySpreadConstraints"] = spread(skew);
+            spec
+        };
+        let world = revisions(of("agent:1", before), of("agent:2", after));
+        let zone = |world: World, name: &str, zone: &str| {
+            let labels = json!({"metadata": {"labels": {"zone": zone}}, "spec": {}});
+            let mut pod = super::fault_test::old();
+            pod["spec"] = of("agent:1", before);
+            let world = world.node(name, labels);
+            if name == "b" { world } else { world.pod(&format!("agent-{name}"), name, pod) }
+        };
+        let nodes = [("b", "z1"), ("c", "z1"), ("d", "z1"), ("e", "z2")];
+        let world = nodes.iter().fold(world, |world, (name, value)| zone(world, name, value));
+        let mut pod = json!({"metadata": {"creationTimestamp": at(SINCE)}});
+        pod["spec"] = of("agent:2", after);
+        let says = "0/4 nodes are available: 1 node(s) didn't match pod topology spread constraints, 3 node(s) didn't match Pod's node affinity/selector.";
+        let status = status(world.pending_pod("agent-b", "b", says, pod), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{before} {after}: {status:?}");
+    }
+}
+
+/// Without another revision, nothing says that one with other requests fits.
+#[test]
+fn the_only_revision_is_not_to_blame_for_what_a_kubelet_rejects_on_one_node() {
+    for reason in ["TopologyAffinityError", "SMTAlignmentError"] {
+        let rejected = || {
+            json!({"metadata": {"creationTimestamp": at("11:58:00")}, "status": {"phase": "Failed", "reason": reason,
+                "containerStatuses": null, "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:58:00")}]}})
+        };
+        let suspect = |world: World| -> Option<Suspect> {
+            let world = world.node("b", json!({})).pod("agent-b", "b", rejected());
+            let works = ["c", "d", "e"]
+                .iter()
+                .fold(world, |world, node| world.node(node, json!({})).pod(&format!("agent-{node}"), node, young()));
+            status(works, &[]).suspect
+        };
+        let requesting = |cpu: &str| of("agent:1", json!({"resources": {"requests": {"cpu": cpu}}}));
+        let mut only = revisions(requesting("1"), requesting("1"));
+        only.snapshot.controller_revisions.remove(0);
+        let told = suspect(only).unwrap();
+        // The controller recreates such a pod every few minutes: since when it is rejected is not known.
+        assert_eq!((told.what, told.works_since_before), (SuspectKind::Nodes, false), "{reason}");
+        assert_eq!(suspect(revisions(requesting("1"), requesting("2"))).unwrap().what, SuspectKind::Revision);
+        assert_eq!(suspect(revisions(requesting("2"), requesting("2"))).unwrap().what, SuspectKind::Nodes);
+    }
+}
+
+/// Once all pods are replaced, that the revision before ran on a kind of node for long still tells.
+#[test]
+fn a_revision_that_fails_on_all_nodes_of_a_kind_is_to_blame_after_its_rollout_too() {
+    let arch = |name: &str| json!({"status": {"nodeInfo": {"architecture": name}}});
+    for (failing, joined, began, expected) in [
+        (&["arm64", "arm64"][..], "08:00:00", "09:00:00", SuspectKind::Revision),
+        // It may be a node.
+        (&["arm64"], "08:00:00", "09:00:00", SuspectKind::Nodes),
+        (&["arm64", "amd64"], "08:00:00", "09:00:00", SuspectKind::Nodes),
+        // Nobody knows whether the one before ran there, or for long.
+        (&["arm64", "arm64"], "11:50:00", "09:00:00", SuspectKind::Nodes),
+        (&["arm64", "arm64"], "08:00:00", "11:30:00", SuspectKind::Nodes),
+    ] {
+        let mut world = revisions(of("agent:1", json!({})), of("agent:2", json!({})));
+        created(&mut world, 0, began);
+        for (number, kind) in failing.iter().enumerate() {
+            let name = format!("f{number}");
+            let mut node = arch(kind);
+            node["metadata"] = json!({"creationTimestamp": at(joined)});
+            world = world.node(&name, node).unready_pod(
+                &format!("agent-{name}"),
+                &name,
+                crashes("", "Error"),
+                since(SINCE),
+            );
+        }
+        for name in ["c", "d", "e"] {
+            world = world.node(name, arch("amd64")).pod(&format!("agent-{name}"), name, young());
+        }
+        let status = status(world, &[]);
+        assert_eq!(
+            status.suspect.as_ref().unwrap().what,
+            expected,
+            "{failing:?} {joined} {began}: {:?}",
+            status.suspect
+        );
+        assert_eq!(rolls_back(&status), expected == SuspectKind::Revision, "{failing:?} {joined} {began}");
+    }
+}
+
+/// The controller replaces pods that are not available first.
+#[test]
+fn a_revision_that_only_new_nodes_have_is_not_known_to_fail() {
+    for (joined, others, is_blamed) in [
+        ("11:40:00", "10:00:00", false),
+        ("11:50:00", "10:00:00", false),
+        // It has been there for long, or so have the others not.
+        ("10:30:00", "10:00:00", true),
+        ("11:40:00", "11:41:00", true),
+    ] {
+        let mut world = revisions(of("agent:1", json!({})), of("agent:2", json!({})));
+        let of_time = |time: &str| json!({"metadata": {"creationTimestamp": at(time)}});
+        world = world.node("b", of_time(joined)).unready_pod("agent-b", "b", crashes("", "Error"), since(SINCE));
+        for name in ["c", "d"] {
+            world = world.node(name, of_time(others)).pod(&format!("agent-{name}"), name, super::fault_test::old());
+        }
+        let status = status(world, &[]);
+        assert_eq!(blames_revision(&status), is_blamed, "{joined} {others}: {:?}", status.suspect);
+    }
+}

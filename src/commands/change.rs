@@ -157,16 +157,13 @@ impl<V: Verb> RunCommand for V {
             check_writable(io)?;
         }
         let session = open(&target, named, settings.dry_run == DryRun::Client, io).await?;
-        // A hold replaces no pods, and a client-side dry run sends no change.
-        let asks = !self.is_hold() && settings.dry_run != DryRun::Client;
+        // A hold replaces no pods. Otherwise pods are tried in dry runs even by a client-side dry run, which must not promise what the
+        // command then refuses; of the change itself it sends nothing.
+        let (asks, tries) = (!self.is_hold(), settings.dry_run != DryRun::Client);
         // Without its own timeout, a request may take as long as the server keeps it open.
         let time_limit = settings.given_time_limit();
         let read = timeout(time_limit.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(time_limit))??;
-        if !self.is_hold() && settings.dry_run == DryRun::Client {
-            // What was refused before may be accepted now; of the change itself nothing is sent.
-            session.note_admissions(&mut snapshot, io).await;
-        }
         if let Some(gates) = self.gates() {
             let daemon_set = only_one(&snapshot, &named.name)?;
             if daemon_set.flavor() == Flavor::Advanced {
@@ -183,7 +180,7 @@ impl<V: Verb> RunCommand for V {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
             let is_asked = !trials.is_empty();
             let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
-            is_answered = !(is_asked && asked.is_empty());
+            is_answered = !(tries && is_asked && asked.is_empty());
             snapshot.admissions.extend(asked);
         }
         if self.is_hold() && settings.dry_run == DryRun::Off {
@@ -193,7 +190,10 @@ impl<V: Verb> RunCommand for V {
             (snapshot.now, _) = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
         }
         let daemon_set = only_one(&snapshot, &named.name)?;
-        if asks && let Some((hash, stored)) = self.template_of_admission(&snapshot, daemon_set, &session, io).await {
+        if asks
+            && tries
+            && let Some((hash, stored)) = self.template_of_admission(&snapshot, daemon_set, &session, io).await
+        {
             let uid = daemon_set.metadata.uid.clone();
             snapshot.admissions.retain(|it| it.daemon_set_uid != uid || it.hash != hash);
             let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, &hash, &stored);

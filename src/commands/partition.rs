@@ -209,19 +209,10 @@ impl Order<'_> {
     ) -> Result<(Exit, Option<Passed>), Failure> {
         let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, earlier, fleet, session } = *self;
         let view = &session.view;
-        // A dry run sends nothing.
-        let asks = !dry_run;
         let mut snapshot = match (read, earlier) {
             (Some(snapshot), _) => snapshot,
-            (None, None) => {
-                let mut snapshot = session.read_for_change(named, asks, io).await?;
-                if dry_run {
-                    // What was refused before may be accepted now; of the stage itself nothing is sent.
-                    session.note_admissions(&mut snapshot, io).await;
-                }
-                snapshot
-            }
-            (None, Some(earlier)) => self.read_patiently(&request, asks, earlier.written.as_ref(), io).await?,
+            (None, None) => session.read_for_change(named, true, io).await?,
+            (None, Some(earlier)) => self.read_patiently(&request, true, earlier.written.as_ref(), io).await?,
         };
         if let Some(earlier) = earlier {
             let daemon_set = only_one(&snapshot, &named.name)?;
@@ -290,22 +281,20 @@ impl Order<'_> {
                 (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
             }
         }
-        if asks {
-            // Pods are created of what admission has made of the template.
-            let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
-            let daemon_set = only_one(&snapshot, &named.name)?;
-            let of_template = trial_of(&snapshot, daemon_set, hash, template);
-            let of_current = trial_of_current(&snapshot, daemon_set).filter(|_| request.template != NewTemplate::Live);
-            let trials = of_template.into_iter().chain(of_current);
-            let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
-            if !asked.is_empty() {
-                snapshot.admissions.extend(asked);
-                (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
-            }
-            let PlannedStage { stage: Stage { hash, nodes, .. }, report, .. } = &mut planned;
-            let is_admitted = snapshot.is_admitted(only_one(&snapshot, &named.name)?, hash);
-            report.incomplete.extend((is_admitted.is_none() && !nodes.is_empty()).then(not_asked));
+        // Pods are created of what admission has made of the template; a dry run must not promise what the command then refuses.
+        let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
+        let daemon_set = only_one(&snapshot, &named.name)?;
+        let of_template = trial_of(&snapshot, daemon_set, hash, template);
+        let of_current = trial_of_current(&snapshot, daemon_set).filter(|_| request.template != NewTemplate::Live);
+        let trials = of_template.into_iter().chain(of_current);
+        let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
+        if !asked.is_empty() {
+            snapshot.admissions.extend(asked);
+            (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
         }
+        let PlannedStage { stage: Stage { hash, nodes, .. }, report, .. } = &mut planned;
+        let is_admitted = snapshot.is_admitted(only_one(&snapshot, &named.name)?, hash);
+        report.incomplete.extend((!dry_run && is_admitted.is_none() && !nodes.is_empty()).then(not_asked));
         let PlannedStage { plan, stage, mut report } = planned;
         report.warnings.splice(0..0, doubts.iter().cloned());
         let new_pods = {

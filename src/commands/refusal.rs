@@ -106,6 +106,14 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
             CommandError::new(format!("the labels of the manifest's template do not match the selector of {title}"))
                 .hint("the selector of a DaemonSet cannot be changed")
         }
+        StageRefusal::NoNodes { with_pods } => {
+            let error =
+                CommandError::new(format!("no node is eligible for {title}, so that no stage can hold anything"));
+            match with_pods.as_slice() {
+                [] => error.hint("to change it all the same, use `set`, `kubectl set image` or `kubectl apply`"),
+                nodes => error.hint(format!("nodes with its pods that are not eligible now: {}", some_of(nodes, LINE))),
+            }
+        }
         StageRefusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),
         StageRefusal::TooFewNodes { needed, found, not_ready, skipped } => {
             let needed = count(needed, "node");

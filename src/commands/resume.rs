@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::change::Verb;
 use super::change_args::ChangeArgs;
+use super::refusal::worse;
 use crate::error::CommandError;
 use crate::rollout::pause::resume;
 use crate::rollout::proposal::Planned;
@@ -23,6 +24,11 @@ kubectl ds resume fluent-bit -n logging --dry-run=client
 # Resume it
 kubectl ds resume fluent-bit -n logging")]
 pub struct ResumeArgs {
+    /// Resume although more pods would become unavailable, and stay so.
+    ///
+    /// The new pods certainly fail, or the API server refuses them.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -32,11 +38,15 @@ impl Verb for ResumeArgs {
         &self.change
     }
 
+    fn switches(&self) -> Vec<&'static str> {
+        self.force.then_some("--force").into_iter().collect()
+    }
+
     fn creates_pods(&self) -> bool {
         true
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
-        Ok(resume(before))
+        resume(before, self.force).map_err(|warnings| worse(warnings).hint("to resume it anyway, add --force"))
     }
 }

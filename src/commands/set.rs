@@ -96,7 +96,8 @@ impl Verb for SetArgs {
     }
 
     fn creates_pods(&self) -> bool {
-        self.strategy_type == Some(StrategyType::RollingUpdate)
+        let has_pace = self.max_surge.is_some() || self.max_unavailable.is_some();
+        has_pace || self.strategy_type == Some(StrategyType::RollingUpdate)
     }
 
     fn check(&self) -> Result<(), CommandError> {
@@ -146,7 +147,11 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
         SetRefusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
                 // Resuming it would let the controller roll out a revision that may fail.
-                .hint(Fix::new("to see how to continue, or to restore its update strategy", status))
+                .hint(Fix::new("to see how to continue", status))
+                .hint(Fix::new(
+                    "to restore its update strategy",
+                    name_of(before.daemon_set).command(Subcommand::Resume),
+                ))
                 .hint("to change the budget of a single stage, use --max-unavailable of `partition`")
         }
         SetRefusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),

@@ -188,6 +188,9 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
                 .hint(format!("to roll it out again anyway, add --to-revision {number}"))
         }
         NoTarget::Refused(warnings) => worse(warnings).hint("to roll back anyway, add --force"),
+        NoTarget::NoOther(0) if revisions.daemon_set.metadata.is_terminating() => {
+            CommandError::new(format!("{name} is being deleted, and has no revisions left"))
+        }
         NoTarget::NoOther(0) => CommandError::new(format!("{name} has no revisions to go back to"))
             .hint("the controller creates the first one")
             .hint(Controller::of(revisions.daemon_set).check()),

@@ -11,7 +11,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::partition::{
     CanaryNode, Gate, PartitionReport, PartitionStage, RolloutStage, SKIP_LABEL, StageState, StagedRollout,
 };
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Class, ReasonCode};
 use crate::report::strategy::Strategy;
 
 /// Writes the plan.
@@ -311,7 +311,16 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
 /// Returns whether a container of a pod with this reason has run, so that there is a log.
 fn has_log(reason: ReasonCode) -> bool {
     use ReasonCode as R;
-    !matches!(reason, R::ImagePullFailed | R::ContainerConfigError | R::ContainersStarting | R::SandboxFailed)
+    let none = [
+        R::ImagePullFailed,
+        R::ContainerConfigError,
+        R::ContainersStarting,
+        R::SandboxFailed,
+        R::SchedulerSilent,
+        R::NeverFits,
+    ];
+    // Nobody answers for a node that is down.
+    !none.contains(&reason) && !reason.is_node_down() && reason.class() != Class::Room
 }
 
 #[cfg(test)]
@@ -322,6 +331,7 @@ mod tests {
     #[test]
     fn a_log_is_suggested_only_if_there_is_one() {
         assert!([R::CrashLooping, R::OOMKilled, R::ReadinessFailing].into_iter().all(has_log));
-        assert!(![R::ImagePullFailed, R::ContainerConfigError].into_iter().any(has_log));
+        let none = [R::ImagePullFailed, R::ContainerConfigError, R::SchedulerSilent, R::NodeUnreachable, R::NeverFits];
+        assert!(!none.into_iter().any(has_log));
     }
 }

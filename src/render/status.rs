@@ -378,7 +378,13 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 none if none.is_empty() => none,
                 problems => format!("{problems}; "),
             };
-            format!("{name}: {problems}whether the rollout is complete is unknown")
+            match rollout.incomplete_by_status() {
+                Some((updated, available, eligible)) => format!(
+                    "{name}: {problems}not complete by its status: {updated} of {} updated, {available} available; why is unknown",
+                    count(eligible, "node")
+                ),
+                None => format!("{name}: {problems}whether the rollout is complete is unknown"),
+            }
         }
     }
 }

@@ -281,6 +281,15 @@ pub struct RolloutStatus {
 }
 
 impl RolloutStatus {
+    /// Returns the number of nodes that are updated, available and eligible by the status of the DaemonSet, if this says that the rollout
+    /// is not complete, and nothing else is known of it.
+    pub fn incomplete_by_status(&self) -> Option<(usize, usize, usize)> {
+        let Counts { updated, available, eligible, from_status, .. } = self.counts;
+        let (updated, available, eligible) = (updated?, available?, eligible?);
+        let is_incomplete = updated < eligible || available < eligible;
+        (self.verdict == Verdict::Unknown && from_status && is_incomplete).then_some((updated, available, eligible))
+    }
+
     /// Returns whether the rollout is complete, or only lacks what is accepted. It does not count as complete if so many nodes are
     /// down that a limit is exceeded, although those need no pod.
     pub fn counts_as_complete(&self) -> bool {

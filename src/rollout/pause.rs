@@ -7,6 +7,7 @@ use super::partition::plan::{self as partition, Amount, StageRequest};
 use super::partition::template::NewTemplate;
 use super::partition::way_out::Continued;
 use super::proposal::{Planned, Proposal};
+use super::replacement_warnings::certain_harm;
 use super::situation::{RolloutNode, Situation};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
@@ -58,7 +59,11 @@ pub(crate) fn pause(before: &Situation<'_>, delete_surge_pods: bool) -> Result<P
 }
 
 /// Plans to restore the update strategy of a DaemonSet.
-pub(crate) fn resume(before: &Situation<'_>) -> Planned {
+///
+/// # Errors
+///
+/// Fails with the reasons if the controller would then delete healthy pods for new ones that certainly fail or are refused, unless forced.
+pub(crate) fn resume(before: &Situation<'_>, force: bool) -> Result<Planned, Vec<Warning>> {
     let daemon_set = before.daemon_set;
     let mut planned = planned(before, Plan::resume(daemon_set), PlanKind::ResumePlan);
     let report = &mut planned.report;
@@ -76,7 +81,8 @@ pub(crate) fn resume(before: &Situation<'_>) -> Planned {
         None if !report.needed => Some("it is not paused".to_owned()),
         _ => None,
     };
-    planned
+    let worse = if force { Vec::new() } else { certain_harm(&planned.report) };
+    if worse.is_empty() { Ok(planned) } else { Err(worse) }
 }
 
 /// Warns that the controller replaces the pods of nodes that `partition` skips: it does not know their label.
@@ -185,7 +191,7 @@ mod tests {
 
     fn resumed(world: World) -> ChangePlan {
         let snapshot = world.finish();
-        resume(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0])).report
+        resume(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), true).unwrap().report
     }
 
     fn codes(plan: &ChangePlan) -> Vec<WarningCode> {
@@ -346,6 +352,10 @@ mod tests {
                 "spec": {"updateStrategy": {"type": "OnDelete"}},
             }))
         };
+        // The new pod fails, and the controller would replace available ones by such.
+        let snapshot = world().finish();
+        let refused = resume(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), false).unwrap_err();
+        assert_eq!(refused.iter().map(|warning| warning.code).collect::<Vec<_>>(), [WarningCode::RevisionFails]);
         let plan = resumed(world());
         let after = plan.effect.unwrap().after.unwrap();
         // The node with two pods counts against the limit.

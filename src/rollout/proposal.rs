@@ -415,7 +415,7 @@ mod tests {
             // Whether the change can be undone depends on the resulting DaemonSet.
             built(&|| drop(set::set(&before, &set_request).unwrap())),
             built(&|| drop(pause(&before, false).unwrap())),
-            built(&|| drop(resume(&before))),
+            built(&|| drop(resume(&before, false).unwrap())),
             built(&|| drop(partition::plan(&before, &stage(NewTemplate::Live), None).unwrap())),
             built(&|| drop(partition::plan(&before, &stage(image.clone()), None).unwrap())),
         ];

@@ -2,18 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::set;
 use crate::coverage::admitted;
 use crate::coverage::gaps::incomplete_for_room;
 use crate::coverage::preview::{PreviewOptions, Proposed, preview};
 use crate::facts::Facts;
 use crate::facts::index::Index;
+use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
+use crate::plan::SpecFields;
 use crate::report::coverage::Incomplete;
+use crate::report::fix::Fix;
 use crate::report::plan::{Warning, WarningCode};
 use crate::report::preview::{NodeChange, PodChange, Preview};
 use crate::report::{count, count_and};
@@ -22,7 +27,7 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::preemption::{Contest, priority};
 use crate::scheduling::resources::{pod_requests, template_requests};
-use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::rolling_update::{allows_surge, limits};
 use crate::scheduling::taints::repels;
 
 /// A replacement of pods whose new ones may not fit.
@@ -30,12 +35,14 @@ use crate::scheduling::taints::repels;
 pub(crate) struct NewPods {
     /// The DaemonSet with them.
     pub(crate) after: DaemonSet,
-    /// The nodes where they take more than those that they replace, or are subject to other rules.
+    /// The nodes where they take more than those that they replace, or are subject to other rules, or where nothing was scheduled yet.
     pub(crate) grown: BTreeSet<String>,
     /// The nodes whose old pods are deleted first, so that others may take their room.
     pub(crate) vacated: BTreeSet<String>,
     /// Their priority, if known.
     priority: Option<i32>,
+    /// How many nodes without an available pod stop the controller; `None` if it does not replace the pods, or surges.
+    allowed: Option<i64>,
 }
 
 impl NewPods {
@@ -61,7 +68,8 @@ impl NewPods {
         let mut of_old = None;
         for (node, pod) in nodes.flat_map(|node| node.pods.iter().map(|pod| (node.node, *pod))) {
             let (is_replaced, takes_more) = *of_hash.entry(pod.revision_hash()).or_insert_with(|| replaced(pod));
-            if takes_more {
+            // A pod that was not scheduled leaves no room behind.
+            if takes_more || is_replaced && pod.spec.node_name.is_empty() {
                 grown.insert(node.to_owned());
             }
             if is_replaced && !allows_surge(&after) {
@@ -72,7 +80,11 @@ impl NewPods {
         let class = &before.daemon_set.spec.template.spec.priority_class_name;
         let of_class = admitted(before.index.snapshot, &after).spec.priority;
         let priority = of_class.or(of_old.filter(|_| *class == new.priority_class_name));
-        NewPods { after, grown, vacated, priority }
+        let desired = int(before.node_pods.iter().filter(|node| node.should_run()).count());
+        let is_rolling = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
+        let allowed =
+            (replaces && is_rolling && !allows_surge(&after)).then(|| limits(&after, desired).max_unavailable);
+        NewPods { after, grown, vacated, priority, allowed }
     }
 
     /// Returns whether the new pods have to fit beside the old ones.
@@ -104,7 +116,16 @@ impl NewPods {
         let grown = lacking.first().map(|first| {
             let nodes = count_and(lacking.len(), "node", ["has", "have"]);
             let why = first.reason.as_ref().map_or(String::new(), |reason| format!(": {}", reason.message));
-            Warning::new(WarningCode::NoRoom, format!("{nodes} no room for the new pod, such as {}{why}", first.name))
+            let message = format!("{nodes} no room for the new pod, such as {}{why}", first.name);
+            let is_stopped = self.allowed.is_some_and(|allowed| int(lacking.len()) >= allowed);
+            let enough = IntOrPercent::Int(int(lacking.len()) + 1);
+            let fields = SpecFields { max_unavailable: Some(enough), ..SpecFields::default() };
+            let advice = format!(
+                "the rollout stops at {}; to let it finish on the others",
+                if lacking.len() == 1 { "it" } else { "them" }
+            );
+            let fix = is_stopped.then(|| Fix::new(advice, set::command(&name_of(&self.after), fields)));
+            Warning { fix, ..Warning::new(WarningCode::NoRoom, message) }
         });
         let left_open = format!("whether the new pods fit on {} is not known", count(unknown, "node"));
         let unread = (unknown > 0).then(|| incomplete_for_room(snapshot, &left_open));
@@ -119,8 +140,7 @@ impl NewPods {
         let new =
             Pod { spec, metadata: ObjectMeta { uid: "new".to_owned(), ..ObjectMeta::default() }, ..Pod::default() };
         // There may be thousands of the same workload, which are listed one after the other.
-        let mut kinds: Vec<&Pod> = pending.iter().collect();
-        kinds.dedup_by(|pod, last| pod.spec == last.spec);
+        let kinds: Vec<&[Pod]> = pending.chunk_by(|one, next| one.spec == next.spec).collect();
         let takes = |node: &'_ Node| {
             let stays = |pod: &&Pod| !daemon_pods::claim(&self.after, pod).is_claimed();
             let all = index.bound_to(&node.metadata.name);
@@ -134,13 +154,21 @@ impl NewPods {
                     && fits(pod, &others)
                     && !fits(&new, &[others.as_slice(), &[*pod]].concat())
             };
-            if fits(&new, &others) { kinds.iter().copied().find(comes_first) } else { None }
+            let places = |pods: &&&[Pod]| pods.first().as_ref().is_some_and(comes_first);
+            if fits(&new, &others) { kinds.iter().filter(places).copied().collect() } else { Vec::new() }
         };
         let vacated = self.vacated.iter().filter(|name| snapshot.knows_all_pods_on(name));
-        let taken: Vec<(&Node, &Pod)> =
-            vacated.filter_map(|name| index.node(name)).filter_map(|node| Some((node, takes(node)?))).collect();
-        let (node, pod) = taken.first()?;
-        let nodes = count(taken.len(), "node");
+        let taken = vacated.filter_map(|name| index.node(name)).map(|node| (node, takes(node)));
+        let taken: Vec<(&Node, Vec<&[Pod]>)> = taken.filter(|(_, kinds)| !kinds.is_empty()).collect();
+        let (node, pod) = taken.first().and_then(|(node, kinds)| Some((node, kinds.first()?.first()?)))?;
+        // Each of them takes one of the nodes.
+        let that_take: BTreeMap<_, _> =
+            taken.iter().flat_map(|(_, kinds)| kinds).map(|pods| (pods.as_ptr(), pods.len())).collect();
+        let pods: usize = that_take.values().sum();
+        let nodes = match pods < taken.len() {
+            true => format!("{pods} of {}", count(taken.len(), "node")),
+            false => count(taken.len(), "node"),
+        };
         let message = format!(
             "on {nodes}, a Pending pod may be scheduled in the place of the deleted pod, and the new pod would not fit: such as {} on {} \
              (priority {}; the new pod has {})",
@@ -265,6 +293,37 @@ mod tests {
         assert!(matches!(stage("n0"), (1, Some(_), 0)));
         assert_eq!(stage("n1"), (1, None, 0));
         assert_eq!(found(&snapshot, &requesting("600m"), Some(&["n0".to_owned()])).1, None);
+    }
+
+    /// What it would replace holds no room, though it requests more.
+    #[test]
+    fn a_pod_that_was_not_scheduled_leaves_no_room_behind() {
+        for (other, maximum, expected, fix) in [
+            ("1800m", 1, Some("1 node has no room for the new pod, such as n0: "), Some("--max-unavailable 2")),
+            ("1800m", 2, Some("1 node has no room for the new pod, such as n0: "), None),
+            ("1400m", 1, None, None),
+        ] {
+            let strategy = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": maximum}}}});
+            let mut world = world().template(requesting("3")).daemon_set(strategy).revision_of_template("own", 3);
+            for node in ["n0", "n1"] {
+                let cpus = if node == "n0" { "2" } else { "4" };
+                world =
+                    world.node(node, json!({"status": {"allocatable": {"cpu": cpus, "memory": "4Gi", "pods": "10"}}}));
+            }
+            let own = || json!({"metadata": {"labels": {"controller-revision-hash": "own"}}, "spec": requesting("3")});
+            let world = world.pending_pod("agent-n0", "n0", "", own()).pod("agent-n1", "n1", own());
+            let other = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": other}}}]}});
+            let snapshot = world.other_pod("other", "n0", other).finish();
+            let pods = new_pods(&snapshot, &requesting("500m"), None);
+            let warning = pods.warnings(&snapshot, &[]).0.pop();
+            let message = warning.as_ref().map(|warning| warning.message.clone());
+            assert_eq!(pods.grown.iter().collect::<Vec<_>>(), ["n0"]);
+            assert_eq!(message.is_some(), expected.is_some(), "{maximum} {message:?}");
+            assert!(message.unwrap_or_default().starts_with(expected.unwrap_or_default()));
+            let command = warning.and_then(|warning| warning.fix).and_then(|fix| fix.command).map(|it| it.to_string());
+            assert_eq!(command.is_some(), fix.is_some(), "{maximum} {command:?}");
+            assert!(command.unwrap_or_default().contains(fix.unwrap_or_default()));
+        }
     }
 
     #[test]

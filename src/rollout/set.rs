@@ -90,6 +90,7 @@ fn makes_worse(code: WarningCode) -> bool {
         code,
         WarningCode::RevisionFails
             | WarningCode::CreationRefused
+            | WarningCode::MissingObjects
             | WarningCode::NotByNodes
             | WarningCode::ReplacedRegardless
     )

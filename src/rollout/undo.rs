@@ -91,7 +91,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     });
     let report = ChangePlan {
         to_revision: Some(target.number()),
-        rolled_out_at: target.object.rolled_out_at(revisions.daemon_set),
+        rolled_out_at: revisions.rolled_out_at(target.object),
         why,
         warnings: guess.into_iter().chain(doubt).chain(moved).chain(planned.report.warnings).collect(),
         ..planned.report

@@ -252,7 +252,7 @@ pub(crate) fn excess(
     let Some(room) = NodeRoom::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))
     else {
         let known = index.bound_to(&node.metadata.name);
-        let conflicts = |spec: &PodSpec| !port_conflicts(&known, spec, false, |_| false).is_empty();
+        let conflicts = |spec: &PodSpec| !port_conflicts(&known, spec, None).is_empty();
         if conflicts(&pod.spec) && !conflicts(&other.spec) {
             return Some(Vec::new());
         }

@@ -211,6 +211,8 @@ pub(crate) enum StageRefusal {
     },
     /// The API server evicts no pod that more than one PodDisruptionBudget matches; these do.
     SeveralBudgets(Vec<String>),
+    /// No node is eligible; these have pods, and may become so again.
+    NoNodes { with_pods: Vec<String> },
     /// It would make things worse; how.
     Worse(Vec<Warning>),
     /// It is being deleted.
@@ -269,6 +271,11 @@ pub(crate) fn plan(
     let situation = changed.as_ref().unwrap_or(before);
     let desired = situation.eligible().count();
     let old = situation.eligible().filter(|node| node.old.is_some()).count();
+    // Nodes that are down are not eligible: with nothing to hold, the controller would roll it out once they are back.
+    if desired == 0 && daemon_set.flavor() == Flavor::Apps && !request.is_undo() {
+        let with_pods = before.nodes.iter().filter(|node| node.old.or(node.updated).is_some());
+        return Err(StageRefusal::NoNodes { with_pods: with_pods.map(|node| node.name.to_owned()).collect() });
+    }
     let order = order(situation, request)?;
     let staging = request.staging.as_ref();
     let begun = hold.as_ref().filter(|_| template.is_none());
@@ -394,12 +401,16 @@ pub(crate) fn plan(
         let is_staged = |hold: &Hold| hold.flags.as_ref().is_some_and(|flags| flags.staged.is_some());
         let is_resumed = |hold| is_staged(hold) && staging.is_some_and(|staging| staging.passed == 0);
         let is_continued = begun.is_some_and(|hold| hold.partition == Some(keep) || is_resumed(hold));
-        if deletes_healthy && !worse.is_empty() && !is_continued && !request.force {
+        let restarts = matches!(request.template, NewTemplate::Restart(_)) && worse.is_empty();
+        let stops = restarts.then(|| may_stop(before, &nodes)).flatten();
+        worse.retain(|_| !is_continued);
+        // Whatever the template, no pod is placed until it runs again.
+        worse.extend(warnings.iter().find(|warning| warning.code == WarningCode::SchedulerDown).cloned());
+        if deletes_healthy && !worse.is_empty() && !request.force {
             return Err(StageRefusal::Worse(worse));
         }
         warnings.extend(found);
-        let restarts = matches!(request.template, NewTemplate::Restart(_));
-        warnings.extend(may_stop(before, &nodes).filter(|_| restarts && worse.is_empty()));
+        warnings.extend(stops);
     }
     let original = if is_on_delete { UpdateStrategy::OnDelete } else { UpdateStrategy::RollingUpdate(pace) };
     let gates = &request.gates;
@@ -542,8 +553,8 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     if began.as_ref().is_ok_and(|began| is_about_another_template(before, &hold, *began)) {
         return None;
     }
-    let progressed = before.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get());
-    let progressed = progressed.chain(began.clone()).max();
+    let newest = before.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
+    let progressed = newest.max(began.clone().ok());
     // A run stops once a gate does not hold, or without progress.
     let has_stopped = hold.flags.as_ref().is_some_and(|flags| {
         let deadline = flags.progress_deadline_seconds + flags.soak_seconds + daemon_set.spec.min_ready_seconds;
@@ -554,16 +565,16 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
     let begun = began.as_ref().map_or_else(|_| String::new(), |at| format!(", begun {},", ago(*at)));
     // Whether its client was ended is not in the cluster.
-    let message = match (has_stopped, progressed) {
-        (true, _) => format!("the last run{process}{begun} stopped before its stage was complete"),
-        (false, Some(at)) if began.is_ok_and(|began| began < at) => format!(
-            "the last run{process}{begun} has not completed its stage, and the last new pod was created {}: if it still runs, it stops as \
-             soon as this one begins",
+    let message = match (has_stopped, newest) {
+        (true, _) => format!("the stage of the last run{process}{begun} is not complete, and that run has ended"),
+        (false, Some(at)) if began.is_ok_and(|began| began <= at) => format!(
+            "the stage of the last run{process}{begun} is not complete, and the last new pod was created {}: if that run still goes on, it \
+             stops as soon as this one begins",
             ago(at)
         ),
         (false, _) => format!(
-            "the last run{process}{begun} has not completed its stage, and no pod was created since: if it still runs, it stops as soon as \
-             this one begins"
+            "the stage of the last run{process}{begun} is not complete, and no pod was created since: if that run still goes on, it stops as \
+             soon as this one begins"
         ),
     };
     Some(Warning::new(WarningCode::OtherRun, message))
@@ -576,7 +587,9 @@ fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timesta
     let all = &before.revisions.all;
     if let Some(replaced) = all.iter().find(|revision| Some(revision.object.hash()) == replaced) {
         let newer = all.iter().filter(|revision| revision.number() > replaced.number()).count();
-        return newer > 1 || (newer == 0 && before.revisions.current().is_some());
+        if newer > 1 || (newer == 0 && before.revisions.current().is_some()) {
+            return true;
+        }
     }
     let own = hold.flags.as_ref().filter(|flags| flags.replaced_revision.is_some() || flags.restarted_at.is_some());
     let at_most = if own.is_some() { 120 } else { 5 };
@@ -675,6 +688,24 @@ mod tests {
     fn planned(world: World, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
         let snapshot = world.finish();
         plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None)
+    }
+
+    /// Nodes that are down are not eligible: the end of a stage of none would give the template to all of them.
+    #[test]
+    fn nothing_is_staged_without_an_eligible_node() {
+        let down = || {
+            let taint =
+                json!({"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]}});
+            let old =
+                json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+            world().revision_of_image("hash1", 1, "agent:1").node("n1", taint).pod("agent-1", "n1", old)
+        };
+        let with_pods = names(&["n1"]);
+        for request in [request(0), request(1), request_of_image(0)] {
+            assert_eq!(planned(down(), &request).unwrap_err(), StageRefusal::NoNodes { with_pods: with_pods.clone() });
+            // Whoever has no node at all has nothing to stage, either.
+            assert_eq!(planned(world(), &request).unwrap_err(), StageRefusal::NoNodes { with_pods: Vec::new() });
+        }
     }
 
     /// Between planning and writing, another client may replace their pods by such as are to go.
@@ -1166,20 +1197,22 @@ mod tests {
         let told = |partition: &str, run: &str| told_by(&request(0), partition, run);
         let run = format!("{} 4711", at("11:59:00"));
         let [message] = &told("1", &run)[..] else { panic!() };
-        let open = "the last run (process 4711), begun 60s ago, has not completed its stage, and no pod was created since: if it still";
+        let open = "the stage of the last run (process 4711), begun 60s ago, is not complete, and no pod was created since: if that run";
         assert!(message.starts_with(open), "{message}");
         // Nobody knows how long the command of --verify takes, or what was edited away.
         let early = format!("{} 4711", at("11:20:00"));
         for flags in [StageFlags { verifies: true, ..gates() }.to_annotation(), String::new()] {
             let [message] = &told_of(&request(0), "1", &early, &flags)[..] else { panic!() };
-            let open = "the last run (process 4711), begun 40m ago, has not completed its stage, and the last new pod was created 30m ago: if";
+            let open = "the stage of the last run (process 4711), begun 40m ago, is not complete, and the last new pod was created 30m ago: if";
             assert!(message.starts_with(open), "{message}");
         }
         // It makes no progress for longer than it would have waited.
         let late = format!("{} 4711", at("11:20:00"));
         let [message] = &told("1", &late)[..] else { panic!() };
         assert!(
-            message.starts_with("the last run (process 4711), begun 40m ago, stopped before its stage"),
+            message.starts_with(
+                "the stage of the last run (process 4711), begun 40m ago, is not complete, and that run has ended"
+            ),
             "{message}"
         );
         // Its stage is finished, or it is this run.

@@ -1,10 +1,10 @@
 //! A rollout in several stages: which of them a run carries out, and how many nodes each updates.
 
 use super::canary::{Value, canary};
-use super::kept;
 use super::order::order;
 use super::plan::{Amount, StageRefusal, StageRequest, keep};
 use super::template::{NewTemplate, template};
+use super::{is_skipped, kept};
 use crate::facts::revisions::{Revision, Revisions};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::{IntOrPercent, int};
@@ -21,6 +21,9 @@ const MOST: usize = 50;
 
 /// After how many updated pods there is a pace.
 const MIN_PODS: i64 = 3;
+
+/// For how many seconds a run may create no pod although it goes on, beside what its gates wait for.
+const PAUSE: i64 = 60;
 
 /// The stages that are requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,13 +144,21 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| int(situation.eligible().filter(|node| is(node)).count());
     // Those that were replaced before a pause say nothing about the time since.
     let is_of_run = |pod: &Pod| pod.metadata.creation_timestamp.get().is_some_and(|at| at >= staged.began);
-    let (updated, old) = (count(&|node| node.updated.is_some_and(is_of_run)), count(&|node| node.old.is_some()));
+    let updated = count(&|node| node.updated.is_some_and(is_of_run));
+    let old = count(&|node| node.old.is_some() && !is_skipped(node));
     let of_state = |state| int(stages.iter().filter(|stage| stage.state == state).count());
     // What the stages have waited beside that is waited again.
     let soaked = flags.soak_seconds.saturating_mul(of_state(StageState::Done));
     let took = (seconds_between(staged.began, situation.now()) - soaked).max(0);
     let soaks = flags.soak_seconds.saturating_mul(of_state(StageState::Now) + of_state(StageState::Next));
-    let seconds_left = (updated >= MIN_PODS).then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));
+    // Whether a run still goes on is not in the cluster: no pod for much longer than one takes says that none does.
+    let newest = situation.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
+    let is_moving = |per_pod: i64| {
+        let waits = flags.soak_seconds + situation.daemon_set.spec.min_ready_seconds + PAUSE;
+        newest.is_some_and(|at| seconds_between(at, situation.now()) <= per_pod.saturating_mul(3).saturating_add(waits))
+    };
+    let seconds_left = (updated >= MIN_PODS && old > 0 && is_moving(took / updated))
+        .then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));
     Some(HeldStages { stages, stage_began: staged.stage_began, seconds_left })
 }
 

@@ -15,7 +15,7 @@ use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
 use crate::report::strategy::Strategy;
 use crate::rollout::situation::Situation;
-use crate::rollout::undo::begun_rollback;
+use crate::rollout::undo::{begun_rollback, unfinished_rollback};
 
 /// No pod stays on an older revision.
 const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
@@ -241,9 +241,13 @@ pub(in crate::rollout) fn continuation(
     };
     if hold.lacks_template(situation.current_hash()) {
         let undo = || back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number));
-        return match flags.is_undo {
-            true => vec![Fix::new("the template is not rolled back; to roll back", undo())],
-            false => {
+        return match (flags.is_undo, unfinished_rollback(situation)) {
+            (true, _) => vec![Fix::new("the template is not rolled back; to roll back", undo())],
+            (false, Some(back)) => {
+                let advice = "the template that the last stage replaced is back; to roll the updated nodes back, too";
+                vec![Fix::new(advice, name.undo(back))]
+            }
+            (false, None) => {
                 let advice =
                     format!("the template of the last stage is not there; to continue with the present one{set}");
                 continued.again().map(|again| Fix::new(advice, again)).into_iter().collect()
@@ -447,6 +451,21 @@ mod tests {
         };
         assert_eq!(left("hash1"), ["kubectl ds undo --to-revision 2 -n default agent"]);
         assert_eq!(left("hash0"), ["kubectl ds partition -n default agent 0"]);
+        // Somebody has put back the template that the stage was to replace: the updated nodes go back, too.
+        let back = |old: &str| {
+            let flags = flags(&|flags| flags.replaced_revision = Some("hash2".to_owned()));
+            let mut world = held(&flags).revision("hash3", 1);
+            let labels =
+                json!({"metadata": {"labels": {"controller-revision-hash": old, "pod-template-generation": "1"}}});
+            world = world.node("updated", json!({})).pod("agent-updated", "updated", labels);
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let hold = Hold::of(situation.daemon_set).unwrap();
+            let fixes = continuation(&name_of(situation.daemon_set), &hold, true, Some(1), &situation);
+            fixes.into_iter().map(|fix| fix.command.unwrap().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(back("hash3"), ["kubectl ds undo --to-revision 2 -n default agent"]);
     }
 
     #[test]
@@ -466,7 +485,7 @@ mod tests {
     #[test]
     fn there_is_a_way_out_of_what_was_begun() {
         let request = StageRequest::new(Amount::Keep(IntOrPercent::Int(3)), NewTemplate::Live, String::new());
-        let snapshot = world().finish();
+        let snapshot = world().node("n", json!({})).finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         let mut report = plan(&situation, &request, None).unwrap().report;

@@ -21,13 +21,14 @@ use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
-use crate::rollout::rollback::{revision_fails, rollback, to_restore};
+use crate::rollout::rollback::{lacks, revision_fails, rollback, to_restore};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::simulation::{Advance, advances};
 use crate::rollout::situation::{RolloutNode, Situation};
+use crate::rollout::undo::unfinished_rollback;
 use crate::scheduling::daemon_pods::PILE;
 
 const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controller replace the pods";
@@ -155,7 +156,10 @@ fn replace_one(situation: &Situation<'_>) -> Option<Fix> {
 fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fix> {
     let name = name_of(situation.daemon_set);
     let fix = |advice: &str, subcommand| Fix::new(advice, name.command(subcommand));
+    let has_pods = situation.nodes.iter().any(|node| node.old.or(node.updated).is_some());
     match hold.is_in_force {
+        // Its nodes are down: until they are back, nothing can be staged, and nothing should roll out unwatched.
+        true if situation.eligible().next().is_none() && has_pods => Vec::new(),
         true if revision_fails && hold.original_strategy() == UpdateStrategy::OnDelete => Vec::new(),
         true if revision_fails => {
             vec![fix(RESUME_AFTERWARDS, Subcommand::Resume)]
@@ -188,9 +192,13 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             }));
             // Under OnDelete, the controller would replace no pod.
             if hold.original_strategy() != UpdateStrategy::OnDelete {
-                let lacks_template = hold.lacks_template(situation.current_hash());
-                let advice = if lacks_template { RESUME_AFTERWARDS } else { FINISH_BY_CONTROLLER };
+                let is_missing =
+                    hold.lacks_template(situation.current_hash()) && unfinished_rollback(situation).is_none();
+                let advice = if is_missing { RESUME_AFTERWARDS } else { FINISH_BY_CONTROLLER };
                 fixes.push(fix(advice, Subcommand::Resume));
+            }
+            if cannot_exist(situation) {
+                fixes.iter_mut().for_each(|fix| fix.advice.push_str(", once its new pods can be created and start"));
             }
             fixes
         }
@@ -216,6 +224,14 @@ fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
     set_fields(situation, fields, |_| true, "to let the controller update all nodes".to_owned())
 }
 
+/// Returns whether a new pod of the current revision would not be created, or would not start: the API server was asked, or an object
+/// that it needs does not exist.
+fn cannot_exist(situation: &Situation<'_>) -> bool {
+    let (daemon_set, hash) = (situation.daemon_set, situation.current_hash().unwrap_or_default());
+    situation.index.snapshot.is_admitted(daemon_set, hash) == Some(false)
+        || !lacks(situation, hash, &daemon_set.template()).is_empty()
+}
+
 /// Suggests other values besides the template, if `set` accepts them and the rollout then continues.
 fn set_fields(
     situation: &Situation<'_>,
@@ -225,6 +241,9 @@ fn set_fields(
 ) -> Option<Fix> {
     let current = situation.current.known().filter(|_| !situation.creation_is_refused())?;
     let daemon_set = situation.daemon_set;
+    if cannot_exist(situation) {
+        return None;
+    }
     let request = set::SetRequest { fields, delete_surge_pods: true, force: false };
     let (proposal, report) = set::propose(situation, &request).ok()?;
     let mut command = set::command(&name_of(daemon_set), fields);

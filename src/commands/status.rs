@@ -8,7 +8,7 @@ use clap::Args;
 use super::gate;
 use super::output::{self, Output, formats};
 use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor, parse_revision_number};
-use super::session::{GlobalArgs, Session};
+use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
 use super::status_watch::{self, Map, WatchArgs};
 use super::watch::check_watch;
@@ -26,6 +26,7 @@ use crate::render;
 use crate::report::acceptance::Acceptance;
 use crate::report::coverage::RemovedNodes;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
+use crate::rollout::new_pods::trial_of_current;
 use crate::rollout::recent_changes::add_to_blocked;
 use crate::rollout::status::{self as rollout_status, Question, Templates};
 
@@ -177,6 +178,14 @@ impl Rollouts {
         session.note_admissions(&mut snapshot, io).await;
         if query.names.len() == 1 {
             session.note_written_limits(&mut snapshot).await;
+        }
+        // Nothing was refused yet if no pod was replaced, and what is suggested may replace the first one.
+        if let [one] = snapshot.daemon_sets.as_slice()
+            && one.status.updated_number_scheduled < one.status.desired_number_scheduled
+        {
+            let asked = session.try_pods(trial_of_current(&snapshot, one), None);
+            let asked = show_progress(asked, &session.progress, io).await;
+            snapshot.admissions.extend(asked);
         }
         if let Some(number) = *to_revision {
             check_revision(&snapshot, number)?;

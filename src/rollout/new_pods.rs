@@ -33,29 +33,19 @@ pub(crate) fn not_asked() -> Incomplete {
     Incomplete::new(Kind::Pods.resource(), message.to_owned(), false)
 }
 
-/// Returns the pods whose dry runs tell whether the refusals in a snapshot persist, and whether a rollout that may be stuck would get
-/// further with another pace: its pods may be refused, too, though none was created yet.
+/// Returns the pods whose dry runs tell whether the refusals in a snapshot persist.
 pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     let index = Index::new(snapshot);
-    // Facts are expensive, and few DaemonSets have a refusal or are stuck.
-    let is_refused = |daemon_set: &DaemonSet| {
+    // Facts are expensive, and few DaemonSets have a refusal.
+    let is_refused = |daemon_set: &&DaemonSet| {
         index.events_about("DaemonSet", &daemon_set.metadata).iter().any(|event| event.reason == "FailedCreate")
     };
-    let may_be_stuck = |daemon_set: &DaemonSet| {
-        let status = &daemon_set.status;
-        status.updated_number_scheduled < status.desired_number_scheduled && status.number_unavailable > 0
-    };
-    let (refused, others): (Vec<&DaemonSet>, Vec<&DaemonSet>) =
-        index.daemon_sets_of_any_flavor().into_iter().partition(|daemon_set| is_refused(daemon_set));
-    let daemon_sets = refused.into_iter().chain(others.into_iter().filter(|daemon_set| may_be_stuck(daemon_set)));
+    let daemon_sets = index.daemon_sets_of_any_flavor().into_iter().filter(is_refused);
     let facts = daemon_sets.map(|daemon_set| Facts::new(&index, daemon_set));
-    let is_tried = |facts: &Facts<'_>| facts.creation_is_refused() || may_be_stuck(facts.daemon_set);
     let mut trials = Vec::new();
-    for facts in facts.filter(is_tried).take(MOST_DAEMON_SETS) {
-        let (daemon_set, revisions) = (facts.daemon_set, &facts.revisions);
+    for Facts { daemon_set, revisions, .. } in facts.filter(Facts::creation_is_refused).take(MOST_DAEMON_SETS) {
         let current = revisions.current().map(|current| (current, &revisions.live));
-        let target = revisions.target().filter(|_| facts.creation_is_refused());
-        for (revision, template) in current.into_iter().chain(target) {
+        for (revision, template) in current.into_iter().chain(revisions.target()) {
             trials.extend(trial(&index, daemon_set, revision.object.hash(), template));
         }
     }

@@ -193,10 +193,13 @@ impl List {
         }
     }
 
-    /// Checks that an object has a name, and is in the requested namespace, if any.
+    /// Checks that an object has a name, and is in the requested namespace, if any. A DaemonSet must have a UID, by which it owns its pods.
     pub(super) fn check_place<T: Item>(&self, object: T) -> Result<T, String> {
-        let ObjectMeta { name, namespace: found, .. } = object.metadata();
+        let ObjectMeta { name, namespace: found, uid, .. } = object.metadata();
         check_name(name)?;
+        if self.kind == Kind::DaemonSets && uid.is_empty() {
+            return Err(format!("{:?} has no metadata.uid", shortened(name)));
+        }
         match &self.namespace {
             Some(expected) if found != expected => {
                 let (name, found) = (shortened(name), shortened(found));

@@ -188,3 +188,18 @@ fn a_pod_that_has_succeeded_is_recreated_by_one_of_the_controllers() {
         assert!(reasons[0].message.contains(told), "{api_version}: {reasons:?}");
     }
 }
+
+/// What ends with its sandbox does not crash.
+#[test]
+fn containers_whose_sandbox_is_replaced_again_and_again_do_not_crash_by_themselves() {
+    let ended = json!({"restartCount": 212, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 2, "finishedAt": at("11:59:00")}}});
+    for (times, last, is_told) in [(213, "11:59:00", true), (2, "11:59:00", false), (213, "11:30:00", false)] {
+        let says = "Pod sandbox changed, it will be killed and re-created.";
+        let world = world().node("n", json!({})).unready_pod("agent-x", "n", ended.clone(), json!({}));
+        let mut world = world.event("Pod", "agent-x", "SandboxChanged", says, last);
+        world.snapshot.events.last_mut().unwrap().count = times;
+        let reason = first(world);
+        assert_eq!(reason.fix.advice.contains("cgroup driver"), is_told, "{times} {last} {reason:?}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::admission_changes::of_container;
 use super::cause::{Cause, FixIn, cause};
-use super::crashes::{all_restarting, beside_old_pod, crash, crash_looping, end_text, out_of_memory};
+use super::crashes::{all_restarting, beside_old_pod, crash, crash_looping, end_text, out_of_memory, sandbox_changes};
 use super::creation_errors::creation_failed;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_node, describe_pod, edit, logs};
@@ -55,6 +55,9 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(ended).chain(crashed);
         findings.extend(found.map(|finding| of_container(subject, pod, container, finding)));
         vague.extend(silent.map(|finding| of_container(subject, pod, container, finding)));
+    }
+    if !vague.is_empty() || !findings.is_empty() {
+        findings.splice(0..0, sandbox_changes(subject, pod, events));
     }
     findings.append(&mut vague);
     findings.extend(all_restarting(pod));

@@ -5,13 +5,14 @@ use jiff::Timestamp;
 use super::cause::{Cause, FixIn, INOTIFY, TOO_MANY_OPEN_FILES, cause};
 use super::creation_errors::{start_failed, start_has_failed, start_origin};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, delete_pod, describe_node, describe_pod, edit, logs};
+use super::finding::{Finding, Origin, delete_pod, describe_bound_node, describe_node, describe_pod, edit, logs};
 use super::fit::instead_of_surge;
 use super::images::template_of;
 use super::roles::{Observed, Role, walk};
 use super::sentence::Sentence;
 use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, telling_line};
 use super::workload::workload;
+use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use crate::model::template::Template;
@@ -162,6 +163,25 @@ fn follows_another(pod: &Pod, container: &Container, end: &ContainerStateTermina
         let after = ends.map(|(first, other)| other.duration_since(first).as_secs());
         first.name != container.name && after.is_none_or(|after| (0..=ENDS_OTHERS).contains(&after))
     })
+}
+
+/// How often a kubelet replaces the sandbox of a pod that does not keep one.
+const REPLACED: i32 = 3;
+
+/// Finds that the kubelet ends the containers of a pod again and again because it replaces their sandbox: `SyncPod`,
+/// pkg/kubelet/kuberuntime/kuberuntime_manager.go, release 1.37.2.
+pub fn sandbox_changes(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
+    let now = subject.index.now();
+    let is_one =
+        |event: &&&Event| event.reason == "SandboxChanged" && event.times() >= REPLACED && event.is_recent(now);
+    let event = events.iter().find(is_one)?;
+    let message =
+        Sentence::from("the containers do not crash by themselves, the kubelet ends them with their sandbox: ")
+            .event(event, now);
+    let advice = "check the container runtime of the node and its log: its cgroup driver must be that of the kubelet (SystemdCgroup for \
+                  systemd)";
+    let finding = Finding::new(ReasonCode::CrashLooping, message, advice).with_origin(Origin::Node);
+    Some(finding.with_command(describe_bound_node(pod)))
 }
 
 /// Finds that the kubelet restarts all containers of a pod, if it has removed the one whose end made it do so.
@@ -373,7 +393,6 @@ pub fn end_text(end: &ContainerStateTerminated) -> String {
 /// What programs say that do not get the lock that another instance holds.
 const LOCKED: &[&str] = &[
     "already locked",
-    "resource temporarily unavailable",
     "locked by another",
     "lock is held",
     "lock held by",
@@ -398,6 +417,8 @@ fn is_held(pod: &Pod, template: &Template, said: &str) -> bool {
     let volumes = template.value()["spec"]["volumes"].as_array();
     let has_host_path = volumes.into_iter().flatten().any(|volume| volume["hostPath"].is_object());
     (pod.spec.host_network && has(&["address already in use", "address in use"]))
+        // `flock(2)` of a file.
+        || (has_host_path && said.contains("open /") && has(&["resource temporarily unavailable"]))
         || (has_host_path && said.contains("listen unix") && has(&["address already in use"]))
         || (has_host_path && has(LOCKED) && !has(ELSEWHERE))
 }

@@ -128,7 +128,9 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
             continue;
         }
         let also = family.filter(|other| other.nodes == best.nodes && other.shared.feature != best.shared.feature);
-        let also = also.map(|other| other.shared).collect();
+        let mut also: Vec<FeatureValue> = also.map(|other| other.shared).collect();
+        // Of several limits of an age, one is enough.
+        also.dedup_by_key(|shared| shared.feature);
         claims.push(CommonCause { also, ..best });
     }
     claims

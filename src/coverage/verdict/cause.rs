@@ -167,7 +167,8 @@ const OF_NODES: &[Cause] = &[
 /// The limit that agents which watch files reach first: 128 instances per user.
 pub const INOTIFY: Cause = cause(
     FixIn::Node,
-    &["inotify", "fsnotify"],
+    // Fluent Bit names its file, and ENOSPC by its number.
+    &["inotify", "fsnotify", "tail_fs…errno=28"],
     "raise the inotify limits of the node: fs.inotify.max_user_instances, and fs.inotify.max_user_watches",
 );
 

@@ -39,17 +39,22 @@ const LAST_WORDS: &[Cause] = &[
          --remove-destination`): a program that runs cannot be written to",
     ),
     cause(
+        FixIn::Host,
+        &["vxlan…address already in use", "set interface …address already in use"],
+        "remove the network device of another network plugin from the node, or give the two different UDP ports: VXLAN devices share none",
+    ),
+    cause(
         FixIn::Node,
         &["listen unix …address already in use"],
         "remove the socket that it names on the node, if no process uses it: one that was killed leaves it behind",
     ),
     cause(
-        FixIn::Node,
+        FixIn::Host,
         &["address already in use"],
         "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
     ),
     cause(
-        FixIn::Node,
+        FixIn::Host,
         &["cpu does not support x86-64", "does not support x86-64-v", "can only be run on amd64 processors with v"],
         "use an image for older CPUs, or exclude these nodes with a nodeSelector: their CPU lacks instructions that the program needs",
     ),
@@ -292,7 +297,7 @@ pub fn crash_looping(
     let command = logs(subject.daemon_set, pod, &container.name, !is_last);
     let said = end.and_then(|end| telling_line(&end.message));
     let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
-    let is_of_node = decisive.is_some();
+    let is_of_node = || said.and_then(|said| Cause::among(LAST_WORDS, said)).is_some_and(|it| it.fix_in == FixIn::Node);
     let told = decisive.map_or_else(|| about_last_words(said), |cause| cause.advice.to_owned());
     let told = match told == READ_THE_LOG && role == Role::Container && stale_volumes(subject, pod) {
         true => format!(
@@ -314,7 +319,8 @@ pub fn crash_looping(
         None => finding,
     };
     match command {
-        _ if is_of_node => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
+        _ if decisive.is_some() => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
+        Some(command) if is_of_node() => finding.with_origin(Origin::Node).with_command(command),
         Some(command) => finding.with_command(command),
         None => finding,
     }

@@ -88,6 +88,12 @@ const CAUSES: &[Cause] = &[
     platform(&["exec format error", "does not match the host operating system", "cannot be used on this platform"]),
     cause(
         FixIn::Template,
+        &["image has non-numeric user"],
+        "set securityContext.runAsUser to the number of the image's user: that a name is not root cannot be verified",
+    )
+    .and(Also::DemandNonRoot),
+    cause(
+        FixIn::Template,
         &["runasnonroot", "verify user is non-root", "image will run as root"],
         "set securityContext.runAsUser to a user ID other than 0, or use an image whose user is not root",
     )

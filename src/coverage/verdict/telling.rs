@@ -20,8 +20,8 @@ pub const DECISIVE: &[Cause] = &[
     cause(
         FixIn::Cluster,
         &["is already using the ipv4 address", "is already using the ipv6 address"],
-        "delete the stale node that has the address from the network plugin's own list, such as `calicoctl get nodes`: the machine \
-         itself is well",
+        "if the node that has the address no longer exists, delete it from the network plugin's own list (`calicoctl get nodes`); otherwise \
+         correct how the plugin detects addresses (IP_AUTODETECTION_METHOD): two nodes cannot have the same one",
     ),
 ];
 

@@ -179,7 +179,7 @@ impl<V: Verb> RunCommand for V {
         if asks {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
             let is_asked = !trials.is_empty();
-            let asked = show_progress(session.try_pods(trials, None), &session.progress, io).await;
+            let asked = session.ask(trials, io).await;
             is_answered = !(tries && is_asked && asked.is_empty());
             snapshot.admissions.extend(asked);
         }
@@ -197,7 +197,7 @@ impl<V: Verb> RunCommand for V {
             let uid = daemon_set.metadata.uid.clone();
             snapshot.admissions.retain(|it| it.daemon_set_uid != uid || it.hash != hash);
             let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, &hash, &stored);
-            let asked = show_progress(session.try_pods(trial, None), &session.progress, io).await;
+            let asked = session.ask(trial, io).await;
             snapshot.admissions.extend(asked);
         }
         let daemon_set = only_one(&snapshot, &named.name)?;

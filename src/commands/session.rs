@@ -423,8 +423,15 @@ impl Session {
     /// Adds to a snapshot the API server's current answers about pods that it has refused.
     pub(super) async fn note_admissions(&self, snapshot: &mut Snapshot, io: &mut Io<'_>) {
         if matches!(self.source, Source::Live(_)) {
-            let asked = self.try_pods(trials(snapshot), None);
-            snapshot.admissions = show_progress(asked, &self.progress, io).await;
+            snapshot.admissions = self.ask(trials(snapshot), io).await;
+        }
+    }
+
+    /// Tries pods in dry runs, and shows the progress; a dump has no API server to ask.
+    pub(super) async fn ask(&self, pods: impl IntoIterator<Item = Trial>, io: &mut Io<'_>) -> Vec<Admission> {
+        match &self.source {
+            Source::Live(_) => show_progress(self.try_pods(pods, None), &self.progress, io).await,
+            Source::File(_) => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use super::gate;
 use super::output::{self, Output, formats};
 use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor, parse_revision_number};
-use super::session::{GlobalArgs, Session, show_progress};
+use super::session::{GlobalArgs, Session};
 use super::several::{self, Answer};
 use super::status_watch::{self, Map, WatchArgs};
 use super::watch::check_watch;
@@ -183,8 +183,7 @@ impl Rollouts {
         if let [one] = snapshot.daemon_sets.as_slice()
             && one.status.updated_number_scheduled < one.status.desired_number_scheduled
         {
-            let asked = session.try_pods(trial_of_current(&snapshot, one), None);
-            let asked = show_progress(asked, &session.progress, io).await;
+            let asked = session.ask(trial_of_current(&snapshot, one), io).await;
             snapshot.admissions.extend(asked);
         }
         if let Some(number) = *to_revision {

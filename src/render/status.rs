@@ -380,8 +380,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             };
             match rollout.incomplete_by_status() {
                 Some((updated, available, eligible)) => format!(
-                    "{name}: {problems}not complete by its status: {updated} of {} updated, {available} available; why is unknown",
-                    count(eligible, "node")
+                    "{name}: {problems}not complete by its status: {updated} of {} updated, {available} available{}",
+                    count(eligible, "node"),
+                    if problems.is_empty() { "; why is unknown" } else { "" }
                 ),
                 None => format!("{name}: {problems}whether the rollout is complete is unknown"),
             }

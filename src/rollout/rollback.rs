@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::simulation::{Advance, advances};
-use super::situation::suspect::{failed_before, failing, suspect};
+use super::situation::suspect::{failed_before, failing, only_new_nodes_fail, suspect};
 use super::situation::{NoRollback, RolloutNode, Situation};
 use crate::coverage::needs::in_dump;
 use crate::facts::Facts;
@@ -87,7 +87,9 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
         true if situation.another_is_admitted() => {}
         true if is_admitted != Some(false) && revision_fails(situation) => {}
         true => return Err(NoRollback::Refused),
-        false if failing(situation).is_empty() || failed_before(situation) => return Err(NoRollback::NotTheRevision),
+        false if failing(situation).is_empty() || failed_before(situation) || only_new_nodes_fail(situation) => {
+            return Err(NoRollback::NotTheRevision);
+        }
         false => {}
     }
     if daemon_set.reverted_by().is_some() {

@@ -261,7 +261,9 @@ fn exact_of(container: &Container) -> Exact<'_> {
 ///
 /// Ported from `findContainerStatus`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
 fn container_status<'a>(pod: &'a Pod, container: &Container) -> Option<&'a ContainerStatus> {
-    pod.container_statuses().find(|status| status.name == container.name)
+    // In the order of upstream: names of both lists may be equal.
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    statuses.into_iter().find(|status| status.name == container.name)
 }
 
 /// Ported from `IsPodResizeInfeasible`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.

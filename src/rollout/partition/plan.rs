@@ -272,7 +272,8 @@ pub(crate) fn plan(
     let desired = situation.eligible().count();
     let old = situation.eligible().filter(|node| node.old.is_some()).count();
     // Nodes that are down are not eligible: with nothing to hold, the controller would roll it out once they are back.
-    if desired == 0 && daemon_set.flavor() == Flavor::Apps && !request.is_undo() {
+    let is_none = desired == 0 && before.eligible().next().is_none();
+    if is_none && daemon_set.flavor() == Flavor::Apps && !request.is_undo() && !request.force {
         let with_pods = before.nodes.iter().filter(|node| node.old.or(node.updated).is_some());
         return Err(StageRefusal::NoNodes { with_pods: with_pods.map(|node| node.name.to_owned()).collect() });
     }

@@ -15,7 +15,7 @@ use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{PartitionReport, PartitionStage};
 use crate::report::strategy::Strategy;
 use crate::rollout::situation::Situation;
-use crate::rollout::undo::{begun_rollback, unfinished_rollback};
+use crate::rollout::undo::{begun_rollback, is_return, unfinished_rollback};
 
 /// No pod stays on an older revision.
 const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
@@ -241,7 +241,9 @@ pub(in crate::rollout) fn continuation(
     };
     if hold.lacks_template(situation.current_hash()) {
         let undo = || back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number));
-        return match (flags.is_undo, unfinished_rollback(situation)) {
+        // If the stage's revision was left, and not never written.
+        let returned = unfinished_rollback(situation).filter(|_| is_return(situation));
+        return match (flags.is_undo, returned) {
             (true, _) => vec![Fix::new("the template is not rolled back; to roll back", undo())],
             (false, Some(back)) => {
                 let advice = "the template that the last stage replaced is back; to roll the updated nodes back, too";
@@ -454,7 +456,10 @@ mod tests {
         // Somebody has put back the template that the stage was to replace: the updated nodes go back, too.
         let back = |old: &str| {
             let flags = flags(&|flags| flags.replaced_revision = Some("hash2".to_owned()));
-            let mut world = held(&flags).revision("hash3", 1);
+            let mut world = held(&flags).revision_of_image("hash3", 1, "agent:3");
+            // It is newer than the current one, and has a lower number.
+            let newer = serde_json::from_value(json!("2026-03-01T11:20:00Z")).unwrap();
+            world.snapshot.controller_revisions.last_mut().unwrap().metadata.creation_timestamp = newer;
             let labels =
                 json!({"metadata": {"labels": {"controller-revision-hash": old, "pod-template-generation": "1"}}});
             world = world.node("updated", json!({})).pod("agent-updated", "updated", labels);

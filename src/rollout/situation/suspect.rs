@@ -106,6 +106,13 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
 /// A node that joined less than this many seconds before the rollout may never have had an available pod.
 const JOINED: i64 = 3600;
 
+/// Returns whether pods of the current revision fail on nodes alone that joined shortly before its rollout, or since: whether those of
+/// another one would work there is not known.
+pub(in crate::rollout) fn only_new_nodes_fail(situation: &Situation<'_>) -> bool {
+    let failing: Vec<&RolloutNode<'_>> = failing_nodes(situation).collect();
+    !failing.is_empty() && are_new(situation, &failing)
+}
+
 /// Returns whether the failing nodes joined shortly before the rollout, or since, and after all nodes on which older pods are available.
 fn are_new(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     let joined = |node: &RolloutNode<'_>| node.object?.metadata.creation_timestamp.get();

@@ -191,5 +191,6 @@ fn a_revision_that_only_new_nodes_have_is_not_known_to_fail() {
         }
         let status = status(world, &[]);
         assert_eq!(blames_revision(&status), is_blamed, "{joined} {others}: {:?}", status.suspect);
+        assert_eq!(rolls_back(&status), is_blamed, "{joined} {others}: {:?}", commands(&status));
     }
 }

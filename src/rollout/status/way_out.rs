@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::held::is_unverified;
-use crate::coverage::delete_pod;
+use crate::coverage::{delete_pod, refusal_reason};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
@@ -17,6 +17,7 @@ use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
+use crate::report::reason::Reason;
 use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
@@ -28,7 +29,7 @@ use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::simulation::{Advance, advances};
 use crate::rollout::situation::{RolloutNode, Situation};
-use crate::rollout::undo::unfinished_rollback;
+use crate::rollout::undo::is_return;
 use crate::scheduling::daemon_pods::PILE;
 
 const RESUME_AFTERWARDS: &str = "once the template is fixed, to let the controller replace the pods";
@@ -75,6 +76,10 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             let one_by_one = (is_on_delete && daemon_set.flavor() == Flavor::Apps && can_begin())
                 .then(|| partition_all(situation, "to update all nodes under the gates of `partition`"));
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
+        }
+        // Whatever the pace, no pod would come back.
+        _ if !situation.creation_is_refused() && cannot_exist(situation) => {
+            vec![refused_now(situation), undo_as_well()]
         }
         // Changing the pace would only replace more pods by failing ones.
         _ if needs_more_than_nodes => vec![undo_as_well()],
@@ -192,8 +197,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             }));
             // Under OnDelete, the controller would replace no pod.
             if hold.original_strategy() != UpdateStrategy::OnDelete {
-                let is_missing =
-                    hold.lacks_template(situation.current_hash()) && unfinished_rollback(situation).is_none();
+                let is_missing = hold.lacks_template(situation.current_hash()) && !is_return(situation);
                 let advice = if is_missing { RESUME_AFTERWARDS } else { FINISH_BY_CONTROLLER };
                 fixes.push(fix(advice, Subcommand::Resume));
             }
@@ -230,6 +234,24 @@ fn cannot_exist(situation: &Situation<'_>) -> bool {
     let (daemon_set, hash) = (situation.daemon_set, situation.current_hash().unwrap_or_default());
     situation.index.snapshot.is_admitted(daemon_set, hash) == Some(false)
         || !lacks(situation, hash, &daemon_set.template()).is_empty()
+}
+
+/// Says why a new pod would not be created, or would not start, and what to do about that.
+fn refused_now(situation: &Situation<'_>) -> Option<Fix> {
+    let (daemon_set, snapshot) = (situation.daemon_set, situation.index.snapshot);
+    let hash = situation.current_hash().unwrap_or_default();
+    let refusal = snapshot.admission(daemon_set, hash).and_then(|admission| admission.refusal.as_deref());
+    Some(match refusal {
+        Some(message) => {
+            let Reason { code, message, fix, .. } = refusal_reason(snapshot, daemon_set, message);
+            Fix { advice: format!("a new pod would be refused ({code}: {message}); {}", fix.advice), ..fix }
+        }
+        None => {
+            let lacks = lacks(situation, hash, &daemon_set.template()).join(" and ");
+            format!("a new pod would not start: create {lacks} in namespace {} first", daemon_set.metadata.namespace)
+                .into()
+        }
+    })
 }
 
 /// Suggests other values besides the template, if `set` accepts them and the rollout then continues.

@@ -205,7 +205,7 @@ fn who_may_not_read_nodes_still_learns_what_crashes_and_that_selectors_overlap()
         let status = workload.run_as(&alice, &["status"]);
         status.says("CrashLooping").then_some(status)
     });
-    crashing.must_say("1 CrashLooping; whether the rollout is complete is unknown").must_say("list nodes is forbidden");
+    crashing.must_say("1 CrashLooping; not complete by its status: ").must_say("list nodes is forbidden");
     assert!(!crashing.says("status unknown") && !crashing.says("returned no nodes"), "{crashing}");
 
     let app = json!({"app": "agent"});

@@ -106,7 +106,8 @@ fn a_stage_ends_if_another_template_is_written_before_the_controller_has_looked(
     let live = || control_plane.get(&["daemonsets.apps", "agent", "-n", NAMESPACE]);
     create_revisions(control_plane, &live());
     let image = || live()["spec"]["template"]["spec"]["containers"][0]["image"].clone();
-    let arguments = ["partition", "agent", "0", "-n", NAMESPACE, "--image=agent=agent:3"].map(str::to_owned);
+    // There is no node that could hold anything.
+    let arguments = ["partition", "agent", "0", "-n", NAMESPACE, "--image=agent=agent:3", "--force"].map(str::to_owned);
     let client = program(&control_plane.kubeconfig(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
     control_plane.wait_until("the template is written", || (image() == "agent:3").then_some(()));
     control_plane.kubectl(&["set", "image", "-n", NAMESPACE, "daemonset/agent", "agent=agent:4"]);

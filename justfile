@@ -19,7 +19,7 @@ accept *FILTER='screens the_scripts':
 
 # Run the tests on a real control plane; the first time it is built from source (10 min, needs Go)
 e2e *FILTER:
-    cargo test --test e2e -- --test-threads 8 {{FILTER}}
+    cargo test --test e2e -- --test-threads 6 {{FILTER}}
 
 # Format, and run the lints as CI does (1 min)
 lint:

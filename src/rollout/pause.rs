@@ -352,7 +352,7 @@ mod tests {
                 "spec": {"updateStrategy": {"type": "OnDelete"}},
             }))
         };
-        // The new pod fails, and the controller would replace available ones by such.
+        // The new pod fails, and the controller would replace available pods with more of them.
         let snapshot = world().finish();
         let refused = resume(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), false).unwrap_err();
         assert_eq!(refused.iter().map(|warning| warning.code).collect::<Vec<_>>(), [WarningCode::RevisionFails]);

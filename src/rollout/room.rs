@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::forecast::AT_ONCE;
 use super::set;
 use crate::coverage::admitted;
 use crate::coverage::gaps::incomplete_for_room;
@@ -41,6 +42,8 @@ pub(crate) struct NewPods {
     pub(crate) vacated: BTreeSet<String>,
     /// Their priority, if known.
     priority: Option<i32>,
+    /// The nodes whose old pod was never scheduled, so that nothing is lost there.
+    unplaced: BTreeSet<String>,
     /// How many nodes without an available pod stop the controller; `None` if it does not replace the pods, or surges.
     allowed: Option<i64>,
 }
@@ -64,13 +67,18 @@ impl NewPods {
         let replaces = before.daemon_set.flavor() == Flavor::Apps;
         let all = before.node_pods.iter().filter(|_| replaces);
         let nodes = all.filter(|node| stage.as_ref().is_none_or(|stage| stage.contains(node.node)));
-        let (mut grown, mut vacated, mut of_hash) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        let (mut grown, mut vacated, mut unplaced) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut of_hash = BTreeMap::new();
         let mut of_old = None;
         for (node, pod) in nodes.flat_map(|node| node.pods.iter().map(|pod| (node.node, *pod))) {
             let (is_replaced, takes_more) = *of_hash.entry(pod.revision_hash()).or_insert_with(|| replaced(pod));
             // A pod that was not scheduled leaves no room behind.
-            if takes_more || is_replaced && pod.spec.node_name.is_empty() {
+            let is_unplaced = is_replaced && pod.spec.node_name.is_empty();
+            if takes_more || is_unplaced {
                 grown.insert(node.to_owned());
+            }
+            if is_unplaced {
+                unplaced.insert(node.to_owned());
             }
             if is_replaced && !allows_surge(&after) {
                 vacated.insert(node.to_owned());
@@ -84,7 +92,7 @@ impl NewPods {
         let is_rolling = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
         let allowed =
             (replaces && is_rolling && !allows_surge(&after)).then(|| limits(&after, desired).max_unavailable);
-        NewPods { after, grown, vacated, priority, allowed }
+        NewPods { after, grown, vacated, priority, unplaced, allowed }
     }
 
     /// Returns whether the new pods have to fit beside the old ones.
@@ -117,7 +125,9 @@ impl NewPods {
             let nodes = count_and(lacking.len(), "node", ["has", "have"]);
             let why = first.reason.as_ref().map_or(String::new(), |reason| format!(": {}", reason.message));
             let message = format!("{nodes} no room for the new pod, such as {}{why}", first.name);
-            let is_stopped = self.allowed.is_some_and(|allowed| int(lacking.len()) >= allowed);
+            // Where a pod runs, more of them would be deleted for none.
+            let loses_none = lacking.len() <= AT_ONCE && lacking.iter().all(|row| self.unplaced.contains(&row.name));
+            let is_stopped = loses_none && self.allowed.is_some_and(|allowed| int(lacking.len()) >= allowed);
             let enough = IntOrPercent::Int(int(lacking.len()) + 1);
             let fields = SpecFields { max_unavailable: Some(enough), ..SpecFields::default() };
             let advice = format!(
@@ -324,6 +334,10 @@ mod tests {
             assert_eq!(command.is_some(), fix.is_some(), "{maximum} {command:?}");
             assert!(command.unwrap_or_default().contains(fix.unwrap_or_default()));
         }
+        // Where a pod runs, a higher limit would delete it for none.
+        let snapshot = nodes(&json!({"rollingUpdate": {"maxUnavailable": 1}})).finish();
+        let warning = new_pods(&snapshot, &requesting("1500m"), None).warnings(&snapshot, &[]).0.pop().unwrap();
+        assert!(warning.message.starts_with("1 node has no room") && warning.fix.is_none(), "{warning:?}");
     }
 
     #[test]

@@ -357,7 +357,7 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(Finding { message, ..finding })
 }
 
-/// How often a readiness probe has failed that is not taken to have succeeded at last.
+/// After how many failures a readiness probe that succeeds now is expected to fail again.
 const FAILURES: i32 = 3;
 
 /// Finds a pod that is ready for so many seconds, and whose readiness probe has failed again and again until shortly before.

@@ -393,7 +393,7 @@ fn is_of_node(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
     may_be && runs_elsewhere(subject, pod)
 }
 
-/// Returns whether not the template demands that its containers do not run as root.
+/// Returns whether something other than the template demands that containers do not run as root.
 fn is_demanded_by_admission(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
     let spec = &template_of(subject, pod).value()["spec"];
     let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array()).flatten();

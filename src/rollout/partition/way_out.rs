@@ -241,7 +241,7 @@ pub(in crate::rollout) fn continuation(
     };
     if hold.lacks_template(situation.current_hash()) {
         let undo = || back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number));
-        // If the stage's revision was left, and not never written.
+        // Only if the stage's template was there before somebody put the old one back.
         let returned = unfinished_rollback(situation).filter(|_| is_return(situation));
         return match (flags.is_undo, returned) {
             (true, _) => vec![Fix::new("the template is not rolled back; to roll back", undo())],

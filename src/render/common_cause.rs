@@ -98,11 +98,10 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 count(suspect.old_available, "node")
             ),
             Some(on) if suspect.old_available == 0 => format!(
-                "Revision {number} is likely to blame: it fails on all {} with {}, where an older revision ran before; where it works, {} \
-                 another.",
+                "Revision {number} is likely to blame: it fails on all {} with {}, which ran an older revision before, and works on the other \
+                 nodes.",
                 count(suspect.failing, "node"),
                 named(on),
-                if suspect.available == 1 { "the node has" } else { "nodes have" },
             ),
             Some(on) => format!(
                 "Revision {number} is likely to blame: of the nodes with {}, it fails on {}, and older pods are available on {}; where it \

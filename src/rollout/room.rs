@@ -36,7 +36,7 @@ use crate::scheduling::taints::repels;
 pub(crate) struct NewPods {
     /// The DaemonSet with them.
     pub(crate) after: DaemonSet,
-    /// The nodes where they take more than those that they replace, or are subject to other rules, or where nothing was scheduled yet.
+    /// The nodes where the new pods request more than the pods they replace, follow other rules, or replace a pod that was never scheduled.
     pub(crate) grown: BTreeSet<String>,
     /// The nodes whose old pods are deleted first, so that others may take their room.
     pub(crate) vacated: BTreeSet<String>,

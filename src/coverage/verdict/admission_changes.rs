@@ -208,13 +208,19 @@ pub fn of_profile(finding: Finding) -> Finding {
     Change::added("profile of type Localhost").applied_to(finding.with_origin(Origin::Unknown))
 }
 
-/// Adds to a finding about the scheduling gates of a pod whether admission has added them.
-pub fn of_scheduling_gate(subject: &Subject, pod: &Pod, gate: &str, finding: Finding) -> Finding {
+/// A list in the spec of a pod, the field by which its entries are told apart, and what they are called.
+pub type EntriesOf = (&'static str, &'static str, &'static str);
+
+pub const SCHEDULING_GATES: EntriesOf = ("schedulingGates", "name", "scheduling gate");
+pub const READINESS_GATES: EntriesOf = ("readinessGates", "conditionType", "readiness gate");
+
+/// Adds to a finding about a gate of a pod whether admission has added it.
+pub fn of_gate(subject: &Subject, pod: &Pod, (list, key, noun): EntriesOf, gate: &str, finding: Finding) -> Finding {
     let Some(template) = template_of(subject, pod) else { return finding };
-    let mut own = template.value()["spec"]["schedulingGates"].as_array().into_iter().flatten();
-    match own.any(|own| own["name"] == gate) {
+    let mut own = template.value()["spec"][list].as_array().into_iter().flatten();
+    match own.any(|own| own[key] == gate) {
         true => finding,
-        false => Change::added(&format!("scheduling gate {gate}")).applied_to(finding),
+        false => Change::added(&format!("{noun} {gate}")).applied_to(finding),
     }
 }
 
@@ -238,16 +244,6 @@ pub fn of_runtime_class(subject: &Subject, pod: &Pod, finding: Finding) -> Findi
     match (own, &pod.spec.runtime_class_name) {
         (Some(None), Some(class)) => Change::added(&format!("runtimeClassName {class}")).applied_to(finding),
         _ => finding,
-    }
-}
-
-/// Adds to a finding about a readiness gate whether admission has added it to the pod.
-pub fn of_readiness_gate(subject: &Subject, pod: &Pod, gate: &str, finding: Finding) -> Finding {
-    let Some(template) = template_of(subject, pod) else { return finding };
-    let mut own = template.value()["spec"]["readinessGates"].as_array().into_iter().flatten();
-    match own.any(|own| own["conditionType"] == gate) {
-        true => finding,
-        false => Change::added(&format!("readiness gate {gate}")).applied_to(finding),
     }
 }
 

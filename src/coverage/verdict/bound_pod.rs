@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::admission_changes::of_readiness_gate;
+use super::admission_changes::{READINESS_GATES, of_gate};
 use super::claims::preparation_failed;
 use super::containers;
 use super::crashes::crash_looping;
@@ -422,7 +422,7 @@ fn readiness_gate(subject: &Subject, pod: &Pod) -> Option<Finding> {
         Some(_) => {}
     }
     let advice = format!("check the controller that sets condition {first}");
-    Some(of_readiness_gate(subject, pod, first, Finding::new(ReasonCode::ReadinessGate, message, advice)))
+    Some(of_gate(subject, pod, READINESS_GATES, first, Finding::new(ReasonCode::ReadinessGate, message, advice)))
 }
 
 /// Finds a pod that is not ready for a reason that nothing explains.

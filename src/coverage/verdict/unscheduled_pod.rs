@@ -1,6 +1,6 @@
 //! Why a pod is not bound: what the scheduler reports, and what is recomputed.
 
-use super::admission_changes::{injected_node_selector, of_scheduler, of_scheduling_gate, raised_request};
+use super::admission_changes::{SCHEDULING_GATES, injected_node_selector, of_gate, of_scheduler, raised_request};
 use super::claims::{self, waits_for_claim};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
@@ -153,7 +153,7 @@ fn scheduling_gated(subject: &Subject, pod: &Pod) -> Option<Finding> {
         format!("scheduling gate {} keeps the pod from being scheduled", gates.join(", ")),
         "check the controller that owns the gate; if there is none, remove the gate from the template",
     );
-    Some(of_scheduling_gate(subject, pod, first, finding))
+    Some(of_gate(subject, pod, SCHEDULING_GATES, first, finding))
 }
 
 /// For how many seconds a scheduler that works may not have come to a pod.

@@ -146,7 +146,7 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
     common_cause::kind_of(&failing, &old, &objects(&|node| situation.works_on(node)))
 }
 
-/// So many nodes hardly have something in common by chance that no other node has.
+/// The fewest failing nodes that show a pattern: a single node may differ from all others by chance.
 const SEVERAL: usize = 2;
 
 /// How many seconds a former pod must have failed, or it may have been starting; and at most how many seconds before the rollout

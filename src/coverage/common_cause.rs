@@ -3,9 +3,10 @@
 //! Every value of every feature is a hypothesis: failing nodes have it more often than available ones. Fisher's exact
 //! test gives the probability of a split at least this clear if the failing nodes were drawn at random. It is
 //! multiplied by the number of hypotheses (Bonferroni), so that the probability of a false claim about a DaemonSet is
-//! at most [`THRESHOLD`], however the hypotheses are correlated.
+//! at most [`THRESHOLD`], however the hypotheses are correlated. Values that the same nodes have are one hypothesis.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
 
@@ -44,7 +45,7 @@ const AGES: [(i64, &str, &str); 3] = [
 ];
 
 /// The features in the order in which they are preferred if they split the nodes equally well.
-const FEATURES: [Feature; 9] = [
+const FEATURES: [Feature; 10] = [
     Feature::Revision,
     Feature::NodePool,
     Feature::Zone,
@@ -53,6 +54,7 @@ const FEATURES: [Feature; 9] = [
     Feature::OsImage,
     Feature::Architecture,
     Feature::KubeletVersion,
+    Feature::ContainerRuntime,
     Feature::NodeAge,
 ];
 
@@ -108,11 +110,14 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
     let codes: BTreeSet<ReasonCode> = observations.iter().filter_map(|observation| observation.failing).collect();
     let tables: Vec<FeatureTable<'_>> = FEATURES.map(|feature| FeatureTable::new(feature, observations, now)).into();
     let each = codes.iter().copied().map(Some).filter(|_| codes.len() > 1);
-    let families: Vec<Vec<CommonCause>> = std::iter::once(None)
-        .chain(each)
-        .map(|code| tables.iter().flat_map(|table| table.hypotheses(code)).collect())
-        .collect();
-    let hypotheses: usize = families.iter().map(Vec::len).sum();
+    let mut hypotheses = 0;
+    let mut families: Vec<Vec<CommonCause>> = Vec::new();
+    for code in std::iter::once(None).chain(each) {
+        let family: Vec<(u64, CommonCause)> = tables.iter().flat_map(|table| table.hypotheses(code)).collect();
+        let different: HashSet<(u64, &Split)> = family.iter().map(|(nodes, cause)| (*nodes, &cause.nodes)).collect();
+        hypotheses += different.len();
+        families.push(family.into_iter().map(|(_, cause)| cause).collect());
+    }
     let logarithms = LogFactorials::up_to(observations.len());
     let mut claims: Vec<CommonCause> = Vec::new();
     for mut family in families {
@@ -157,10 +162,15 @@ struct FeatureTable<'a> {
 struct Outcomes {
     available: usize,
     failing: BTreeMap<ReasonCode, usize>,
+    /// A fingerprint of the nodes.
+    nodes: u64,
 }
 
 impl Outcomes {
-    fn add(&mut self, failing: Option<ReasonCode>) {
+    fn add(&mut self, index: usize, failing: Option<ReasonCode>) {
+        let mut hasher = DefaultHasher::new();
+        index.hash(&mut hasher);
+        self.nodes ^= hasher.finish();
         match failing {
             None => self.available += 1,
             Some(code) => *self.failing.entry(code).or_default() += 1,
@@ -179,38 +189,42 @@ impl Outcomes {
 impl<'a> FeatureTable<'a> {
     fn new(feature: Feature, observations: &[Observation<'a>], now: Timestamp) -> Self {
         let mut table = FeatureTable { feature, all: Outcomes::default(), by_value: BTreeMap::new() };
-        for observation in observations {
+        for (index, observation) in observations.iter().enumerate() {
             if feature == Feature::Revision && observation.revision.is_none() {
                 continue;
             }
-            table.all.add(observation.failing);
+            table.all.add(index, observation.failing);
             for value in values(feature, observation, now).into_iter().flatten().filter(|value| !value.is_empty()) {
-                table.by_value.entry(value).or_default().add(observation.failing);
+                table.by_value.entry(value).or_default().add(index, observation.failing);
             }
         }
         table
     }
 
-    /// Returns every value that some compared nodes have and others lack, for the failing nodes with a reason.
-    fn hypotheses(&self, code: Option<ReasonCode>) -> Vec<CommonCause> {
+    /// Returns every value that some compared nodes have and others lack, for the failing nodes with a reason, each with a fingerprint
+    /// of the nodes that have it.
+    fn hypotheses(&self, code: Option<ReasonCode>) -> Vec<(u64, CommonCause)> {
         let (failing, available) = (self.all.failing(code), self.all.available);
         if failing < LEAST_FAILING || available == 0 {
             return Vec::new();
         }
         let splits = self.by_value.iter().map(|(value, with)| {
             let nodes = Split { failing, failing_with: with.failing(code), available, available_with: with.available };
-            (value, nodes)
+            (value, with.nodes, nodes)
         });
         splits
-            .filter(|(_, nodes)| nodes.failing_with + nodes.available_with < failing + available)
-            .map(|(value, nodes)| CommonCause {
-                shared: FeatureValue { feature: self.feature, value: (*value).to_owned() },
-                code,
-                nodes,
-                chance: 1.0,
-                also: Vec::new(),
-                revision: None,
-                fixes: Vec::new(),
+            .filter(|(_, _, nodes)| nodes.failing_with + nodes.available_with < failing + available)
+            .map(|(value, which, nodes)| {
+                let cause = CommonCause {
+                    shared: FeatureValue { feature: self.feature, value: (*value).to_owned() },
+                    code,
+                    nodes,
+                    chance: 1.0,
+                    also: Vec::new(),
+                    revision: None,
+                    fixes: Vec::new(),
+                };
+                (which, cause)
             })
             .collect()
     }
@@ -238,6 +252,7 @@ fn of_node(feature: Feature, node: &Node) -> Option<&str> {
         Feature::OsImage => Some(info.os_image.as_str()),
         Feature::Architecture => Some(info.architecture.as_str()),
         Feature::KubeletVersion => Some(info.kubelet_version.as_str()),
+        Feature::ContainerRuntime => Some(info.container_runtime_version.as_str()),
     }
 }
 

@@ -18,6 +18,7 @@ use super::node_map::node_map;
 use super::options::{Detail, Options};
 use super::removed_nodes::removed_nodes;
 use super::tally::{Tally, check_status, counts_of_status, rows_by_value, unchecked_status};
+use super::verdict::containers::keeps_restarting;
 use super::verdict::daemon_set_context::{Subject, strategy};
 use super::verdict::daemon_set_findings::oddities;
 use super::verdict::explain;
@@ -115,6 +116,7 @@ struct Walk<'s, 'a> {
     by: BTreeMap<Option<&'s str>, Tally>,
     groups: FindingGroups,
     not_eligible: FindingGroups,
+    restarting: FindingGroups,
     nodes: Vec<NodeCoverage>,
     mistakes: Vec<Mistake>,
     /// The eligible nodes that are available or failing.
@@ -146,6 +148,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             by: BTreeMap::new(),
             groups: FindingGroups::default(),
             not_eligible: FindingGroups::default(),
+            restarting: FindingGroups::default(),
             nodes: Vec::new(),
             mistakes: Vec::new(),
             observations: Vec::new(),
@@ -161,6 +164,8 @@ impl<'s, 'a> Walk<'s, 'a> {
         let subject = self.subject;
         let is_plain = decision.should_run && verdict::is_plainly_available(subject, node, &pods.pods);
         let (state, diagnosis) = if is_plain {
+            let restarting = pods.pods.iter().find_map(|pod| keeps_restarting(subject, node, pod));
+            self.restarting.extend(&node.metadata.name, restarting);
             self.push_row(
                 node,
                 &pods.pods,
@@ -318,7 +323,9 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn into_report(mut self) -> DaemonSetCoverage {
         let counts = self.counts();
         self.add_unnamed_missing(&counts);
-        let Walk { subject, options, tally, by, groups, not_eligible, nodes, mistakes, observations, .. } = self;
+        let Walk {
+            subject, options, tally, by, groups, not_eligible, restarting, nodes, mistakes, observations, ..
+        } = self;
         let daemon_set = subject.daemon_set;
         // Some nodes may be known while others are not.
         let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
@@ -367,6 +374,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             suspect: None,
             rollback: None,
             problems: groups.into_report(),
+            restarting: restarting.into_report(),
             not_eligible,
             by,
             nodes,

@@ -155,6 +155,7 @@ fn named(FeatureValue { feature, value }: &FeatureValue) -> String {
         Feature::OsImage => "OS image",
         Feature::Architecture => "architecture",
         Feature::KubeletVersion => "kubelet",
+        Feature::ContainerRuntime => "container runtime",
         Feature::NodeAge => "node age of",
     };
     format!("{feature} {value}")

@@ -63,6 +63,7 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
         && daemon_set.concerns.is_empty()
         && daemon_set.removed_nodes.is_none()
         && daemon_set.lost_pods.is_none()
+        && daemon_set.restarting.is_empty()
         && daemon_set.by.is_none()
         && daemon_set.counters.agrees != Some(false)
 }
@@ -165,12 +166,28 @@ fn daemon_set_groups(
             }
         }
     }
+    restarting(&daemon_set.restarting, page);
     if let Some(by) = &daemon_set.by {
         writeln!(page);
         counts_by(by, page);
     }
     not_eligible(daemon_set, (is_alone, wide || daemon_set.counts.eligible == Some(0)), page);
     stale_status(&daemon_set.counters, page)
+}
+
+/// Writes why containers of available pods keep failing.
+pub fn restarting(groups: &[ReasonGroup], page: &mut Page<'_>) {
+    let nodes: usize = groups.iter().map(|group| group.count).sum();
+    if nodes > 0 {
+        writeln!(page);
+        page.paragraph(&format!("{}:", restarting_in_short(nodes)), style::in_progress);
+        rows_of(groups, true, style::in_progress, page);
+    }
+}
+
+/// Returns on how many nodes a container of an available pod keeps failing.
+pub fn restarting_in_short(nodes: usize) -> String {
+    format!("{} restarting", count_and(nodes, "available pod", ["keeps", "keep"]))
 }
 
 /// Writes groups of nodes, each with its message and optionally its fix.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::coverage::incomplete;
+use super::coverage::{incomplete, restarting};
 use super::page::Page;
 use super::style;
 use super::text::{columns, count, time_since};
@@ -19,8 +19,8 @@ const HEADING_WIDTH: usize = 14;
 /// Writes the explanations: the answer, what to do, and then the checks. Checks with nothing to check are shown if
 /// `wide` is set.
 pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
-    let nodes = report.daemon_sets.iter().flat_map(|of| of.nodes.iter().map(|node| (node, &of.concerns)));
-    for (index, (node, concerns)) in nodes.enumerate() {
+    let nodes = report.daemon_sets.iter().flat_map(|of| of.nodes.iter().map(move |node| (node, of)));
+    for (index, (node, of)) in nodes.enumerate() {
         if index > 0 {
             writeln!(page);
         }
@@ -31,8 +31,11 @@ pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
             None => story.pods_without_node(node),
         }
         let is_told = |concern: &Reason| node.reasons.iter().any(|reason| reason.code == concern.code);
-        for concern in concerns.iter().filter(|concern| !is_told(concern)) {
+        for concern in of.concerns.iter().filter(|concern| !is_told(concern)) {
             page.advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "");
+        }
+        if of.restarting.iter().any(|group| group.nodes.contains(&node.name)) {
+            restarting(&of.restarting, page);
         }
     }
     incomplete(&report.incomplete, page)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::clusters::{InCluster, Reports, in_namespace, name_in, only_namespace};
-use super::coverage::some_codes;
+use super::coverage::{restarting_in_short, some_codes};
 use super::overview::named;
 use super::page::Page;
 use super::removed_nodes::{in_short, lost_in_short};
@@ -48,7 +48,8 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
     if reports.are_several() {
         all.sort_by(|(_, (a, _)), (_, (b, _))| (shown.order)(a, b));
     }
-    let is_healthy = |row: &ListRow| row.status == Status::Healthy && row.lost_pods.is_none();
+    let is_healthy =
+        |row: &ListRow| row.status == Status::Healthy && row.lost_pods.is_none() && row.restarting.is_empty();
     let others = all.iter().filter(|(_, (row, _))| !is_healthy(row)).count();
     let is_cut = view.limit.is_some() && !shown.all && !shown.wide;
     let mut healthy_left = if is_cut { MOST_ROWS.saturating_sub(others) } else { usize::MAX };
@@ -186,7 +187,10 @@ pub(super) fn styled(status: Status) -> fn(String) -> String {
 pub(super) fn problem(row: &ListRow, now: Option<Timestamp>, width: usize) -> String {
     let removed = row.removed_nodes.as_ref().map(in_short);
     let lost = row.lost_pods.as_ref().map(|lost| lost_in_short(lost, now));
-    let beside: Vec<String> = removed.into_iter().chain(lost).chain(row.hold.as_ref().map(held_in_short)).collect();
+    let nodes: usize = row.restarting.iter().map(|problem| problem.count).sum();
+    let restarting = (nodes > 0).then(|| restarting_in_short(nodes));
+    let held = row.hold.as_ref().map(held_in_short);
+    let beside: Vec<String> = removed.into_iter().chain(lost).chain(held).chain(restarting).collect();
     let beside = beside.join(", ");
     match trouble(row, width.saturating_sub(beside.len() + 2)) {
         trouble if trouble.is_empty() => beside,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::clusters::{Reports, in_namespace, only_namespace};
 use super::common_cause::blame;
-use super::coverage::{incomplete, some_codes, stale_status};
+use super::coverage::{incomplete, restarting, restarting_in_short, some_codes, stale_status};
 use super::list;
 use super::page::Page;
 use super::partition;
@@ -133,6 +133,8 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let mut words: Vec<String> = another.into_iter().chain(accepted).collect();
     words.extend(rollout.removed_nodes.iter().map(removed_nodes::in_short));
     words.extend(rollout.lost_pods.iter().map(|lost| removed_nodes::lost_in_short(lost, Some(now))));
+    let nodes: usize = rollout.restarting.iter().map(|group| group.count).sum();
+    words.extend((nodes > 0).then(|| restarting_in_short(nodes)));
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
     words.extend(accepted.map(|accepted| format!("{} down, not accepted", count(accepted.not_accepted.len(), "node"))));
     // While it progresses, there are only transient problems.
@@ -254,6 +256,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         writeln!(page);
     }
     way_out(&rollout.way_out, page);
+    restarting(&rollout.restarting, page);
     rollout.stale_config.iter().for_each(|stale| {
         stale_config::section(stale, &rollout.problems, rollout.suspect.as_ref(), now, page);
     });

@@ -53,13 +53,15 @@ pub enum Feature {
     Architecture,
     /// The kubelet version.
     KubeletVersion,
+    /// The container runtime and its version.
+    ContainerRuntime,
     /// Whether the node was created less than an hour, a day or a week ago.
     NodeAge,
 }
 
 /// Numbers of failing and available nodes, and of those among them that have a value.
 #[apply(answer!)]
-#[derive(Copy, Default)]
+#[derive(Copy, Default, Eq, Hash)]
 pub struct Split {
     /// Failing nodes.
     pub failing: usize,

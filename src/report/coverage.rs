@@ -44,6 +44,7 @@ impl super::Report for CoverageReport {
                 lost_pods,
                 nodes,
                 problems,
+                restarting,
                 not_eligible,
                 common_causes,
                 rollback,
@@ -53,7 +54,7 @@ impl super::Report for CoverageReport {
             lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
             let reasons = concerns.iter_mut().chain(nodes.iter_mut().flat_map(|node| &mut node.reasons));
             reasons.for_each(|reason| visit(&mut reason.fix));
-            problems.iter_mut().chain(not_eligible).for_each(|group| visit(&mut group.fix));
+            problems.iter_mut().chain(restarting).chain(not_eligible).for_each(|group| visit(&mut group.fix));
             common_causes.iter_mut().flat_map(|cause| &mut cause.fixes).chain(rollback).for_each(&mut *visit);
         }
     }
@@ -147,6 +148,8 @@ pub struct DaemonSetCoverage {
     /// The primary reasons of nodes that have no available pod, run one they should not, or whose
     /// surge pod cannot start while the old one is available; most nodes first.
     pub problems: Vec<ReasonGroup>,
+    /// Why containers of available pods keep failing, and are restarted each time; most nodes first.
+    pub restarting: Vec<ReasonGroup>,
     /// The primary reasons of the other nodes: those not eligible and without a pod; most nodes first.
     pub not_eligible: Vec<ReasonGroup>,
     /// The counts by the value of a label, if requested.

@@ -213,7 +213,7 @@ impl Command {
     }
 
     /// Returns the words before the names that are the same for every user and cluster.
-    fn verbs(&self) -> (&str, &str) {
+    pub(crate) fn verbs(&self) -> (&str, &str) {
         let word = |index| match self.arguments.get(index) {
             Some(Word::Text(word)) => word.as_str(),
             Some(Word::Variable { .. }) | None => "",

@@ -118,6 +118,8 @@ pub struct ListRow {
     /// The primary reasons of its unhealthy nodes: what takes time and what is about other nodes than the eligible ones last,
     /// then most nodes first.
     pub problems: Vec<Affected>,
+    /// Why containers of available pods keep failing, and are restarted each time; most nodes first.
+    pub restarting: Vec<Affected>,
     /// The primary reasons of the nodes that are not eligible and have no pod, most nodes first.
     pub not_eligible: Vec<Affected>,
     /// Where it comes among others.

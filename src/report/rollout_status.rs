@@ -37,13 +37,13 @@ impl super::Report for RolloutStatusReport {
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
-        for RolloutStatus { removed_nodes, lost_pods, problems, concerns, way_out, stale_config, .. } in
+        for RolloutStatus { removed_nodes, lost_pods, problems, restarting, concerns, way_out, stale_config, .. } in
             &mut self.daemon_sets
         {
             stale_config.iter_mut().filter_map(|stale| stale.fix.as_mut()).for_each(&mut *visit);
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
-            problems.iter_mut().for_each(|problem| visit(&mut problem.fix));
+            problems.iter_mut().chain(restarting).for_each(|problem| visit(&mut problem.fix));
             concerns.iter_mut().for_each(|concern| visit(&mut concern.fix));
             way_out.iter_mut().for_each(&mut *visit);
         }
@@ -229,6 +229,8 @@ pub struct RolloutStatus {
     pub faults: Option<FaultCounts>,
     /// What is accepted of what is missing; absent if nothing is, or if it is not known what is missing.
     pub accepted: Option<Accepted>,
+    /// Why containers of available pods keep failing, and are restarted each time; most nodes first.
+    pub restarting: Vec<ReasonGroup>,
     /// Problems of the DaemonSet as a whole.
     pub concerns: Vec<Reason>,
     /// Whether the API server refuses new pods, by the events.

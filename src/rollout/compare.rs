@@ -41,6 +41,7 @@ use crate::coverage::gaps;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::overhead::{OfNodes, overhead};
 use crate::coverage::walk::daemon_set_coverage;
+use crate::coverage::{LONGEST_INTERVAL, MANY_RESTARTS};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::Facts;
@@ -62,12 +63,6 @@ use crate::report::node_coverage::{NodeCoverage, NodeState};
 use crate::report::overhead::{Amount, OverheadReport};
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::RolloutStatus;
-
-/// How often a pod must have been restarted since: a node that reboots restarts each once.
-const MANY_RESTARTS: i64 = 3;
-
-/// In how many seconds at most it must have been restarted once on average: nodes reboot once in a while.
-const LONGEST_INTERVAL: i64 = 86_400;
 
 /// How many times as often as before.
 const MORE_OFTEN: i128 = 2;

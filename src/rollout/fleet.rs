@@ -98,6 +98,7 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
         removed_nodes: coverage.removed_nodes,
         lost_pods: coverage.lost_pods,
         problems,
+        restarting: Affected::of(&coverage.restarting),
         not_eligible: Affected::of(&coverage.not_eligible),
         severity,
     }

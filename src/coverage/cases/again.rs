@@ -241,6 +241,18 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         assert_eq!(is_told, expected.is_some(), "{message}: {}", reason.fix.advice);
         assert!(expected.is_some() || !reason.fix.advice.contains("fix"), "{message}: {}", reason.fix.advice);
     }
+    // Without a kube-proxy, a network plugin that is to replace it cannot reach the API server through what it provides.
+    let cni = json!({"hostNetwork": true, "volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]});
+    for (message, template, is_told) in [
+        (api, cni.clone(), true),
+        (api, json!({}), false),
+        ("Get \"https://10.0.0.7:6443/api/v1/nodes\": dial tcp 10.0.0.7:6443: i/o timeout", cni, false),
+    ] {
+        let crash = json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}});
+        let reason = first(plain().template(template).unready_pod("agent-n", "n", crash, json!({})));
+        assert_eq!(reason.fix.advice.contains("k8sServiceHost"), is_told, "{message}: {}", reason.fix.advice);
+    }
     // A pod that does not query the DNS, or is the DNS, does not wait for it; and pods that were not read may be healthy.
     let crash = || {
         json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},

@@ -170,8 +170,8 @@ fn evicted(pod: &Pod) -> Option<Finding> {
         }
     };
     let message = match rejected {
-        Some(_) => Sentence::from("rejected by the kubelet: ").value(says.trim_start_matches("Pod was rejected: ")),
-        None => Sentence::from("evicted by the kubelet: ").value(says),
+        Some(_) => Sentence::from("rejected by the kubelet: ").said(says.trim_start_matches("Pod was rejected: ")),
+        None => Sentence::from("evicted by the kubelet: ").said(says),
     };
     let finding = Finding::new(ReasonCode::Evicted, message, advice).with_origin(origin);
     Some(if rejected.is_some() { finding.with_command(describe_bound_node(pod)) } else { finding })
@@ -225,7 +225,7 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
     }
     let cause = pod.status.message.trim().trim_start_matches("Pod was rejected: ");
     let message = Sentence::from(format!("the kubelet rejected the pod: {reason}"));
-    let message = if cause.is_empty() { message } else { message.words(": ").value(cause) };
+    let message = if cause.is_empty() { message } else { message.words(": ").said(cause) };
     let advice = match reason {
         "OutOfpods" => "raise maxPods in the kubelet configuration, or move pods to other nodes",
         _ if reason.starts_with("OutOf") && cause.ends_with("capacity: 0") => {
@@ -311,7 +311,7 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
     } else if !pod.status.reason.is_empty() {
         message = message.words(" (").value(&pod.status.reason);
         if !pod.status.message.trim().is_empty() {
-            message = message.words(": ").value(pod.status.message.trim());
+            message = message.words(": ").said(pod.status.message.trim());
         }
         message = message.words(")");
     }
@@ -418,7 +418,7 @@ fn readiness_gate(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let mut message = Sentence::from(format!("readiness gate {} is not met", unmet.join(", ")));
     match pod.condition(first) {
         None => message = message.words(": the condition was never set"),
-        Some(condition) if !condition.message.is_empty() => message = message.words(": ").value(&condition.message),
+        Some(condition) if !condition.message.is_empty() => message = message.words(": ").said(&condition.message),
         Some(_) => {}
     }
     let advice = format!("check the controller that sets condition {first}");
@@ -429,7 +429,7 @@ fn readiness_gate(subject: &Subject, pod: &Pod) -> Option<Finding> {
 fn not_ready(pod: &Pod) -> Finding {
     let condition = pod.condition("Ready").map_or("", |ready| ready.message.as_str());
     let message = Sentence::from("the pod is not ready, and nothing that was read explains why");
-    let message = if condition.is_empty() { message } else { message.words(": ").value(condition) };
+    let message = if condition.is_empty() { message } else { message.words(": ").said(condition) };
     Finding::new(ReasonCode::Unexplained, message, "look at the pod").with_command(describe_pod(pod))
 }
 

@@ -107,6 +107,11 @@ const OF_NODES: &[Cause] = &[
     ),
     cause(
         FixIn::Node,
+        &["/run/…no space left on device"],
+        "free space below /run on the node, which is kept in memory: containers that are not removed, or a process that writes logs there",
+    ),
+    cause(
+        FixIn::Node,
         &["no space left on device", "disk quota exceeded"],
         "free disk space on the node, such as that of unused images, or enlarge its disk",
     ),

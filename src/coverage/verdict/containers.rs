@@ -5,17 +5,17 @@ use super::cause::{Cause, FixIn, cause};
 use super::crashes::{all_restarting, beside_old_pod, crash, crash_looping, end_text, out_of_memory, sandbox_changes};
 use super::creation_errors::creation_failed;
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, describe_node, describe_pod, edit, logs};
+use super::finding::{Finding, Origin, describe_node, describe_pod, edit, log_before, logs};
 use super::fit::single_pod_node;
 use super::images::image_pull_failed;
 use super::probes;
-use super::roles::{Role, all_started, has_started, is_done, lost_its_sandbox, walk};
+use super::roles::{Observed, Role, all_started, has_started, is_done, lost_its_sandbox, walk};
 use super::sentence::Sentence;
 use super::services::of_service;
 use super::telling::telling_line;
 use crate::model::event::Event;
 use crate::model::node::Node;
-use crate::model::pod::{Container, ContainerStatus, Pod};
+use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use crate::report::age::seconds_between;
 use crate::report::reason::{Passing, ReasonCode};
 use jiff::Timestamp;
@@ -38,23 +38,16 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
     for (role, container, status) in walk(pod) {
         let Some(status) = status else { continue };
         let this = (role, container, status);
-        let end = crash(pod, now, this);
-        let ended = end.and_then(|end| {
-            out_of_memory(subject, node, pod, this, end)
-                .or_else(|| probes::hook_failed(subject, pod, this, end, events))
-                .or_else(|| probes::killed(subject, pod, this, end, events))
-        });
-        let crashed = end.filter(|_| ended.is_none()).map(|end| {
-            let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
-            of_service(subject, pod, crash, end)
-        });
-        // A container that says nothing may only lack another one, which says what is wrong.
-        let says = end.flatten().is_some_and(|end| telling_line(&end.message).is_some());
-        let (crashed, silent) = if says { (crashed, None) } else { (None, crashed) };
-        let pulled = image_pull_failed(subject, pod, this, events);
-        let found = pulled.into_iter().chain(creation_failed(subject, pod, this)).chain(ended).chain(crashed);
-        findings.extend(found.map(|finding| of_container(subject, pod, container, finding)));
-        vague.extend(silent.map(|finding| of_container(subject, pod, container, finding)));
+        let mut found = Vec::from_iter(image_pull_failed(subject, pod, this, events));
+        found.extend(creation_failed(subject, pod, this));
+        if let Some(end) = crash(pod, now, this) {
+            let (ended, says_why) = why_ended(subject, node, pod, this, end, events);
+            match says_why {
+                true => found.push(ended),
+                false => vague.push(of_container(subject, pod, container, ended)),
+            }
+        }
+        findings.extend(found.into_iter().map(|finding| of_container(subject, pod, container, finding)));
     }
     if !vague.is_empty() || !findings.is_empty() {
         findings.splice(0..0, sandbox_changes(subject, pod, events));
@@ -69,6 +62,60 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         return vec![containers_starting(subject, pod, events)];
     }
     readiness_failing(subject, pod, events).into_iter().collect()
+}
+
+/// Returns why a container has ended, and whether anything says so: one that says nothing may only lack another one, which does.
+fn why_ended(
+    subject: &Subject,
+    node: Option<&Node>,
+    pod: &Pod,
+    this: Observed,
+    end: Option<&ContainerStateTerminated>,
+    events: &[&Event],
+) -> (Finding, bool) {
+    let killed = out_of_memory(subject, node, pod, this, end)
+        .or_else(|| probes::hook_failed(subject, pod, this, end, events))
+        .or_else(|| probes::killed(subject, pod, this, end, events));
+    if let Some(killed) = killed {
+        return (killed, true);
+    }
+    let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
+    (of_service(subject, pod, crash, end), end.is_some_and(|end| telling_line(&end.message).is_some()))
+}
+
+/// How often a container must have been restarted: a node that reboots restarts each once.
+pub const MANY_RESTARTS: i64 = 3;
+
+/// In how many seconds at most it must have been restarted once on average: nodes reboot once in a while.
+pub const LONGEST_INTERVAL: i64 = 86_400;
+
+/// How many seconds ago at most it must have ended the last time.
+const ENDED_LATELY: i64 = 6 * 3600;
+
+/// Finds a container of an available pod that keeps failing, although it runs at the moment.
+pub fn keeps_restarting(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
+    if pod.restarts() < MANY_RESTARTS {
+        return None;
+    }
+    let now = subject.index.now();
+    let age = seconds_between(pod.metadata.creation_timestamp.get()?, now);
+    let is_often = |restarts: i64| restarts >= MANY_RESTARTS && restarts.saturating_mul(LONGEST_INTERVAL) >= age;
+    // The sandboxes of a node that reboots leave ends that are unknown.
+    let failed_lately = |end: &ContainerStateTerminated| {
+        let ago = end.finished_at.get().map(|at| seconds_between(at, now));
+        end.exit_code != 0 && !end.is_unknown() && ago.is_some_and(|ago| ago <= ENDED_LATELY)
+    };
+    let (role, container, status, end) = walk(pod).find_map(|(role, container, status)| {
+        let status = status.filter(|status| role != Role::Init && is_often(i64::from(status.restart_count)))?;
+        let end = status.last_state.terminated.as_ref().filter(|end| failed_lately(end))?;
+        Some((role, container, status, end))
+    })?;
+    let events = subject.index.events_about("Pod", &pod.metadata);
+    let (ended, _) = why_ended(subject, Some(node), pod, (role, container, status), Some(end), &events);
+    let finding = of_container(subject, pod, container, ended);
+    // The log of a container that runs does not tell how it ended before.
+    let is_log = finding.command.as_ref().is_some_and(|command| command.verbs() == ("ds", "logs"));
+    Some(if is_log { finding.with_command(log_before(pod, &container.name)) } else { finding })
 }
 
 /// The container whose log tells most about a pod, and whether that of its previous run does, with its termination message if it
@@ -251,7 +298,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     use super::telling_log;
-    use crate::coverage::test_support::{at, world};
+    use crate::coverage::test_support::{at, merge, world};
     use crate::coverage::verdict::crashes::last_words;
     use crate::coverage::verdict::roles::{all_started, none_created};
     use crate::model::pod::{ContainerStateTerminated, Pod};
@@ -370,6 +417,32 @@ mod tests {
         }
         let reason = world.only_node().reasons.remove(0);
         assert!(reason.code == ReasonCode::ReadinessFailing && reason.message.contains("503"), "{reason:?}");
+    }
+
+    #[test]
+    fn a_pod_that_runs_at_the_moment_is_told_if_it_keeps_failing() {
+        let restarting = |restarts: i32, end: Value, created: &str| {
+            let mut status = json!({"name": "agent", "ready": true, "restartCount": restarts, "state": {"running": {}},
+                "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at("11:20:00")}}});
+            merge(&mut status["lastState"]["terminated"], end);
+            let pod = json!({"metadata": {"creationTimestamp": created}, "status": {"containerStatuses": [status]}});
+            let coverage = world().node("n", json!({})).pod("agent-x", "n", pod).coverage();
+            assert!(coverage.problems.is_empty() && coverage.counts.available == Some(1));
+            coverage.restarting.into_iter().map(|group| (group.code, group.fix.command.unwrap().to_string())).next()
+        };
+        let (at_eleven, an_age_ago) = (at("11:00:00"), "2026-02-20T00:00:00Z");
+        let log = "kubectl logs -n default -c agent --previous agent-x";
+        let told = |code, command: &str| Some((code, command.to_owned()));
+        assert_eq!(restarting(3, json!({}), &at_eleven), told(ReasonCode::CrashLooping, log));
+        let killed = restarting(3, json!({"reason": "OOMKilled"}), &at_eleven);
+        assert_eq!(killed, told(ReasonCode::OOMKilled, "kubectl edit ds -n default agent"));
+        assert_eq!(restarting(2, json!({}), &at_eleven), None, "twice");
+        assert_eq!(restarting(3, json!({}), an_age_ago), None, "three times in nine days");
+        assert_eq!(restarting(30, json!({}), an_age_ago), told(ReasonCode::CrashLooping, log));
+        assert_eq!(restarting(9, json!({"finishedAt": at("05:00:00")}), &at_eleven), None, "long ago");
+        assert_eq!(restarting(9, json!({"exitCode": 0}), &at_eleven), None, "by itself");
+        let rebooted = json!({"exitCode": 255, "reason": "Unknown"});
+        assert_eq!(restarting(9, rebooted, &at_eleven), None, "with its node");
     }
 
     #[test]

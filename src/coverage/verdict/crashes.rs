@@ -27,6 +27,11 @@ const LAST_WORDS: &[Cause] = &[
     INOTIFY,
     TOO_MANY_OPEN_FILES,
     cause(
+        FixIn::Template,
+        &["/dev/shm…no space left on device"],
+        "mount an emptyDir with medium: Memory at /dev/shm in the template: what every container gets has 64 MB",
+    ),
+    cause(
         FixIn::Node,
         &["no space left on device"],
         "free space where the container writes: in the volume, or on the disk of the node",

@@ -281,7 +281,7 @@ pub fn creation_failed(
     let said = waiting.message.trim();
     let mut message = Sentence::from(format!("{} {}: {}", role.noun(), container.name, waiting.reason));
     if !said.is_empty() {
-        message = message.words(": ").value(said);
+        message = message.words(": ").said(said);
     }
     let missing = Missing::of(said);
     let of_missing = || {

@@ -298,6 +298,14 @@ pub fn logs(daemon_set: &DaemonSet, pod: &Pod, container: &str, previous: bool) 
         let logs = Command::kubectl(&["ds", "logs"]).namespace(namespace).flag("--node", &*pod.spec.node_name);
         return logs.flag("-c", container).name(of);
     }
-    let logs = Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container);
-    if previous { logs.switch("--previous") } else { logs }.name(&pod.metadata.name)
+    if previous {
+        return log_before(pod, container);
+    }
+    Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container).name(&pod.metadata.name)
+}
+
+/// Returns the command that shows the log of a container's run before this one.
+pub fn log_before(pod: &Pod, container: &str) -> Command {
+    let logs = Command::kubectl(&["logs"]).namespace(&pod.metadata.namespace).flag("-c", container);
+    logs.switch("--previous").name(&pod.metadata.name)
 }

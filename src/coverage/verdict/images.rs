@@ -244,7 +244,7 @@ pub fn image_pull_failed(
     let said = said(&waiting.message, image, events);
     let mut message = Sentence::from(format!("{what}: cannot pull {image} (")).value(&waiting.reason).words(")");
     if !said.is_empty() {
-        message = message.words(": ").value(said);
+        message = message.words(": ").said(said);
     }
     // The reason tells it, too, if the message does not.
     let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));

@@ -109,7 +109,7 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
         }
         sentence = sentence.words(")");
     } else if !ready.message.is_empty() {
-        sentence = sentence.words(": ").value(&ready.message);
+        sentence = sentence.words(": ").said(&ready.message);
     }
     let Some(began) = stuck_deletion(node, now) else {
         let leaves = leaving(now, node).map(|(why, _)| format!("; {why}"));

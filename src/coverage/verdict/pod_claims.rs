@@ -253,7 +253,7 @@ fn get_claims(namespace: &str) -> Command {
 /// Finds that the volumes of a pod that has a node were not provisioned or bound in time: `BindPodVolumes`,
 /// pkg/scheduler/framework/plugins/volumebinding/binder.go, release 1.37.2.
 pub fn volumes_not_bound(subject: &Subject, text: &str) -> Finding {
-    let message = Sentence::from("the volumes of the pod were not provisioned in time: ").value(text);
+    let message = Sentence::from("the volumes of the pod were not provisioned in time: ").said(text);
     let advice = "see the events of the claims: the provisioner of their storage class has not made the volumes";
     let events = Command::kubectl(&["get", "events", "--field-selector", "involvedObject.kind=PersistentVolumeClaim"]);
     let events = events.namespace(&subject.daemon_set.metadata.namespace);

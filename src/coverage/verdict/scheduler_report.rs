@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::claims::{self, device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
-use super::finding::Finding;
+use super::finding::{Finding, Origin};
 use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
 use super::other_pods;
 use super::pod_claims::{self, volumes_not_bound};
@@ -166,7 +166,8 @@ fn node_not_seen(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -
     }
     let advice = format!("restart {scheduler}: it has lost the node, which exists and matches the pod");
     let pods = Command::kubectl(&["get", "pods"]).namespace("kube-system").flag("-l", "component=kube-scheduler");
-    Finding::new(ReasonCode::SchedulerRejected, message, advice).with_command(pods)
+    let finding = Finding::new(ReasonCode::SchedulerRejected, message, advice).with_origin(Origin::ControlPlane);
+    finding.with_command(pods)
 }
 
 /// Finds that what the scheduler reported is no longer true.

@@ -33,8 +33,9 @@ enum SentencePart {
     Greatest { number: i64, words: String },
     /// A name that is of one node only, and what replaces it for several.
     Name { one: Option<String>, many: String },
-    /// Values that are listed if they differ; the first few, and how many more there are.
-    Values { shown: Vec<String>, more: usize },
+    /// Values that are listed if they differ; the first few, and how many more there are. What others have said differs only if more
+    /// than identifiers do.
+    Values { shown: Vec<String>, more: usize, are_said: bool },
     /// A value of which the first one serves as an example.
     Example(String),
     /// What tells sentences with the same words apart, without being written.
@@ -59,7 +60,7 @@ impl Sentence {
 
     /// Adds the message of an event, and how long ago it was last seen.
     pub fn event(self, event: &Event, now: Timestamp) -> Self {
-        self.value(event.message.trim()).seen(event, now)
+        self.said(event.message.trim()).seen(event, now)
     }
 
     /// Adds how long ago an event was last seen.
@@ -97,7 +98,12 @@ impl Sentence {
 
     /// Adds a value that is listed with others if it differs from node to node.
     pub fn value(self, value: impl Into<String>) -> Self {
-        self.with(SentencePart::Values { shown: vec![value.into()], more: 0 })
+        self.with(SentencePart::Values { shown: vec![value.into()], more: 0, are_said: false })
+    }
+
+    /// Adds what another program has said, which is listed with others if it differs in more than addresses and names of pods.
+    pub fn said(self, text: impl Into<String>) -> Self {
+        self.with(SentencePart::Values { shown: vec![text.into()], more: 0, are_said: true })
     }
 
     /// Adds a value of which the first one serves as an example.
@@ -163,9 +169,11 @@ impl SentencePart {
                 words.clone_from(others);
             }
             (SentencePart::Name { one, .. }, SentencePart::Name { one: other, .. }) if one != other => *one = None,
-            (SentencePart::Values { shown, more }, SentencePart::Values { shown: other, .. }) => {
+            (SentencePart::Values { shown, more, are_said }, SentencePart::Values { shown: other, .. }) => {
+                let is_same =
+                    |mine: &String, value: &String| mine == value || (*are_said && says_the_same(mine, value));
                 for value in other {
-                    if !shown.contains(value) {
+                    if !shown.iter().any(|mine| is_same(mine, value)) {
                         if shown.len() < VALUES_SHOWN {
                             shown.push(value.clone());
                         } else {
@@ -178,6 +186,27 @@ impl SentencePart {
             _ => {}
         }
     }
+}
+
+/// Returns whether two texts differ at most in identifiers, such as the addresses of pods.
+fn says_the_same(one: &str, other: &str) -> bool {
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|c: char| c.is_whitespace() || "\"'`/:,;()[]{}<>=@_".contains(c))
+    }
+    let mut others = words(other);
+    words(one)
+        .all(|word| others.next().is_some_and(|other| word == other || (is_identifier(word) && is_identifier(other))))
+        && others.next().is_none()
+}
+
+/// Returns whether a word is an address, a UID, a hash or the generated name of a pod, rather than an exit code or a time span.
+fn is_identifier(word: &str) -> bool {
+    // The alphabet of `rand.String`, k8s.io/apimachinery/pkg/util/rand, release 1.37.2.
+    let is_generated =
+        |end: &str| end.len() == 5 && end.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte));
+    let is_hash = word.len() > 7 && word.bytes().any(|byte| byte.is_ascii_digit());
+    let is_address = || word.split('.').count() == 4 && word.split('.').all(|part| part.parse::<u8>().is_ok());
+    is_hash || is_address() || word.rsplit_once('-').is_some_and(|(_, end)| is_generated(end))
 }
 
 impl From<&str> for Sentence {
@@ -204,7 +233,7 @@ impl std::fmt::Display for Sentence {
                 SentencePart::Number { low, high } => write_range(formatter, &low.to_string(), &high.to_string())?,
                 SentencePart::Greatest { number, words } => write!(formatter, "{number}{words}")?,
                 SentencePart::Name { one, many } => formatter.write_str(one.as_ref().unwrap_or(many))?,
-                SentencePart::Values { shown, more } => write_values(formatter, shown, *more)?,
+                SentencePart::Values { shown, more, .. } => write_values(formatter, shown, *more)?,
                 SentencePart::Example(value) => formatter.write_str(value)?,
                 SentencePart::Apart(_) => {}
             }
@@ -274,6 +303,27 @@ mod tests {
         let sentence = |code: &str| Sentence::from("exit ").value(code);
         assert_eq!(merged(["1", "137", "1"].map(sentence)), "exit 1 or 137");
         assert_eq!(merged(["1", "2", "3", "4"].map(sentence)), "exit 1, 2, 3 or others");
+    }
+
+    #[test]
+    fn what_is_said_of_other_pods_is_the_same() {
+        let sentence = |text: &str| Sentence::new().said(text);
+        for (one, other, same) in [
+            (r#"Get "http://10.0.0.7:8080/healthz": EOF"#, r#"Get "http://10.0.11.9:8080/healthz": EOF"#, true),
+            ("pod agent-bcdfg is unhealthy", "pod agent-x7k2p is unhealthy", true),
+            (
+                "(pod: \"agent-x7k2p_kube-system(0f3c11ab-2c55)\")",
+                "(pod: \"agent-bcdfg_kube-system(77aa4b1c-9d3e)\")",
+                true,
+            ),
+            ("HTTP probe failed with statuscode: 500", "HTTP probe failed with statuscode: 503", false),
+            ("open /etc/a.conf", "open /etc/b.conf", false),
+            ("10.0.0.7 is down", "10.0.0.8 is down, too", false),
+            ("timeout after 30s", "timeout after 60s", false),
+        ] {
+            let expected = if same { one.to_owned() } else { format!("{one} or {other}") };
+            assert_eq!(merged([one, other].map(sentence)), expected);
+        }
     }
 
     #[test]

@@ -50,9 +50,21 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
             .with_command(describe_pod(down));
     }
     let is_of_api = ["/api/v1", "/apis/", ":443/api", ":443/version", "kubernetes api", "apiserver", "api server"];
-    let on_node = || subject.index.bound_to(&pod.spec.node_name).into_iter().find(|pod| is_kube_proxy(pod));
-    match on_node().filter(|proxy| !proxy.is_ready() && proxy.metadata.uid != pod.metadata.uid) {
-        Some(proxy) if is_of_api.iter().any(|words| said.contains(words)) => {
+    if !is_of_api.iter().any(|words| said.contains(words)) {
+        return finding;
+    }
+    let is_complete = subject.index.snapshot.pods_complete == PodsComplete::Everywhere;
+    let is_own_network =
+        || NodePlugin::of(subject.daemon_set) == Some(NodePlugin::Network) && said.contains(":443/api");
+    let on_node = subject.index.bound_to(&pod.spec.node_name).into_iter().find(|pod| is_kube_proxy(pod));
+    match on_node.filter(|proxy| !proxy.is_ready() && proxy.metadata.uid != pod.metadata.uid) {
+        None if on_node.is_none() && is_complete && is_own_network() => {
+            let advice = "unless the kubelet's distribution has a kube-proxy of its own, give the network plugin the address of the API \
+                          server itself (Cilium: k8sServiceHost and k8sServicePort; Calico: ConfigMap kubernetes-services-endpoint): \
+                          without a kube-proxy, nothing provides the Service before this pod runs; to read the log";
+            Finding { advice: advice.into(), ..finding }
+        }
+        Some(proxy) => {
             let message =
                 finding.message.words("; ").name(workload(proxy), "kube-proxy").words(" on the node is not ready");
             let advice =

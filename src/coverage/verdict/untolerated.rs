@@ -190,7 +190,7 @@ fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -
         return with_network_plugin(index, daemon_set, Some(node), finding);
     };
     let mut message = Sentence::from(MESSAGE).words(format!("; condition NetworkUnavailable={}: ", condition.status));
-    message = message.value(format!("{} ({})", condition.reason, condition.message));
+    message = message.said(format!("{} ({})", condition.reason, condition.message));
     let finding = |message, advice: &str| {
         Finding::new(ReasonCode::NetworkUnavailable, message, advice.to_owned()).with_command(describe_node(node))
     };

@@ -150,6 +150,7 @@ fn status<'a>(
         budget: step.update().filter(|_| replaces).and_then(|update| problems::budget(&situation, update)),
         faults: verdict.knows_what_is_missing().then(|| faults.counts(&situation)),
         accepted: acceptances.judge(&situation, verdict, faults),
+        restarting: situation.coverage.restarting.clone(),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused(),
         creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),

@@ -236,7 +236,7 @@ pub(super) async fn run(
         }
         let with_foreign_pods = foreign_pods.add_to(snapshot);
         let mut report = rollout_status::answer(with_foreign_pods.as_ref().unwrap_or(snapshot), &question);
-        if !report.daemon_sets.iter().any(|rollout| rollout.creation_refused) {
+        if !report.daemon_sets.iter().any(|rollout| rollout.creation_may_be_refused) {
             tried = None;
             watch.note_admissions(Vec::new());
         } else if is_current && tried.is_none_or(|tried| looked.duration_since(tried) >= TRY_AGAIN) {

@@ -250,12 +250,11 @@ impl<'a> Facts<'a> {
     /// tools/record/events_cache.go, release 0.37.2), so the pods are considered, too.
     pub fn creation_is_refused(&self) -> bool {
         *self.creation_is_refused.get_or_init(|| {
-            if self.terminating_namespace().is_some() {
+            if self.terminating_namespace().is_some() || (self.is_accepted() == Some(false) && self.waits_for_pods()) {
                 return true;
             }
             let Some(refused) = self.last_event("FailedCreate") else { return false };
-            let newest_pod = self.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
-            let created = self.last_event("SuccessfulCreate").max(newest_pod);
+            let created = self.last_created();
             let began = self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
             // If that had fixed it, the pod would have been created at once; events may have been dropped.
             let still_lacks_pods = || {
@@ -264,6 +263,28 @@ impl<'a> Facts<'a> {
             };
             Some(refused) > created && (Some(refused) >= began || still_lacks_pods())
         })
+    }
+
+    /// Returns when a pod was last created.
+    fn last_created(&self) -> Option<Timestamp> {
+        let newest_pod = self.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
+        self.last_event("SuccessfulCreate").max(newest_pod)
+    }
+
+    /// Returns whether a node lacks its pod for longer than the controller takes to create one, although that runs: whether it is
+    /// refused may have no event, because client-go's spam filter has dropped it.
+    pub fn waits_for_pods(&self) -> bool {
+        let is_past = |at: Option<Timestamp>| at.is_none_or(|at| seconds_between(at, self.index.now()) > TO_CREATE);
+        let lacks_pod = |(node, pods): &(Option<&Node>, &NodePods<'_>)| {
+            let joined = node.and_then(|node| node.metadata.creation_timestamp.get());
+            pods.should_run() && pods.pods.is_empty() && is_past(joined)
+        };
+        let began = || self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
+        self.pods_known
+            && self.nodes().any(|node| lacks_pod(&node))
+            && is_past(self.last_created().max(self.last_event("SuccessfulDelete")))
+            && is_past(began().max(self.daemon_set.metadata.creation_timestamp.get()))
+            && self.controller_silent_since().is_none()
     }
 
     /// Returns the event which tells that the API server refuses to delete a pod for the controller; `None` if that pod is gone or was

@@ -235,6 +235,9 @@ pub struct RolloutStatus {
     pub concerns: Vec<Reason>,
     /// Whether the API server refuses new pods, by the events.
     pub creation_refused: bool,
+    /// Whether the API server is to be asked, in a dry run, whether it would create pods that are missing.
+    #[serde(skip)]
+    pub creation_may_be_refused: bool,
     /// Whether it would create such a pod now, by a dry run, although it has refused the last one; absent if it was not asked.
     pub creation_accepted: Option<bool>,
     /// Since when kube-controller-manager has not renewed its lease, if it seems to be down.

@@ -33,23 +33,30 @@ pub(crate) fn not_asked() -> Incomplete {
     Incomplete::new(Kind::Pods.resource(), message.to_owned(), false)
 }
 
-/// Returns the pods whose dry runs tell whether the refusals in a snapshot persist.
+/// Returns the pods whose dry runs tell whether the refusals in a snapshot persist, and whether pods that are missing are refused.
 pub(crate) fn trials(snapshot: &Snapshot) -> Vec<Trial> {
     let index = Index::new(snapshot);
-    // Facts are expensive, and few DaemonSets have a refusal.
+    // Facts are expensive, and few DaemonSets lack pods.
     let is_refused = |daemon_set: &&DaemonSet| {
-        index.events_about("DaemonSet", &daemon_set.metadata).iter().any(|event| event.reason == "FailedCreate")
+        let status = &daemon_set.status;
+        status.current_number_scheduled < status.desired_number_scheduled
+            || index.events_about("DaemonSet", &daemon_set.metadata).iter().any(|event| event.reason == "FailedCreate")
     };
     let daemon_sets = index.daemon_sets_of_any_flavor().into_iter().filter(is_refused);
     let facts = daemon_sets.map(|daemon_set| Facts::new(&index, daemon_set));
     let mut trials = Vec::new();
-    for Facts { daemon_set, revisions, .. } in facts.filter(Facts::creation_is_refused).take(MOST_DAEMON_SETS) {
+    for Facts { daemon_set, revisions, .. } in facts.filter(may_be_refused).take(MOST_DAEMON_SETS) {
         let current = revisions.current().map(|current| (current, &revisions.live));
         for (revision, template) in current.into_iter().chain(revisions.target()) {
             trials.extend(trial(&index, daemon_set, revision.object.hash(), template));
         }
     }
     trials
+}
+
+/// Returns whether the API server is to be asked whether it would create pods that are missing.
+pub(crate) fn may_be_refused(facts: &Facts<'_>) -> bool {
+    facts.creation_is_refused() || facts.waits_for_pods()
 }
 
 /// Returns a pod of a DaemonSet's new template, unless the API server was already asked; the hash is empty if the

@@ -40,7 +40,8 @@ impl Creations {
     pub fn new(facts: &Facts<'_>) -> Self {
         let (created, deleted) = (facts.last_event("SuccessfulCreate"), facts.last_event("SuccessfulDelete"));
         let missing = facts.node_pods.iter().filter(|node| node.should_run() && node.pods.is_empty()).count();
-        let refusals = if has_ended(facts, created, deleted) { Vec::new() } else { refusals(facts, created) };
+        let has_ended = has_ended(facts, created, deleted) && !facts.creation_is_refused();
+        let refusals = if has_ended { Vec::new() } else { refusals(facts, created) };
         Creations { refusals, created, deleted, missing }
     }
 }
@@ -86,6 +87,8 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
     let Facts { index, daemon_set, .. } = *facts;
     let changed = facts.current.known().and_then(|revision| revision.metadata.creation_timestamp.get());
     let mut findings: Vec<Finding> = namespace_terminating(facts).into_iter().collect();
+    let asked = facts.current_hash().and_then(|hash| index.snapshot.admission(daemon_set, hash)?.refusal.as_deref());
+    let mut asked = asked.filter(|_| findings.is_empty() && facts.creation_is_refused());
     let events = index.events_about("DaemonSet", &daemon_set.metadata);
     for event in events.iter().filter(|event| event.reason == "FailedCreate") {
         let mut finding = create_failure::classify(index.snapshot, daemon_set, &event.message);
@@ -94,7 +97,14 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
         }
         let at = event.last_seen();
         let since = |later: Option<Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
-        if facts.is_accepted() != Some(false) && (since(created) > SAME_BATCH || since(changed) > 0) {
+        let is_doubtful = since(created) > SAME_BATCH || since(changed) > 0;
+        match asked {
+            // What was refused before was something else.
+            Some(now) if is_doubtful && !have_same_cause(index.snapshot, daemon_set, &event.message, now) => continue,
+            Some(_) => asked = None,
+            None => {}
+        }
+        if facts.is_accepted() != Some(false) && is_doubtful {
             finding.message =
                 Sentence::from("likely ").then(finding.message).words(" (a pod was created or the spec changed since)");
             finding.refused_by = None;
@@ -113,6 +123,10 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
             break;
         }
     }
+    findings.extend(asked.map(|message| {
+        let finding = create_failure::classify(index.snapshot, daemon_set, message);
+        Finding { message: finding.message.words(" (in a dry run just now)"), ..finding }
+    }));
     findings
 }
 
@@ -146,9 +160,10 @@ mod tests {
     use serde_json::json;
 
     use super::Creations;
-    use crate::coverage::test_support::{World, at, world};
+    use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::Facts;
     use crate::facts::index::Index;
+    use crate::model::snapshot::Admission;
     use crate::report::reason::ReasonCode;
 
     fn creations(world: World) -> Creations {
@@ -186,6 +201,40 @@ mod tests {
         let world = event(event(world, "SuccessfulCreate", "11:57:00"), "SuccessfulDelete", "11:58:00");
         let Creations { created, deleted, .. } = creations(event(world, "FailedCreate", "11:59:00"));
         assert_eq!((created, deleted), (at("11:57:00").parse().ok(), at("11:58:00").parse().ok()));
+    }
+
+    /// The events of a controller that was refused often are dropped; only the API server tells then.
+    #[test]
+    fn a_pod_that_is_missing_for_long_is_refused_if_a_dry_run_is() {
+        let quota = "pods \"agent-x\" is forbidden: exceeded quota: pods";
+        let policy = "pods \"agent-x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no team";
+        let told = |refusal: Option<&str>, event: Option<(&str, &str)>, deleted: &str| {
+            let world = world().node("n", json!({})).event("DaemonSet", "agent", "SuccessfulDelete", "", deleted);
+            let mut world = match event {
+                Some((message, time)) => world.event("DaemonSet", "agent", "FailedCreate", message, time),
+                None => world,
+            };
+            world.snapshot.admissions.push(Admission {
+                daemon_set_uid: "agent-uid".to_owned(),
+                hash: CURRENT.to_owned(),
+                refusal: refusal.map(str::to_owned),
+                lacks: Vec::new(),
+            });
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let facts = Facts::new(&index, &snapshot.daemon_sets[0]);
+            let codes = Creations::new(&facts).refusals.iter().map(|refusal| refusal.code).collect::<Vec<_>>();
+            (facts.creation_is_refused(), codes)
+        };
+        use ReasonCode as R;
+        assert_eq!(told(Some(policy), None, "11:58:00"), (true, vec![R::WebhookDenied]));
+        assert_eq!(told(Some(policy), None, "11:59:50"), (false, vec![]), "the controller is about to create it");
+        assert_eq!(told(None, None, "11:58:00"), (false, vec![]));
+        let before_the_revision = Some((quota, "10:59:00"));
+        assert_eq!(told(Some(policy), before_the_revision, "11:58:00"), (true, vec![R::WebhookDenied]));
+        assert_eq!(told(Some(quota), before_the_revision, "11:58:00"), (true, vec![R::QuotaExceeded]));
+        // What the controller was told last counts: a policy may be about the pods of people.
+        assert_eq!(told(Some(policy), Some((quota, "11:59:00")), "11:58:00"), (true, vec![R::QuotaExceeded]));
     }
 
     #[test]

@@ -204,7 +204,8 @@ fn is_identifier(word: &str) -> bool {
     // The alphabet of `rand.String`, k8s.io/apimachinery/pkg/util/rand, release 1.37.2.
     let is_generated =
         |end: &str| end.len() == 5 && end.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte));
-    let is_hash = word.len() > 7 && word.bytes().any(|byte| byte.is_ascii_digit());
+    let is_hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    let is_hash = word.len() > 7 && word.bytes().all(is_hex) && word.bytes().any(|byte| byte.is_ascii_digit());
     let is_address = || word.split('.').count() == 4 && word.split('.').all(|part| part.parse::<u8>().is_ok());
     is_hash || is_address() || word.rsplit_once('-').is_some_and(|(_, end)| is_generated(end))
 }
@@ -316,6 +317,9 @@ mod tests {
                 "(pod: \"agent-bcdfg_kube-system(77aa4b1c-9d3e)\")",
                 true,
             ),
+            ("exit status 0xc0000135", "exit status 0xc0000142", false),
+            ("lookup registry-eu1.example.com", "lookup registry-us2.example.com", false),
+            ("volume data-volume-1", "volume data-volume-2", false),
             ("HTTP probe failed with statuscode: 500", "HTTP probe failed with statuscode: 503", false),
             ("open /etc/a.conf", "open /etc/b.conf", false),
             ("10.0.0.7 is down", "10.0.0.8 is down, too", false),

@@ -50,6 +50,7 @@ use crate::report::rollout_status::{
 };
 use crate::report::strategy::Strategy;
 use crate::rollout::history::changes_between;
+use crate::rollout::new_pods::may_be_refused;
 use crate::rollout::situation::Situation;
 use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
@@ -153,6 +154,7 @@ fn status<'a>(
         restarting: situation.coverage.restarting.clone(),
         concerns: situation.coverage.concerns.clone(),
         creation_refused: situation.creation_is_refused(),
+        creation_may_be_refused: may_be_refused(&situation),
         creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),
         controller_silent_since: situation.controller_silent_since(),
         stalled_since: situation.stalled_since(step).filter(|_| replaces),

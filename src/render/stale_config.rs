@@ -20,7 +20,8 @@ pub(super) fn section(
 ) {
     let StaleConfig { pods, stale_pods, unknown_pods, changed, missing, unknown, fix } = stale;
     let of = pods.map_or("its pods".to_owned(), |pods| count(pods, "pod"));
-    let is_told = |it: &ConfigName| problems.iter().any(|problem| problem.message.contains(&*it.name));
+    let is_it = |it: &ConfigName, (kind, name): &(&str, String)| it.kind.eq_ignore_ascii_case(kind) && it.name == *name;
+    let is_told = |it: &ConfigName| problems.iter().filter_map(|one| one.missing.as_ref()).any(|one| is_it(it, one));
     let line = match stale_pods.filter(|pods| *pods > 0) {
         Some(stale) => format!("{stale} of {of} started before a change of what they use:"),
         None if !changed.is_empty() && suspect.is_some_and(|suspect| suspect.what == SuspectKind::Surroundings) => {

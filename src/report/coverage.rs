@@ -424,6 +424,9 @@ pub struct ReasonGroup {
     pub message: String,
     /// What refuses the pods, if that is known; absent for other reasons.
     pub refused_by: Option<Refuser>,
+    /// The object that does not exist, as its resource and its name, if that is why.
+    #[serde(skip)]
+    pub missing: Option<(&'static str, String)>,
     /// What to do.
     pub fix: Fix,
     /// When the first of the nodes became unavailable; absent if unknown. This and what follows is of the rollout, in `status`.

@@ -97,6 +97,26 @@ fn the_line_that_tells_why_a_program_has_ended_is_shown() {
         ),
         ("config missing, using default\nSegmentation fault (core dumped)", "Segmentation fault"),
         ("reading /etc/agent.yaml\nat least one endpoint is required", "at least one endpoint"),
+        // What follows the usage describes the flags.
+        (
+            "flag provided but not defined: -watched-dir\nUsage of /reloader:\n  -retries int\n    the times to retry a failed request",
+            "flag provided but not defined",
+        ),
+        // What a logger calls no error does not tell why it ended, if something else does.
+        (
+            "E1127 03:11:46.1 1 main.go:337] Error registering network: operation not supported\nW1127 03:11:47.2 1 reflector.go:492] watch ended with: an error on the server",
+            "Error registering network",
+        ),
+        (
+            "level=error msg=\"cannot open /etc/agent.yaml\"\nlevel=info msg=\"flushed 0 errors, shutting down gracefully after the last batch\"",
+            "cannot open /etc/agent.yaml",
+        ),
+        ("2026-01-01T00:00:00Z\tERROR\tunable to bind\n2026-01-01T00:00:01Z\tWARN\tfailed to flush", "unable to bind"),
+        ("{\"level\":\"fatal\",\"msg\":\"no such host\"}\n{\"level\":\"warn\",\"msg\":\"lease not released: timeout\"}", "no such host"),
+        ("W1127 03:11:47.2 1 reflector.go:492] watch ended with: an error on the server", "an error on the server"),
+        ("[error] [in_tail] errno=24] Too many open files\n[error] [lib] backend failed", "Too many open files"),
+        ("bind() to 0.0.0.0:80 failed (98: Address already in use)\nstill could not bind()", "Address already in use"),
+        ("time=\"1\" level=fatal msg=\"open \\\"/x\\\": denied\"", "open \"/x\": denied"),
         (&long, "cannot get resource"),
     ] {
         let reason = first(plain().unready_pod("agent-x", "n", crash(message), json!({})));

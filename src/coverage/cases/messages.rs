@@ -1016,6 +1016,16 @@ fn what_never_ran_has_no_log() {
             "logs",
         ),
         ("Error", "exec: \"git\": executable file not found in $PATH", "read the log", "logs"),
+        (
+            "Error",
+            "level=fatal msg=\"nodes is forbidden: User \\\"system:serviceaccount:a:b\\\" cannot list\"",
+            "give the service account a role",
+            "logs",
+        ),
+        ("Error", "ENOSPC: System limit for number of file watchers reached", "fs.inotify.max_user_watches", "logs"),
+        ("Error", "x509: certificate has expired or is not yet valid", "renew the certificate", "logs"),
+        ("Error", "no matches for kind \"Widget\" in version \"example.com/v1\"", "CustomResourceDefinition", "logs"),
+        ("Error", "exec user process caused: no such file or directory", "interpreter", "logs"),
     ] {
         let reason = first(plain().unready_pod("agent-x", "n", ended(reason, 128, message), json!({})));
         assert!(

@@ -4,6 +4,7 @@
 //! specific words come first. What no row knows gets advice that fits whatever the message says.
 
 use super::finding::{Origin, TemplatePart};
+use super::telling::unescaped;
 
 /// A cause that messages tell.
 #[derive(Debug)]
@@ -105,6 +106,13 @@ const OF_NODES: &[Cause] = &[
         "raise limits.memory in the template (its suffix m stands for thousandths, Mi for mebibytes): this volume is kept in memory, and \
          is no larger than the limits of the pod's containers together",
     ),
+    // systemd writes below /run, and watches the cgroups.
+    cause(
+        FixIn::Node,
+        &["unable to start unit… no space left on device"],
+        "free space on the node, on its disk and below /run (`df`), and raise fs.inotify.max_user_watches: systemd cannot make the cgroup of \
+         the pod",
+    ),
     cause(
         FixIn::Node,
         &["/run/…no space left on device"],
@@ -173,7 +181,7 @@ const OF_NODES: &[Cause] = &[
 pub const INOTIFY: Cause = cause(
     FixIn::Node,
     // Fluent Bit names its file, and ENOSPC by its number.
-    &["inotify", "fsnotify", "tail_fs…errno=28"],
+    &["inotify", "fsnotify", "tail_fs…errno=28", "number of file watchers reached"],
     "raise the inotify limits of the node: fs.inotify.max_user_instances, and fs.inotify.max_user_watches",
 );
 
@@ -197,7 +205,7 @@ impl Cause {
 
     /// Finds the cause that a message of anything else tells.
     pub fn among(causes: &'static [Cause], message: &str) -> Option<&'static Cause> {
-        let message = message.to_lowercase();
+        let message = unescaped(message).to_lowercase();
         causes.iter().find(|cause| cause.says.iter().any(|says| occurs(says, &message)))
     }
 }

@@ -274,6 +274,16 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
         );
         return Some(Finding::new(ReasonCode::ReadinessFailing, message, advice).with_command(describe_node(down)));
     }
+    let unreached = failed.and_then(|event| probes::unreached(subject, pod, container, probe, &event.message));
+    let answered = failed.filter(|_| unreached.is_none()).and_then(|event| {
+        let (advice, timeout) = probes::answered(subject, pod, container, probe, &event.message)?;
+        let within = timeout.map_or(String::new(), |seconds| format!(" (timeoutSeconds: {seconds})"));
+        Some((message.clone().words(within), advice))
+    });
+    if let Some((message, advice)) = answered.filter(|_| passed_for.is_none()) {
+        let finding = Finding::new(ReasonCode::ReadinessFailing, message.apart(&advice), advice);
+        return Some(of_container(subject, pod, container, finding.with_command(edit(subject.daemon_set))));
+    }
     let advice = match passed_for {
         Some(_) => {
             "find out what has changed since: what the program depends on, its node, or its load; the log may tell"
@@ -281,7 +291,6 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
         None => "fix the probe, or what keeps it from succeeding",
     };
     let finding = Finding::new(ReasonCode::ReadinessFailing, message, advice);
-    let unreached = failed.and_then(|event| probes::unreached(subject, pod, container, probe, &event.message));
     if let Some(cause) = unreached {
         return Some(probes::of_unreached(subject, pod, finding, cause));
     }

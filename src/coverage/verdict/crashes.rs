@@ -5,12 +5,14 @@ use jiff::Timestamp;
 use super::cause::{Cause, FixIn, INOTIFY, TOO_MANY_OPEN_FILES, cause};
 use super::creation_errors::{start_failed, start_has_failed, start_origin};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, delete_pod, describe_bound_node, describe_node, describe_pod, edit, logs};
+use super::finding::{
+    Finding, Origin, TemplatePart, delete_pod, describe_bound_node, describe_node, describe_pod, edit, logs,
+};
 use super::fit::instead_of_surge;
 use super::images::template_of;
 use super::roles::{Observed, Role, walk};
 use super::sentence::Sentence;
-use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, telling_line};
+use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, quoted, telling_line};
 use super::workload::workload;
 use crate::model::event::Event;
 use crate::model::node::Node;
@@ -32,19 +34,19 @@ const LAST_WORDS: &[Cause] = &[
         "mount an emptyDir with medium: Memory at /dev/shm in the template: what every container gets has 64 MB",
     ),
     cause(
-        FixIn::Node,
+        FixIn::Host,
         &["no space left on device"],
         "free space where the container writes: in the volume, or on the disk of the node",
     ),
     // ETXTBSY: the kernel lets nobody write to a program while it runs.
     cause(
-        FixIn::Node,
+        FixIn::Template,
         &["text file busy"],
-        "end the process on the node that runs the file, and write it under another name, then rename it (`install`, or `cp \
-         --remove-destination`): a program that runs cannot be written to",
+        "have the template write the file under another name and rename it (`install`, or `cp --remove-destination`): a program that runs, \
+         such as that of the pod before, cannot be written to",
     ),
     cause(
-        FixIn::Host,
+        FixIn::Template,
         &["vxlan…address already in use", "set interface …address already in use"],
         "remove the network device of another network plugin from the node, or give the two different UDP ports: VXLAN devices share none",
     ),
@@ -54,14 +56,14 @@ const LAST_WORDS: &[Cause] = &[
         "remove the socket that it names on the node, if no process uses it: one that was killed leaves it behind",
     ),
     cause(
-        FixIn::Host,
+        FixIn::Template,
         &["address already in use"],
         "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
     ),
     cause(
-        FixIn::Host,
+        FixIn::Template,
         &["cpu does not support x86-64", "does not support x86-64-v", "can only be run on amd64 processors with v"],
-        "use an image for older CPUs, or exclude these nodes with a nodeSelector: their CPU lacks instructions that the program needs",
+        OLD_CPU,
     ),
     cause(
         FixIn::Template,
@@ -83,6 +85,24 @@ const LAST_WORDS: &[Cause] = &[
         FixIn::Node,
         &["not yet valid: current time … is before "],
         "correct the clock of the node: by it, the certificate is not valid yet",
+    ),
+    cause(
+        FixIn::Cluster,
+        &["certificate has expired or is not yet valid", "certificate has expired"],
+        "renew the certificate of the server that it connects to, or its own; or correct the clock of the node",
+    ),
+    cause(
+        FixIn::Object,
+        &["no matches for kind \""],
+        "install the CustomResourceDefinition of the kind that it names: a chart may not upgrade those",
+    ),
+    cause(
+        FixIn::Template,
+        &[
+            "exec user process caused: no such file or directory",
+            "exec user process caused \"no such file or directory\"",
+        ],
+        "correct the command or the image: the program, the interpreter that its first line names, or its loader is not in the image",
     ),
     // The in-cluster configuration of client-go has the address of the Service.
     cause(
@@ -118,6 +138,11 @@ const LAST_WORDS: &[Cause] = &[
         "give the service account a role that allows what the message says",
     ),
 ];
+
+/// The exit code of a program that SIGILL has ended.
+const ILLEGAL_INSTRUCTION: i32 = 132;
+
+const OLD_CPU: &str = "use an image for older CPUs, or exclude these nodes with a nodeSelector: their CPU lacks instructions that the program needs";
 
 /// Returns whether a container crashes, and its end, if that is known.
 ///
@@ -293,7 +318,7 @@ pub fn crash_looping(
     }
     let last_words = end.and_then(last_words);
     if let Some(text) = &last_words {
-        message = message.words(", ").example(format!("{text:?}"));
+        message = message.words(", ").example(quoted(text));
     }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let not_started = end.and_then(|end| start_failed(subject, pod, &end.reason, &end.message));
@@ -302,8 +327,13 @@ pub fn crash_looping(
     let command = logs(subject.daemon_set, pod, &container.name, !is_last);
     let said = end.and_then(|end| telling_line(&end.message));
     let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
-    let is_of_node = || said.and_then(|said| Cause::among(LAST_WORDS, said)).is_some_and(|it| it.fix_in == FixIn::Node);
+    let of_node = said.and_then(|said| Cause::among(LAST_WORDS, said)).map(|cause| cause.fix_in);
+    let of_node = of_node.filter(|fix_in| matches!(fix_in, FixIn::Node | FixIn::Host));
     let told = decisive.map_or_else(|| about_last_words(said), |cause| cause.advice.to_owned());
+    let told = match told == READ_THE_LOG && end.is_some_and(|end| end.exit_code == ILLEGAL_INSTRUCTION) {
+        true => format!("{OLD_CPU}; to read the log"),
+        false => told,
+    };
     let told = match told == READ_THE_LOG && role == Role::Container && stale_volumes(subject, pod) {
         true => format!(
             "{told}; if it does not help, delete the pod: only a new one has empty volumes and runs its init containers again"
@@ -323,11 +353,13 @@ pub fn crash_looping(
         Some(origin) => finding.with_origin(origin),
         None => finding,
     };
-    match command {
+    match (command, of_node) {
         _ if decisive.is_some() => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
-        Some(command) if is_of_node() => finding.with_origin(Origin::Node).with_command(command),
-        Some(command) => finding.with_command(command),
-        None => finding,
+        (Some(command), Some(fix_in)) => {
+            finding.with_origin(fix_in.origin(TemplatePart::Anything)).with_command(command)
+        }
+        (Some(command), None) => finding.with_command(command),
+        (None, _) => finding,
     }
 }
 

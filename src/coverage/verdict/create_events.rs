@@ -207,7 +207,8 @@ mod tests {
     #[test]
     fn a_pod_that_is_missing_for_long_is_refused_if_a_dry_run_is() {
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: pods";
-        let policy = "pods \"agent-x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no team";
+        let policy =
+            "pods \"agent-x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no team";
         let told = |refusal: Option<&str>, event: Option<(&str, &str)>, deleted: &str| {
             let world = world().node("n", json!({})).event("DaemonSet", "agent", "SuccessfulDelete", "", deleted);
             let mut world = match event {

@@ -80,7 +80,10 @@ const REFUSALS: [Refusal; 29] = [
     // github.com/openshift/apiserver-library-go: pkg/securitycontextconstraints/sccadmission/admission.go.
     refusal_of(&["against any security context constraint"], pod_security::constraint_denied),
     // plugin/pkg/admission/security/podsecuritypolicy/admission.go, up to release 1.24.
-    refusal_of(&["against any pod security policy"], pod_security::policy_denied),
+    refusal_of(
+        &["against any pod security policy", "PodSecurityPolicy: unable to admit pod"],
+        pod_security::policy_denied,
+    ),
     // k8s.io/apiserver: pkg/admission/plugin/namespace/lifecycle/admission.go.
     refusal_of(&["because it is being terminated"], namespace_terminating),
     refusal_of(&["namespaces \"", "namespace \""], namespace_missing),

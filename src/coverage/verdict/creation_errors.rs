@@ -146,6 +146,12 @@ const CAUSES: &[Cause] = &[
         &["chdir to cwd", "working directory"],
         "correct workingDir: the user of the container cannot change to it",
     ),
+    cause(
+        FixIn::Node,
+        &["/proc/…/ns/… no such file or directory"],
+        "delete the pod, so that it gets a new sandbox: the processes of the old one are gone, which the kubelet has not noticed",
+    )
+    .and(Also::DeletePod),
     // `GetNodeHostIPs`, pkg/util/node/node.go, for variables that have status.hostIP.
     cause(
         FixIn::Node,

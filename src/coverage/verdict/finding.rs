@@ -214,7 +214,12 @@ impl Finding {
 
     /// Returns the finding as a report gives it for several nodes, some of which may have no name.
     pub fn group(self, nodes: Vec<String>, unnamed: usize) -> ReasonGroup {
+        let missing = match &self.origin {
+            Origin::Template(TemplatePart::Object { kind, name, key: None }) => Some((*kind, name.clone())),
+            _ => None,
+        };
         ReasonGroup {
+            missing,
             code: self.code,
             count: nodes.len() + unnamed,
             nodes,

@@ -1,6 +1,7 @@
 //! Containers that the kubelet kills because a probe or a hook fails.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::cause::{Also, Cause, FixIn, cause};
 use super::crashes::{about_last_words, last_words};
@@ -10,7 +11,7 @@ use super::images::template_of;
 use super::roles::Observed;
 use super::sandbox::pods_of_node;
 use super::sentence::Sentence;
-use super::telling::{telling_line, tells_of_failure};
+use super::telling::{quoted, telling_line, tells_of_failure};
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, Pod, Probe};
 use crate::report::age::seconds_between;
@@ -87,14 +88,72 @@ pub fn unreached(
         return Cause::of(COMMANDS, said).filter(|_| !ENDED.iter().any(|words| said.contains(words)));
     }
     let (_, error) = said.split_once(" probe failed: ")?;
-    let spec = &template_of(subject, pod).value()["spec"];
-    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-    let own = lists.flatten().find(|it| it["name"] == container.name.as_str());
-    let probe = own.map(|own| &own[format!("{kind}Probe")]);
+    let probe = own_probe(subject, pod, container, kind);
     // It may be any other than the pod.
     let names_host = ["httpGet", "tcpSocket"].iter().any(|of| probe.is_some_and(|it| it[of]["host"].is_string()));
     let connects = CONNECTS.iter().any(|begins| error.starts_with(begins));
     Cause::among(CONNECTIONS, error).filter(|_| connects && !names_host)
+}
+
+/// Returns the probe of that kind as the template has it.
+fn own_probe<'s>(subject: &'s Subject, pod: &Pod, container: &Container, kind: &str) -> Option<&'s Value> {
+    let spec = &template_of(subject, pod).value()["spec"];
+    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+    let own = lists.flatten().find(|own| own["name"] == container.name.as_str())?;
+    Some(&own[format!("{kind}Probe")])
+}
+
+/// What answers tell of a request that is wrong.
+const ANSWERS: &[Cause] = &[
+    cause(
+        FixIn::Template,
+        &[
+            "malformed http response",
+            "server gave http response to https client",
+            "client sent an http request to an https server",
+        ],
+        "correct scheme of the probe in the template: one side speaks TLS, and the other does not",
+    ),
+    cause(
+        FixIn::Template,
+        &["statuscode: 401", "statuscode: 403"],
+        "use a path that needs no credentials in the probe, or give it some (httpHeaders), and check what the program demands",
+    ),
+    cause(
+        FixIn::Template,
+        &["statuscode: 404"],
+        "correct path or port of the probe in the template, or the argument of the program that sets them: what answers there does not have it",
+    ),
+];
+
+/// Returns what to do about a readiness probe that gets to the program, by what the kubelet says of it, and the timeout of a probe that
+/// is answered too late.
+pub fn answered(
+    subject: &Subject,
+    pod: &Pod,
+    container: &Container,
+    kind: &str,
+    said: &str,
+) -> Option<(String, Option<u64>)> {
+    if let Some(cause) = Cause::among(ANSWERS, said) {
+        return Some((cause.advice.to_owned(), None));
+    }
+    let timeout = own_probe(subject, pod, container, kind)?["timeoutSeconds"].as_u64();
+    is_slow(said).then(|| (too_slow(kind), Some(timeout.unwrap_or(1).max(1))))
+}
+
+/// Returns whether a probe that got to the program was answered too late.
+fn is_slow(said: &str) -> bool {
+    let said = said.to_lowercase();
+    // `grpc_health_probe` has a timeout of its own for the connection: nothing listens.
+    ["timed out", "timeout", "deadline exceeded"].iter().any(|words| said.contains(words))
+        && !said.contains("failed to connect")
+}
+
+fn too_slow(kind: &str) -> String {
+    format!(
+        "raise timeoutSeconds of the {kind} probe, or give the container more cpu: it answers too late, which its log does not show"
+    )
 }
 
 /// Says in the finding of a probe what to do about its cause, if it does not get to the program.
@@ -132,11 +191,7 @@ pub fn killed(
     })?;
     let unreached = failure.and_then(|failure| unreached(subject, pod, container, kind, &failure.message));
     let timeout = probe(container, kind).map_or(1, |probe| probe.timeout_seconds.max(1));
-    let said = failure.map_or("", |failure| failure.message.as_str()).to_lowercase();
-    // `grpc_health_probe` has a timeout of its own for the connection: nothing listens.
-    let is_slow = unreached.is_none()
-        && ["timed out", "timeout", "deadline exceeded"].iter().any(|words| said.contains(words))
-        && !said.contains("failed to connect");
+    let is_slow = unreached.is_none() && failure.is_some_and(|failure| is_slow(&failure.message));
     let within = if is_slow { format!(" (timeoutSeconds: {timeout})") } else { String::new() };
     let mut message = Sentence::from(format!(
         "{} {} is killed by the kubelet because its {kind} probe fails{within}",
@@ -149,7 +204,7 @@ pub fn killed(
     let said = telling_line(&end.message).filter(|line| tells_of_failure(line));
     let said = said.filter(|_| end.exit_code != 0 && unreached.is_none() && !is_slow);
     if let Some(text) = said.and_then(|_| last_words(end)) {
-        message = message.words("; it said last: ").example(format!("{text:?}"));
+        message = message.words("; it said last: ").example(quoted(&text));
     }
     let message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let finding = |advice: String| Finding::new(ReasonCode::LivenessFailing, message.clone().apart(&advice), advice);
@@ -157,16 +212,14 @@ pub fn killed(
         return Some(of_unreached(subject, pod, finding(String::new()), cause));
     }
     Some(match (is_slow, kind) {
-        (true, _) => finding(format!(
-            "raise timeoutSeconds of the {kind} probe, or give the container more cpu: it answers too late, which its log does not show"
-        ))
-        .with_command(edit(subject.daemon_set)),
+        (true, _) => finding(too_slow(kind)).with_command(edit(subject.daemon_set)),
         (false, _) if said.is_some() => {
             finding(format!("find out why the container does not pass its {kind} probe: {}", about_last_words(said)))
                 .with_command(logs(subject.daemon_set, pod, &container.name, true))
         }
         (false, "startup") => finding(
-            "correct the startup probe, or raise its failureThreshold if the container takes longer to start".to_owned(),
+            "correct the startup probe, or raise its failureThreshold if the container takes longer to start"
+                .to_owned(),
         )
         .with_command(edit(subject.daemon_set)),
         (false, _) => finding(format!("correct the {kind} probe, or find out why the container does not pass it"))

@@ -1,5 +1,7 @@
 //! Which line of a termination message or a log tells why a program has ended.
 
+use std::borrow::Cow;
+
 use super::cause::{Cause, FixIn, cause};
 
 /// How many characters of a termination message are shown; `--node` shows all.
@@ -26,8 +28,39 @@ pub const DECISIVE: &[Cause] = &[
 ];
 
 /// What lines have that only follow what a program has failed of: that it tries again, how to learn more, or its stacks.
-const CLOSING: &[&str] =
-    &["error: exit status", "attempting again", "backtrace", "stack trace", "for more information"];
+const CLOSING: &[&str] = &[
+    "error: exit status",
+    "attempting again",
+    "backtrace",
+    "stack trace",
+    "for more information",
+    // Fluent Bit, nginx, Go and Weave, of what the lines before tell.
+    "[lib] backend failed",
+    "still could not bind",
+    "fatal error: newosproc",
+    "failed to get peers",
+];
+
+/// The levels of lines that do not tell why a program has ended if others do, as loggers write them.
+const LOWER: &[&str] = &["INFO", "WARN", "WARNING", "NOTICE", "DEBUG", "TRACE"];
+
+/// How many words before its text a line has at most.
+const WORDS_BEFORE: usize = 5;
+
+/// Returns whether a logger says of a line that it tells of no error.
+fn is_of_lower_level(line: &str) -> bool {
+    // klog: `W1127 03:11:46.123456       1 reflector.go:12] …`.
+    let is_klog = matches!(line.as_bytes(), [b'I' | b'W', digits @ ..] if digits.iter().take_while(|b| b.is_ascii_digit()).count() == 4);
+    let is_named = |word: &str| {
+        let (word, is_marked) = match word.strip_prefix("level=").or_else(|| word.strip_prefix("{\"level\":")) {
+            Some(word) => (word, true),
+            None => (word, word.starts_with('[')),
+        };
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        LOWER.iter().any(|level| if is_marked { level.eq_ignore_ascii_case(word) } else { *level == word })
+    };
+    is_klog || line.split([' ', '\t', ',']).filter(|word| !word.is_empty()).take(WORDS_BEFORE).any(is_named)
+}
 
 /// How such lines begin.
 const BEGINS: &[&str] = &["note: ", "perhaps ", "goroutine "];
@@ -73,6 +106,9 @@ const TELLING: &[&str] = &[
     "timed out",
     "timeout",
     "segmentation fault",
+    "not defined",
+    "unrecognized",
+    "unexpected",
     "core dumped",
     "killed",
     "aborted",
@@ -92,7 +128,15 @@ pub fn last_line(text: &str) -> Option<String> {
 }
 
 pub fn telling_line(text: &str) -> Option<&str> {
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).rev();
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let tells = |line: &&str| {
+        let line = line.to_lowercase();
+        TELLING.iter().any(|word| line.contains(word))
+    };
+    // What follows then describes the flags.
+    let usage = lines().position(|line| line.to_lowercase().starts_with("usage"));
+    let usage = usage.filter(|usage| lines().take(*usage).any(|line| tells(&line))).unwrap_or(usize::MAX);
+    let lines = || lines().take(usage).collect::<Vec<&str>>().into_iter().rev();
     let has = |line: &str, words: &[&str]| {
         let line = line.to_lowercase();
         words.iter().any(|word| line.contains(word))
@@ -104,8 +148,29 @@ pub fn telling_line(text: &str) -> Option<&str> {
             || is_of_a_dump(line)
     };
     let decisive = || lines().find(|line| Cause::among(DECISIVE, line).is_some());
-    let telling = || lines().filter(|line| !closes(line)).take(MOST_LINES).find(|line| has(line, TELLING));
-    decisive().or_else(telling).or_else(|| lines().find(|line| !closes(line))).or_else(|| lines().next())
+    let telling = || lines().filter(|line| !closes(line)).take(MOST_LINES).filter(tells);
+    let of_error = || telling().find(|line| !is_of_lower_level(line));
+    decisive()
+        .or_else(of_error)
+        .or_else(|| telling().next())
+        .or_else(|| lines().find(|line| !closes(line)))
+        .or_else(|| lines().next())
+}
+
+/// Writes what a program has said in quotes, without the escapes of its logger.
+pub fn quoted(text: &str) -> String {
+    let text = unescaped(text);
+    let quote = if text.contains('"') { '\'' } else { '"' };
+    let text = text.chars().map(|c| if c == '\t' { ' ' } else { c });
+    std::iter::once(quote).chain(text).chain([quote]).collect()
+}
+
+/// Returns a text in which quotes are not escaped, as they are in a line of JSON or logfmt.
+pub fn unescaped(text: &str) -> Cow<'_, str> {
+    match text.contains("\\\"") {
+        true => Cow::Owned(text.replace("\\\\", "").replace("\\\"", "\"")),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// What a program says that was told to end.

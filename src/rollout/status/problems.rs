@@ -44,6 +44,7 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
                 nodes: nodes.iter().map(|node| node.name.to_owned()).collect(),
                 message: group.message.clone(),
                 refused_by: group.refused_by.clone(),
+                missing: group.missing.clone(),
                 fix: Fix { advice: group.fix.advice.clone(), command },
                 since: nodes.iter().filter_map(|node| node.since).min(),
                 before_rollout: before.map(|before| before.into_iter().all(|before| before)),

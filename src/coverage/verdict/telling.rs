@@ -36,6 +36,8 @@ const CLOSING: &[&str] = &[
     "for more information",
     // Fluent Bit, nginx, Go and Weave, of what the lines before tell.
     "[lib] backend failed",
+    "[engine] input initialization failed",
+    "failed initialize input",
     "still could not bind",
     "fatal error: newosproc",
     "failed to get peers",

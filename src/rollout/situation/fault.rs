@@ -224,11 +224,18 @@ fn of_lack(situation: &Situation<'_>, suspect: Option<&Suspect>, lack: Lack, nod
         Lack::HostPorts if !node.is_compared => of_raised(raised.ports),
         Lack::Requests if !node.is_compared => of_raised(raised.requests),
         Lack::Allocatable if !node.is_compared && raised.requests != Some(false) => of_raised(raised.requests),
+        // The node has less than it had, or never had enough.
+        Lack::Allocatable if requests_as_much_as_another(situation, node) => Fault::Cluster,
         Lack::Allocatable if node.excess.is_some() || suspect.is_none_or(|it| it.what != SuspectKind::Nodes) => {
             of_template(situation, suspect, &Origin::Room(lack), node)
         }
         Lack::Pods | Lack::Requests | Lack::HostPorts | Lack::Allocatable => Fault::Cluster,
     }
+}
+
+/// Returns whether the revision to roll back to requests as much on a node.
+fn requests_as_much_as_another(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    node.excess.is_none() && situation.revisions.target().is_some() && situation.raised().requests == Some(false)
 }
 
 /// Returns the nodes that have no available pod although they are not to blame, by reason: any other pods that the
@@ -249,7 +256,7 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
             // The termination of a pod says nothing about new ones.
             Origin::Node => diagnosis.code != ReasonCode::StuckTerminating,
             Origin::Room(Lack::OwnUsage) | Origin::Surplus | Origin::Unknown => true,
-            Origin::Room(Lack::Allocatable) => !nodes_are_to_blame,
+            Origin::Room(Lack::Allocatable) => !nodes_are_to_blame && !requests_as_much_as_another(situation, node),
             Origin::Room(_) => node.excess.is_some(),
             Origin::Template(_) | Origin::Placement | Origin::Policy | Origin::Time => !nodes_are_to_blame,
         }

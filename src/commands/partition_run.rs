@@ -25,6 +25,7 @@ use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::RUN_ANNOTATION;
+use crate::model::hold::STOPPED;
 use crate::model::int_or_percent::int;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
@@ -135,12 +136,13 @@ impl<'a> Run<'a> {
             }
             Ended::Stopped(failures) => {
                 self.report.outcome.stage = PartitionStage::Stopped;
+                let (reason, begins) = STOPPED;
                 let message = failures.first().map(|failure| match &failure.node {
-                    Some(node) => format!("Stopped: {node}: {}", failure.message),
-                    None => format!("Stopped: {}", failure.message),
+                    Some(node) => format!("{begins}{node}: {}", failure.message),
+                    None => format!("{begins}{}", failure.message),
                 });
                 self.report.outcome.failures = failures;
-                self.tell(io, "PartitionStopped", "Warning", &message.unwrap_or_default()).await;
+                self.tell(io, reason, "Warning", &message.unwrap_or_default()).await;
                 Ok(Exit::No)
             }
             Ended::Lost(loss) => Err(self.lost_after_look(loss, &mut watch, io).await),

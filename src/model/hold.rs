@@ -10,6 +10,9 @@ use super::names::is_label_key;
 use super::selector::LabelSelector;
 use super::stages::{Stages, Stratum};
 
+/// The reason of the event in which a run of `partition` says why it stops, and how its message begins.
+pub const STOPPED: (&str, &str) = ("PartitionStopped", "Stopped: ");
+
 /// The annotation that stores the update strategy from before the hold, in JSON.
 pub const ORIGINAL_STRATEGY_ANNOTATION: &str = "kubectl-ds/original-update-strategy";
 

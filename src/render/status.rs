@@ -25,7 +25,7 @@ use crate::report::list::{Severity, Status};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, HeldStages, NextActions, RolloutHold, RolloutStatus,
-    RolloutStatusReport, Verdict,
+    RolloutStatusReport, RunStop, Verdict,
 };
 use crate::report::strategy::Strategy;
 
@@ -214,6 +214,9 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     }
     if let Some(hold) = &rollout.hold {
         page.paragraph(&held(hold, now), style::plain);
+        if let Some(RunStop { at, message }) = &hold.stopped {
+            page.paragraph(&format!("the last run stopped {} ago: {message}", time_since(*at, now)), style::problem);
+        }
         if let Some(HeldStages { stages, stage_began, seconds_left }) = &hold.staged {
             let began = format!("; the last run began its stage {} ago", time_since(*stage_began, now));
             let left = seconds_left.map(|seconds| format!("; about {} left at this pace", format_age(seconds)));

@@ -348,6 +348,17 @@ pub struct RolloutHold {
     pub unverified: bool,
     /// The stages of the rollout; absent if it was begun without `--stages`.
     pub staged: Option<HeldStages>,
+    /// Why the last run of `partition` has stopped; absent if it did not, if pods were replaced since, or if its event has expired.
+    pub stopped: Option<RunStop>,
+}
+
+/// Why a run of `partition` has stopped.
+#[apply(answer!)]
+pub struct RunStop {
+    /// When.
+    pub at: Timestamp,
+    /// The gate that failed, and the node, in a sentence.
+    pub message: String,
 }
 
 /// The stages of a rollout that `partition --stages` has begun.

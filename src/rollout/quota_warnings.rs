@@ -69,6 +69,12 @@ pub(super) fn quota_warning(
     Some(Warning { fix: Some(fix), ..Warning::new(WarningCode::QuotaExceeded, message) })
 }
 
+/// Returns whether a quota allows not even the first of the pods to be replaced; `false` if the quotas were not read.
+pub(super) fn allows_none(situation: &Situation<'_>, replacement: &Replacement<'_>, replaced: &[(&str, &Pod)]) -> bool {
+    let surges = replacement.by_controller && allows_surge(replacement.after);
+    shortage(situation, replacement, replaced, surges).is_some_and(|shortage| shortage.allowed == 0)
+}
+
 /// A quota that does not allow all pods to be replaced.
 struct Shortage<'a> {
     quota: &'a ResourceQuota,
@@ -236,6 +242,7 @@ mod tests {
 
     use crate::coverage::test_support::{World, world};
     use crate::facts::index::Index;
+    use crate::model::snapshot::Admission;
     use crate::report::plan::{Warning, WarningCode};
     use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
     use crate::rollout::situation::Situation;
@@ -270,6 +277,30 @@ mod tests {
         let replacement = Replacement { most, ..Replacement::of_template(&after, "", false) };
         let warnings = replacement_warnings(&before, &replacement);
         warnings.into_iter().find(|warning| warning.code == WarningCode::QuotaExceeded)
+    }
+
+    #[test]
+    fn a_refusal_is_certain_if_the_quota_has_no_room_even_with_what_the_first_pod_gives_back() {
+        for (request, is_certain) in [("120m", true), ("100m", false)] {
+            let mut held = four();
+            let quota = json!({"metadata": {"name": "few", "namespace": "default"},
+                "status": {"hard": {"requests.cpu": "400m"}, "used": {"requests.cpu": "400m"}}});
+            held.snapshot.resource_quotas.push(from_value(quota).unwrap());
+            held.snapshot.admissions.push(Admission {
+                daemon_set_uid: "agent-uid".to_owned(),
+                hash: "new".to_owned(),
+                refusal: Some("pods \"agent-\" is forbidden: exceeded quota: few, requested: requests.cpu=1m, used: requests.cpu=400m, \
+                               limited: requests.cpu=400m".to_owned()),
+                lacks: Vec::new(),
+            });
+            let snapshot = held.finish();
+            let index = Index::new(&snapshot);
+            let before = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let after = world().template(cpu(request)).finish().daemon_sets[0].template();
+            let after = before.daemon_set.with_template(&after);
+            let warnings = replacement_warnings(&before, &Replacement::of_template(&after, "new", false));
+            assert_eq!(warnings.iter().any(|warning| warning.is_certain), is_certain, "{request}: {warnings:?}");
+        }
     }
 
     #[test]

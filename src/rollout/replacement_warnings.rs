@@ -2,7 +2,7 @@
 //! would not be recreated.
 
 use super::forecast::is_down;
-use super::quota_warnings::quota_warning;
+use super::quota_warnings::{allows_none, quota_warning};
 use super::rollback::{lacks, rollback};
 use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
@@ -165,7 +165,15 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
     let removed = situation.coverage.removed_nodes.as_ref().filter(|_| replacement.is_same_template);
     let removed = removed.filter(|removed| removed.needs_attention()).map(nodes_removed);
     let replaced = if situation.is_known { replaced(situation, replacement) } else { Vec::new() };
-    let refused = || replacement.refusal(situation).map(|refusal| refused(situation, replacement, refusal));
+    let few = replaced.get(..replacement.most).unwrap_or(&replaced);
+    // What the first pods give back may be too little for the new ones.
+    let is_never =
+        |reason: &Reason| reason.code == ReasonCode::QuotaExceeded && allows_none(situation, replacement, few);
+    let refused = || {
+        let (reason, is_certain) = replacement.refusal(situation)?;
+        let is_certain = is_certain || is_never(&reason);
+        Some(refused(situation, replacement, (reason, is_certain)))
+    };
     if replaced.is_empty() {
         // Nodes that wait for their pods will get one of the new template.
         let waits = situation.is_known && situation.creation_is_refused() && is_missing(situation);
@@ -182,7 +190,6 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
         false => Default::default(),
     };
     let missing = missing_objects(situation, replacement);
-    let few = replaced.get(..replacement.most).unwrap_or(&replaced);
     let quota = quota_warning(situation, replacement, few).filter(|_| refused.is_none());
     let refused = refused.into_iter().chain(quota);
     removed.into_iter().chain(failing).chain(refused).chain(missing).chain(not_by_nodes).chain(lost).collect()

@@ -112,7 +112,10 @@ fn the_line_that_tells_why_a_program_has_ended_is_shown() {
             "cannot open /etc/agent.yaml",
         ),
         ("2026-01-01T00:00:00Z\tERROR\tunable to bind\n2026-01-01T00:00:01Z\tWARN\tfailed to flush", "unable to bind"),
-        ("{\"level\":\"fatal\",\"msg\":\"no such host\"}\n{\"level\":\"warn\",\"msg\":\"lease not released: timeout\"}", "no such host"),
+        (
+            "{\"level\":\"fatal\",\"msg\":\"no such host\"}\n{\"level\":\"warn\",\"msg\":\"lease not released: timeout\"}",
+            "no such host",
+        ),
         ("W1127 03:11:47.2 1 reflector.go:492] watch ended with: an error on the server", "an error on the server"),
         ("[error] [in_tail] errno=24] Too many open files\n[error] [lib] backend failed", "Too many open files"),
         ("bind() to 0.0.0.0:80 failed (98: Address already in use)\nstill could not bind()", "Address already in use"),

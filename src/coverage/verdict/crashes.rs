@@ -40,7 +40,11 @@ const LAST_WORDS: &[Cause] = &[
     ),
     cause(
         FixIn::Host,
-        &["pthread_create… resource temporarily unavailable", "fork… resource temporarily unavailable", "can't start new thread"],
+        &[
+            "pthread_create… resource temporarily unavailable",
+            "fork… resource temporarily unavailable",
+            "can't start new thread",
+        ],
         "find what has used up the processes: those of the pod (podPidsLimit of the kubelet), or those of the node (kernel.pid_max)",
     ),
     // ETXTBSY: the kernel lets nobody write to a program while it runs.

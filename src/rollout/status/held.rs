@@ -1,8 +1,8 @@
 //! What a pause or a partition holds, and what has slipped through.
 
 use crate::coverage::strategy;
-use crate::model::hold::Hold;
-use crate::report::rollout_status::RolloutHold;
+use crate::model::hold::{Hold, STOPPED};
+use crate::report::rollout_status::{RolloutHold, RunStop};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::staging::held_stages;
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -18,7 +18,19 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
         leaked: leaked(situation, &hold),
         unverified: is_unverified(situation, &hold),
         staged: held_stages(situation, &hold),
+        stopped: stopped(situation, &hold),
     })
+}
+
+/// Returns why the last run of `partition` has stopped, unless pods were replaced since.
+fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
+    let (reason, begins) = STOPPED;
+    let events = situation.index.events_about("DaemonSet", &situation.daemon_set.metadata);
+    let event = events.into_iter().find(|event| event.reason == reason).filter(|_| hold.is_in_force)?;
+    let at = event.last_seen()?;
+    let replaced = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
+    let is_last = Some(at) >= hold.since.max(replaced);
+    is_last.then(|| RunStop { at, message: event.message.trim_start_matches(begins).to_owned() })
 }
 
 /// Returns whether a stage of all nodes with `--verify` ended before it restored the strategy, for example because the command
@@ -52,7 +64,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, world};
-    use crate::model::hold::StageFlags;
+    use crate::model::hold::{STOPPED, StageFlags};
     use crate::report::rollout_status::{RolloutStatus, Verdict};
     use crate::rollout::status::rollout_status;
 
@@ -106,6 +118,24 @@ mod tests {
             assert_eq!(status.hold.unwrap().unverified, is_unverified, "{partition} {verifies}");
             assert_eq!(commands[0].contains("--verify"), is_unverified, "{commands:?}");
             assert_eq!(commands.last().unwrap(), "kubectl ds resume -n default agent");
+        }
+    }
+
+    #[test]
+    fn a_hold_tells_why_its_last_run_has_stopped() {
+        for (at_time, created, is_told) in
+            [("11:45:00", "11:40:00", true), ("11:45:00", "11:50:00", false), ("11:20:00", "11:10:00", false)]
+        {
+            let annotations = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
+                "kubectl-ds/held-since": "2026-03-01T11:30:00Z", "kubectl-ds/partition": "1"});
+            let patch =
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let pod = json!({"metadata": {"creationTimestamp": format!("2026-03-01T{created}Z")}});
+            let world = world().daemon_set(patch).node("n", json!({})).pod("agent-n", "n", pod);
+            let (reason, begins) = STOPPED;
+            let world = world.event("DaemonSet", "agent", reason, &format!("{begins}n: it crashes"), at_time);
+            let hold = rollout_status(&world.finish(), None).daemon_sets.remove(0).hold.unwrap();
+            assert_eq!(hold.stopped.map(|stop| stop.message), is_told.then(|| "n: it crashes".to_owned()));
         }
     }
 

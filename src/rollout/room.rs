@@ -27,7 +27,7 @@ use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::preemption::{Contest, priority};
-use crate::scheduling::resources::{pod_requests, template_requests};
+use crate::scheduling::resources::{NodeUsage, fits, pod_requests, template_requests};
 use crate::scheduling::rolling_update::{allows_surge, limits};
 use crate::scheduling::taints::repels;
 
@@ -36,7 +36,8 @@ use crate::scheduling::taints::repels;
 pub(crate) struct NewPods {
     /// The DaemonSet with them.
     pub(crate) after: DaemonSet,
-    /// The nodes where the new pods request more than the pods they replace, follow other rules, or replace a pod that was never scheduled.
+    /// The nodes where the new pods request more than the pods they replace or than the node has now, follow other rules, exclude the old
+    /// ones beside which a surge creates them, or replace a pod that was never scheduled.
     pub(crate) grown: BTreeSet<String>,
     /// The nodes whose old pods are deleted first, so that others may take their room.
     pub(crate) vacated: BTreeSet<String>,
@@ -74,7 +75,9 @@ impl NewPods {
             let (is_replaced, takes_more) = *of_hash.entry(pod.revision_hash()).or_insert_with(|| replaced(pod));
             // A pod that was not scheduled leaves no room behind.
             let is_unplaced = is_replaced && pod.spec.node_name.is_empty();
-            if takes_more || is_unplaced {
+            let is_too_small = || before.index.node(node).is_some_and(|node| !fits_alone(before.index, new, node));
+            let excludes_old = allows_surge(&after) && excludes_pods(new);
+            if takes_more || is_unplaced || (is_replaced && (excludes_old || is_too_small())) {
                 grown.insert(node.to_owned());
             }
             if is_unplaced {
@@ -195,6 +198,17 @@ impl NewPods {
 fn is_allowed(pod: &Pod, node: &Node) -> bool {
     RequiredNodeAffinity::new(&pod.spec).matches(node)
         && !node.spec.taints.iter().any(|taint| repels(taint, &pod.spec.tolerations))
+}
+
+/// Returns whether a node has what a pod requests, whatever else runs there.
+fn fits_alone(index: &Index<'_>, spec: &PodSpec, node: &Node) -> bool {
+    fits(&index.devices.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
+}
+
+/// Returns whether a pod excludes others by rules, which may be those of its own DaemonSet.
+fn excludes_pods(spec: &PodSpec) -> bool {
+    let anti = spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    anti.is_some_and(|anti| !anti.required_during_scheduling_ignored_during_execution.is_empty())
 }
 
 /// Returns whether a pod may not fit where one with another spec did: it requests more, needs other host ports or volumes, or other
@@ -338,6 +352,41 @@ mod tests {
         let snapshot = nodes(&json!({"rollingUpdate": {"maxUnavailable": 1}})).finish();
         let warning = new_pods(&snapshot, &requesting("1500m"), None).warnings(&snapshot, &[]).0.pop().unwrap();
         assert!(warning.message.starts_with("1 node has no room") && warning.fix.is_none(), "{warning:?}");
+    }
+
+    /// A restart makes pods of the same size, which run on because nobody has asked whether they still fit.
+    #[test]
+    fn pods_of_the_same_size_do_not_fit_where_the_node_has_become_smaller_or_beside_those_that_they_exclude() {
+        let anti = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "agent"}}, "topologyKey": "kubernetes.io/hostname"}]}});
+        let surge = json!({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+        for (cpus, strategy, affinity, expected) in [
+            ("2", json!({}), json!({}), vec![]),
+            ("250m", json!({}), json!({}), vec!["n1"]),
+            ("2", json!({}), anti.clone(), vec![]),
+            ("2", surge.clone(), anti, vec!["n0", "n1"]),
+            ("2", surge, json!({}), vec![]),
+        ] {
+            let mut old = requesting("500m");
+            old["affinity"] = affinity;
+            let mut new = old.clone();
+            new["containers"][0]["image"] = json!("agent:4");
+            let strategy = json!({"spec": {"updateStrategy": strategy}});
+            let mut world = world().template(old.clone()).daemon_set(strategy).revision_of_template("own", 3);
+            for (node, cpus) in [("n0", "2"), ("n1", cpus)] {
+                let labels = json!({"kubernetes.io/hostname": node});
+                let allocatable = json!({"cpu": cpus, "memory": "4Gi", "pods": "10"});
+                world =
+                    world.node(node, json!({"metadata": {"labels": labels}, "status": {"allocatable": allocatable}}));
+                let own = json!({"metadata": {"labels": {"controller-revision-hash": "own"}}, "spec": old});
+                world = world.pod(&format!("agent-{node}"), node, own);
+            }
+            let snapshot = world.finish();
+            let pods = new_pods(&snapshot, &new, None);
+            assert_eq!(pods.grown.iter().collect::<Vec<_>>(), expected, "{cpus}");
+            let told = pods.warnings(&snapshot, &[]).0.pop().is_some_and(|warning| warning.message.contains("no room"));
+            assert_eq!(told, !expected.is_empty(), "{cpus}");
+        }
     }
 
     #[test]

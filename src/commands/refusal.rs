@@ -163,6 +163,15 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                  bypasses them",
             )
         }
+        StageRefusal::BudgetFails { budget, why } => {
+            let message = format!(
+                "no pod of {title} can be evicted: poddisruptionbudget {budget} allows none, because it cannot be computed: {why}"
+            );
+            CommandError::new(message).hint(
+                "for the pods of a DaemonSet, set minAvailable of the budget to a number, neither a percentage nor maxUnavailable; or leave \
+                 out --evict, which bypasses it",
+            )
+        }
         StageRefusal::Worse(warnings) => match Continued::of_request(&name, request).again() {
             Some(undo) if request.is_undo() => {
                 worse(warnings).hint(Fix::new("to roll back anyway", undo.switch("--force")))

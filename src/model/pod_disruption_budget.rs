@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::metadata::ObjectMeta;
-use super::pod::Pod;
+use super::pod::{Pod, PodCondition};
 use super::selector::LabelSelector;
 use super::time::Time;
 use super::wire::null_is_default;
@@ -51,6 +51,9 @@ pub struct PodDisruptionBudgetStatus {
     pub desired_healthy: i64,
     /// The generation of the spec from which the numbers were computed.
     pub observed_generation: i64,
+    /// Whether it allows disruptions, and whether that can be computed.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<PodCondition>,
 }
 
 impl PodDisruptionBudget {
@@ -62,6 +65,13 @@ impl PodDisruptionBudget {
         let PodDisruptionBudgetStatus { expected_pods, desired_healthy, observed_generation, .. } = self.status;
         let is_computed = expected_pods > 0 && observed_generation >= self.metadata.generation;
         is_computed.then(|| (expected_pods - desired_healthy).max(0))
+    }
+
+    /// Returns why the controller cannot compute how many pods may be evicted, so that none may: `failSafe`,
+    /// pkg/controller/disruption/disruption.go, release 1.37.2.
+    pub fn failure(&self) -> Option<&str> {
+        let failed = self.status.conditions.iter().find(|condition| condition.reason == "SyncFailed");
+        failed.filter(|condition| condition.status == "False").map(|condition| condition.message.as_str())
     }
 
     /// Returns whether it selects pods with these labels in a namespace.

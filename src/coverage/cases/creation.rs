@@ -292,6 +292,20 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl get ds -o yaml -n default agent",
         ),
         case(
+            "a_pod_that_a_finalizer_holds_keeps_a_daemon_set_that_is_deleted_in_the_foreground",
+            plain()
+                .daemon_set(json!({"metadata": {"deletionTimestamp": at("11:50:00"), "finalizers": ["foregroundDeletion"]}}))
+                .unready_pod(
+                    "agent-x",
+                    "n",
+                    json!({}),
+                    json!({"metadata": {"deletionTimestamp": at("11:50:20"), "finalizers": ["example.com/hold"]}}),
+                ),
+            (Terminating, R::DaemonSetDeleting),
+            &["pod agent-x on n", "finalizer example.com/hold"],
+            "kubectl get pod -o yaml -n default agent-x",
+        ),
+        case(
             "node_is_young_for_just_under_five_minutes",
             world().node("n", json!({"metadata": {"creationTimestamp": at("11:55:01")}})),
             (Missing, R::CreatePending),

@@ -76,12 +76,25 @@ fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
         [] => message,
         finalizers => message.words(format!("; finalizer {}", finalizers.join(", "))),
     };
-    let own: Vec<&str> = metadata
-        .finalizers
-        .iter()
-        .map(String::as_str)
-        .filter(|finalizer| !matches!(*finalizer, "foregroundDeletion" | "orphan"))
-        .collect();
+    let owned = |finalizers: &[String]| -> Vec<String> {
+        // Those of the garbage collector.
+        let is_own = |finalizer: &&String| !matches!(finalizer.as_str(), "foregroundDeletion" | "orphan");
+        finalizers.iter().filter(is_own).cloned().collect()
+    };
+    let own = owned(&metadata.finalizers);
+    let held = facts.pods().find_map(|pod| {
+        let finalizers = owned(&pod.metadata.finalizers);
+        (pod.metadata.is_terminating() && !finalizers.is_empty()).then_some((pod, finalizers))
+    });
+    if let (true, Some((pod, finalizers))) = (own.is_empty(), held) {
+        let name = &pod.metadata.name;
+        let message = message.words(format!("; waits for pod {name} on {}, which has finalizer ", pod.spec.node_name));
+        let message = message.words(finalizers.join(", "));
+        let advice = "check the controller that owns this finalizer: it removes the finalizer when it is done, and the DaemonSet ends with \
+                      its last pod";
+        let get = Command::kubectl(&["get", "pod", "-o", "yaml"]).namespace(&metadata.namespace).name(name);
+        return Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(get));
+    }
     let advice = if own.is_empty() {
         "wait for its pods to be deleted; until then its status is not updated".to_owned()
     } else {

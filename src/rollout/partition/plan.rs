@@ -18,6 +18,7 @@ use crate::facts::revisions::{Doubt, Revision, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
+use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
 use crate::model::template::Template;
 use crate::plan::{Action, Plan};
@@ -211,6 +212,8 @@ pub(crate) enum StageRefusal {
     },
     /// The API server evicts no pod that more than one PodDisruptionBudget matches; these do.
     SeveralBudgets(Vec<String>),
+    /// The controller cannot compute how many pods a PodDisruptionBudget lets be evicted, so that none may.
+    BudgetFails { budget: String, why: String },
     /// No node is eligible; these have pods, and may become so again.
     NoNodes { with_pods: Vec<String> },
     /// It would make things worse; how.
@@ -254,9 +257,13 @@ pub(crate) fn plan(
     }
     let incomplete = incomplete_for_update_strategy(snapshot, namespace, !request.evict);
     let budgets = matching_budgets(daemon_set, snapshot).filter(|_| request.evict && !request.is_undo());
-    let budgets: Vec<String> = budgets.map(|budget| budget.metadata.name.clone()).collect();
+    let budgets: Vec<&PodDisruptionBudget> = budgets.collect();
+    let name = |budget: &&PodDisruptionBudget| budget.metadata.name.clone();
     if budgets.len() > 1 {
-        return Err(StageRefusal::SeveralBudgets(budgets));
+        return Err(StageRefusal::SeveralBudgets(budgets.iter().map(name).collect()));
+    }
+    if let Some((budget, why)) = budgets.first().and_then(|budget| Some((name(budget), budget.failure()?.to_owned()))) {
+        return Err(StageRefusal::BudgetFails { budget, why });
     }
     let template = template(&before.revisions, &request.template)?;
     let hold = Hold::of(daemon_set);
@@ -1126,6 +1133,13 @@ mod tests {
         let several = planned(budget(budget(rolling(&json!({})))), &evicting());
         assert_eq!(several.unwrap_err(), StageRefusal::SeveralBudgets(names(&["agent", "agent"])));
         assert!(planned(budget(budget(rolling(&json!({})))), &request(3)).is_ok());
+        let mut failing = budget(rolling(&json!({})));
+        let failed =
+            json!([{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "no scale"}]);
+        failing.snapshot.pod_disruption_budgets[0].status.conditions = serde_json::from_value(failed).unwrap();
+        let (budget_name, why) = ("agent".to_owned(), "no scale".to_owned());
+        let fails = StageRefusal::BudgetFails { budget: budget_name, why };
+        assert_eq!(planned(failing, &evicting()).unwrap_err(), fails);
 
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
                      limited: pods=2";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::Failure;
 use super::partition_run::Run;
@@ -116,7 +116,7 @@ impl Run<'_> {
                 Err(error) => return Err(self.unread(error).into()),
             };
             self.progress.wait_for(Some(format!("waiting: {why}")), self.view, out)?;
-            self.unless_interrupted(io, sleep(pause)).await?;
+            self.pause(io, pause).await?;
             // A look reads the whole fleet.
             pause = (2 * pause).min(MIN_TROUBLE);
         }

@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
                 return Err(self.unread(why).into());
             }
             self.progress.wait_for(Some(format!("waiting: {}", why.message)), self.view, out)?;
-            self.unless_interrupted(io, sleep(PAUSE)).await?;
+            self.pause(io, PAUSE).await?;
         };
         if let Some(loss) = loss(&live, &self.stage) {
             return Err(self.lost_after_look(loss, watch, io).await);

@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
     /// Watches, and waits until the controller has observed the change.
     async fn wait_until_observed(&mut self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Watch<'a>, Failure> {
         if self.before.annotations.contains_key(RUN_ANNOTATION) {
-            self.unless_interrupted(io, sleep(HANDOVER)).await?;
+            self.pause(io, HANDOVER).await?;
         }
         // If a patience was given, nothing else ends the wait, neither sooner nor later.
         let deadline = self.stage.gates.progress_deadline;
@@ -495,7 +495,7 @@ impl<'a> Run<'a> {
                         Some(error) => {
                             self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
                             self.progress.draw(&self.report, watch, io)?;
-                            self.unless_interrupted(io, sleep(PAUSE)).await?;
+                            self.pause(io, PAUSE).await?;
                         }
                     }
                 }
@@ -588,7 +588,7 @@ impl<'a> Run<'a> {
             }
             self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
             *unread = Some(error);
-            self.unless_interrupted(io, sleep(PAUSE)).await?;
+            self.pause(io, PAUSE).await?;
         }
     }
 
@@ -681,7 +681,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Waits for something, or for the request to end.
+    /// Waits for the API server, or for the request to end.
     pub(super) async fn unless_interrupted<T>(
         &self,
         io: &mut Io<'_>,
@@ -696,6 +696,15 @@ impl<'a> Run<'a> {
             }
         };
         self.tell_long_wait(wait, io).await
+    }
+
+    /// Pauses, unless the request to end comes.
+    pub(super) async fn pause(&self, io: &Io<'_>, pause: Duration) -> Result<(), Failure> {
+        tokio::select! {
+            biased;
+            () = io.interrupt.requested() => Err(self.interrupted().into()),
+            () = sleep(pause) => Ok(()),
+        }
     }
 
     /// Waits for the API server, and says so if that takes long, unless a screen is drawn that a line would break.

@@ -33,7 +33,7 @@ use crate::render;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage};
-use crate::rollout::apply::{Application, Kept, is_undone};
+use crate::rollout::apply::{Application, Kept, has_spec_of};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::set;
@@ -133,10 +133,7 @@ impl PendingChange<'_> {
                 stage = ChangeStage::Refused;
                 error.hint("nothing was changed: this was a dry run")
             }
-            (Some((Kept::Strategy, _)), Action::Pause) => match refusal::nothing_is_outdated(self.before.daemon_set) {
-                true => refusal::nothing_to_hold(error, &self.report.daemon_set),
-                false => refusal::not_held(error, &self.report.daemon_set, None),
-            },
+            (Some((Kept::Strategy, _)), Action::Pause) => refusal::not_paused(error, self.before.daemon_set),
             (Some((Kept::Annotation(key), now)), _) => refusal::half_held(error, key, self.before.daemon_set, &now),
             (Some((Kept::Strategy, now)), Action::Resume) => {
                 refusal::not_restored(error, step, self.before.daemon_set, &now)
@@ -324,29 +321,28 @@ impl PendingChange<'_> {
         let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
         if self.plan.action != Action::Pause {
             let message = format!(
-                "the API server confirmed the change, but the DaemonSet no longer has it: {by} has taken it back"
+                "the API server confirmed the change, but the DaemonSet no longer has it: {by} has overwritten it"
             );
             let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
             return error.hint(self.repeat());
         }
-        let name = &self.report.daemon_set;
-        let message = format!("the rollout of {} is not paused: {by} has put the update strategy back", name.title());
-        let error = CommandError::new(message);
-        refusal::not_held(error, name, None)
+        let title = self.report.daemon_set.title();
+        let message = format!("the rollout of {title} is not paused: {by} has put the update strategy back");
+        refusal::not_paused(CommandError::new(message), self.before.daemon_set)
     }
 
-    /// Returns whether a DaemonSet has nothing of this change, or is not paused although this change has paused it.
-    fn is_put_back(&self, live: &DaemonSet, changed_again: bool) -> bool {
+    /// Returns whether a DaemonSet no longer has this change as it was stored, or is not paused although this change has paused it.
+    fn is_put_back(&self, stored: &Value, live: &DaemonSet, changed_again: bool) -> bool {
         let before = self.before.daemon_set;
         if live.metadata.uid != before.metadata.uid {
             return false;
         }
         if self.plan.action != Action::Pause {
-            let patches = self.plan.steps.iter().filter_map(|step| match step {
+            let mut patches = self.plan.steps.iter().filter_map(|step| match step {
                 Step::PatchDaemonSet(patch) => Some(patch),
                 _ => None,
             });
-            return changed_again && patches.into_iter().all(|patch| is_undone(patch, &before.object, &live.object));
+            return changed_again && patches.any(|patch| !has_spec_of(patch, stored, &live.object));
         }
         match &live.spec.update_strategy {
             UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
@@ -390,7 +386,7 @@ impl PendingChange<'_> {
             if self.plan.action == Action::Pause && is_on_delete && Hold::of(daemon_set).is_none() {
                 half_held.set(Some(daemon_set.clone()));
             }
-            if self.is_put_back(daemon_set, outcome.changed_again) {
+            if self.is_put_back(object, daemon_set, outcome.changed_again) {
                 return Some((outcome, Some(managers(object, &daemon_set.object))));
             }
             // A pause only counts if it lasts.

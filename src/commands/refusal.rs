@@ -190,6 +190,15 @@ pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Optio
         .hint(Fix::new("to stop it, roll back", undo(name, back_to)))
 }
 
+/// Adds to the error for a pause that is not in force what the controller does, if anything, and how to stop it.
+pub(super) fn not_paused(error: CommandError, before: &DaemonSet) -> CommandError {
+    let name = name_of(before);
+    match nothing_is_outdated(before) {
+        true => nothing_to_hold(error, &name),
+        false => not_held(error, &name, None),
+    }
+}
+
 /// Adds to the error for a hold that is not in force, with an unchanged template, how to remove the rest of it.
 pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> CommandError {
     error
@@ -198,13 +207,13 @@ pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> Command
 }
 
 /// Returns whether, according to its status, no pod of a DaemonSet has an older revision.
-pub(super) fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
+fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
     let status = &daemon_set.status;
     daemon_set.is_observed() && status.updated_number_scheduled >= status.desired_number_scheduled
 }
 
 /// Adds to the error for a hold that is not in force that there was nothing to hold, and how to remove the rest of it.
-pub(super) fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
+fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
     error
         .hint("no pod is of an older revision, so none is replaced")
         .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))

@@ -98,7 +98,7 @@ fn lease<'a>(program: &str, snapshot: &'a Snapshot) -> Option<&'a Lease> {
 }
 
 fn expired_since(lease: &Lease, snapshot: &Snapshot) -> Option<Timestamp> {
-    let renewed = lease.spec.renew_time.get()?;
+    let renewed = lease.renewed_at()?;
     let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
     (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
 }
@@ -127,5 +127,19 @@ mod tests {
         assert_eq!(silent(of, "11:59:00", "11:00:00"), (false, true));
         assert_eq!(silent(of, "11:58:59", "11:59:00"), (true, false));
         assert_eq!(silent(Controller::Kruise, "11:00:00", "11:58:59"), (false, true));
+    }
+
+    #[test]
+    fn a_lease_that_the_api_server_has_just_written_is_renewed_whatever_the_clock_of_its_holder() {
+        for (written, is_silent) in [(Some("11:59:50"), false), (Some("11:50:00"), true), (None, true)] {
+            let mut snapshot = world().finish();
+            let managed = written.map(|time| json!([{"manager": "kube-controller-manager", "time": at(time)}]));
+            let lease = json!({
+                "metadata": {"name": "kube-controller-manager", "namespace": "kube-system", "managedFields": managed},
+                "spec": {"renewTime": at("11:40:00"), "leaseDurationSeconds": 15},
+            });
+            snapshot.leases.push(from_value(lease).unwrap());
+            assert_eq!(Controller::Kubernetes.silent_since(&snapshot).is_some(), is_silent, "{written:?}");
+        }
     }
 }

@@ -462,12 +462,54 @@ pub struct DeviceClassSpec {
 
 /// A lease that a component renews while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "WholeLease")]
 pub struct Lease {
     /// Name and namespace.
     pub metadata: ObjectMeta,
     /// When it was last renewed.
     pub spec: LeaseSpec,
+    /// When it was last written, by the clock of the API server; that of its holder may differ.
+    #[serde(skip)]
+    pub written_at: Time,
+}
+
+/// A lease with its `managedFields`.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct WholeLease {
+    metadata: WholeMetadata,
+    spec: LeaseSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WholeMetadata {
+    #[serde(flatten)]
+    metadata: ObjectMeta,
+    #[serde(deserialize_with = "null_is_default")]
+    managed_fields: Vec<ManagedTime>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ManagedTime {
+    time: Time,
+}
+
+impl From<WholeLease> for Lease {
+    fn from(WholeLease { metadata: WholeMetadata { metadata, managed_fields }, spec }: WholeLease) -> Self {
+        let written_at =
+            managed_fields.into_iter().map(|managed| managed.time).max_by_key(Time::get).unwrap_or_default();
+        Lease { metadata, spec, written_at }
+    }
+}
+
+impl Lease {
+    /// Returns when it was last renewed, by its holder's clock or by that of the API server, whichever is later.
+    pub fn renewed_at(&self) -> Option<Timestamp> {
+        self.spec.renew_time.get().map(|renewed| self.written_at.get().map_or(renewed, |written| renewed.max(written)))
+    }
 }
 
 /// A lease's spec.

@@ -28,6 +28,9 @@ const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(300), Durat
 /// This field must be stored as sent: it decides what replaces pods.
 const STRATEGY_TYPE: &str = "/spec/updateStrategy/type";
 
+/// The path of the annotations.
+const ANNOTATIONS_OF_OBJECT: &str = "/metadata/annotations";
+
 /// The path of the update strategy.
 const STRATEGY: &str = "/spec/updateStrategy";
 
@@ -429,6 +432,16 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
         if keeps_strategy && is_hold(patch, before) && has_rest(|path| path.starts_with(STRATEGY)) {
             return Reread::ChangeWithout(Kept::Strategy);
         }
+        // What removes the annotations of a hold leaves its strategy.
+        let had_spec = || has_spec_of(patch, planned, &before.object);
+        if !keeps_strategy
+            && has_rest(|path| path.starts_with(ANNOTATIONS_OF_OBJECT))
+            && !had_spec()
+            && let Some(Problem::Kept(lost @ Kept::Annotation(_))) =
+                lost_annotation(planned, &before.object, &now.object)
+        {
+            return Reread::ChangeWithout(lost);
+        }
         // Nobody else writes the name of this run.
         let names_run = run_of(planned) != run_of(&before.object);
         if !keeps_strategy && names_run && has_rest(is_in_template) {
@@ -539,6 +552,11 @@ pub(crate) fn is_undone(patch: &DaemonSetPatch, before: &Value, now: &Value) -> 
         true => same_template(before, now),
         false => before.pointer(path) == now.pointer(path),
     })
+}
+
+/// Returns whether an object has all that a patch writes in the spec, as another one has it.
+pub(crate) fn has_spec_of(patch: &DaemonSetPatch, stored: &Value, now: &Value) -> bool {
+    patch.paths().filter(|path| path.starts_with("/spec/")).all(|path| has_change(path, stored, now))
 }
 
 /// Returns the client that replaces pods, which is not among the displayed changes.

@@ -571,7 +571,7 @@ fn a_change_that_is_taken_back_at_once_is_no_success() {
         let ended = run(&server, &words);
         assert_eq!(ended.code, Some(7), "{words:?} {} {}", ended.out, ended.err);
         let message =
-            "the API server confirmed the change, but the DaemonSet no longer has it: \"argocd\" has taken it back";
+            "the API server confirmed the change, but the DaemonSet no longer has it: \"argocd\" has overwritten it";
         assert!(ended.err.contains(message), "{}", ended.err);
     }
 }

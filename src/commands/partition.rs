@@ -250,20 +250,20 @@ impl Order<'_> {
             let index = Index::new(snapshot);
             let before = Situation::new(&index, only_one(snapshot, &named.name)?);
             let revisions = &before.revisions;
+            let planned =
+                plan(&before, request, stored).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
             let back_to = match request.template {
                 // A rollback is not taken back to what it was begun to leave.
                 _ if request.is_undo() => None,
                 NewTemplate::Live => revisions.proven_not_rolled_back().map(|(revision, _)| revision.number()),
-                // A new template replaces the present one, which may be what fails, or what no node has ever got.
+                // A new template replaces the present one, which may be what fails, or what only the nodes of another stage have.
                 _ => {
                     let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
-                    let works = current().filter(|current| current.available > 0);
-                    let back_to = works.or_else(|| revisions.proven().map(|(revision, _)| revision)).or_else(current);
+                    let works = revisions.proven_besides(&planned.stage.template).map(|(revision, _)| revision);
+                    let back_to = works.or_else(current);
                     back_to.map(Revision::number).filter(|number| request.template != NewTemplate::Revision(*number))
                 }
             };
-            let planned =
-                plan(&before, request, stored).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
             Ok((planned, back_to))
         };
         let (mut planned, mut back_to) = make_plan(&snapshot, None)?;

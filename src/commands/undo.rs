@@ -182,11 +182,11 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
             CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
                 .hint(existing(revisions))
         }
-        NoTarget::OnlyLeft(number) => {
-            CommandError::new(format!("every other revision of {name} was rolled back before, revision {number} last"))
-                .hint(existing(revisions))
-                .hint(format!("to roll it out again anyway, add --to-revision {number}"))
-        }
+        NoTarget::OnlyLeft(number) => CommandError::new(format!(
+            "every other revision of {name} was rolled back before, such as revision {number}"
+        ))
+        .hint(existing(revisions))
+        .hint(format!("to roll it out again anyway, add --to-revision {number}")),
         NoTarget::Refused(warnings) => worse(warnings).hint("to roll back anyway, add --force"),
         NoTarget::NoOther(0) if revisions.daemon_set.metadata.is_terminating() => {
             CommandError::new(format!("{name} is being deleted, and has no revisions left"))

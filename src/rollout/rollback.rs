@@ -62,7 +62,8 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
 
 fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
-    let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;
+    let known = situation.revisions.target();
+    let (target, template) = known.or_else(|| left_for_what_fails(situation)).ok_or(NoRollback::NoTarget)?;
     if situation.only_restarts() {
         return Err(NoRollback::NotTheRevision);
     }
@@ -130,6 +131,11 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let left = left.filter(|it| it.available > target.available && it.number() != target.number());
     let left = left.filter(|it| situation.revisions.doubt(it) == Some(Doubt::RolledBack));
     let advice = match left.max_by_key(|revision| revision.available) {
+        _ if known.is_none() => format!(
+            "{advice} to revision {}, which was rolled back before, and is available on {}",
+            target.number(),
+            count(target.available, "node")
+        ),
         Some(left) => format!(
             "{advice} (revision {} is available on {}, but was rolled back before)",
             left.number(),
@@ -146,6 +152,13 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let stage = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
     let stage = stage.flag("--to-revision", target.number().to_string()).name(name.short()).name(kept.to_string());
     Ok(Fix::new(advice, stage))
+}
+
+/// Returns the revision that was rolled back from if the template that has replaced it again is what fails: whoever has applied an old
+/// manifest did not mean that.
+fn left_for_what_fails<'s>(situation: &'s Situation<'_>) -> Option<(&'s Revision<'s>, &'s Template)> {
+    let current = situation.revisions.current()?;
+    situation.revisions.proven().filter(|_| current.failing > 0 && current.available == 0)
 }
 
 /// Returns the number of nodes that a hold keeps on revisions older than one, and that a rollback to it would update.

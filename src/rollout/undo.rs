@@ -22,7 +22,7 @@ pub enum NoTarget {
     Unreadable(i64, String),
     /// All revisions have the live template; contains their number.
     NoOther(usize),
-    /// All others were rolled back from; contains the newest of them.
+    /// All others were rolled back from; contains the one that is available on the most nodes, or the newest.
     OnlyLeft(i64),
     /// The API server refuses its pods, and the controller would delete available ones.
     Refused(Vec<Warning>),
@@ -48,7 +48,8 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             }
         }
         None => {
-            let none = || match revisions.all.iter().find(|one| revisions.doubt(one) == Some(Doubt::RolledBack)) {
+            let left = || revisions.all.iter().find(|one| revisions.doubt(one) == Some(Doubt::RolledBack));
+            let none = || match revisions.proven().map(|(proven, _)| proven).or_else(left) {
                 Some(left) => NoTarget::OnlyLeft(left.number()),
                 None => NoTarget::NoOther(revisions.all.len()),
             };
@@ -220,7 +221,7 @@ fn describe(doubt: Doubt) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{NoTarget, begun_rollback, undo, unfinished_rollback};
     use crate::coverage::test_support::{CURRENT, World, at, world};
@@ -228,6 +229,7 @@ mod tests {
     use crate::model::hold::StageFlags;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
+    use crate::rollout::rollback::rollback;
     use crate::rollout::situation::Situation;
 
     fn undone(world: World, to_revision: Option<i64>) -> ChangePlan {
@@ -283,6 +285,29 @@ mod tests {
             newest.metadata.creation_timestamp = serde_json::from_value(created).unwrap();
         }
         world
+    }
+
+    /// Whoever has applied an old manifest again did not roll back.
+    #[test]
+    fn a_revision_that_was_left_for_one_that_fails_is_offered() {
+        let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let of = |image: &str| json!({"metadata": {"labels": {"controller-revision-hash": image.replace(':', "-")}}});
+        let told = |of_new: Value| {
+            let mut world = history(&[(3, "agent:1", 0), (2, "agent:2", 10)], "agent:1");
+            for node in ["a", "b"] {
+                world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, of("agent:2"));
+            }
+            let world = world.node("c", json!({})).unready_pod("agent-c", "c", of_new, of("agent:1"));
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            assert_eq!(undo(&situation, None).unwrap_err(), NoTarget::OnlyLeft(2));
+            rollback(&situation).ok().map(|fix| (fix.advice, fix.command.unwrap().to_string()))
+        };
+        let advice = "to roll back to revision 2, which was rolled back before, and is available on 2 nodes";
+        let command = "kubectl ds undo --to-revision 2 -n default agent";
+        assert_eq!(told(crashes()), Some((advice.to_owned(), command.to_owned())));
+        assert_eq!(told(json!({"state": {"waiting": {"reason": "ContainerCreating"}}})), None);
     }
 
     #[test]

@@ -426,8 +426,10 @@ fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {
 #[test]
 fn a_volume_gets_advice_by_what_is_said() {
     let volumes = json!({"volumes": [{"name": "v", "configMap": {"name": "settings", "items": [{"key": "b", "path": "b"}]}},
-        {"name": "s", "secret": {"secretName": "token"}}]});
-    let rows = rows::<46>(include_str!("messages/volume.txt"));
+        {"name": "s", "secret": {"secretName": "token"}}, {"name": "all", "projected": {"sources": [
+            {"configMap": {"name": "ca-bundle", "items": [{"key": "tls.crt", "path": "ca"}]}},
+            {"configMap": {"name": "trust", "items": [{"key": "ca", "path": "tls.crt"}]}}]}}]});
+    let rows = rows::<47>(include_str!("messages/volume.txt"));
     for reason in ["FailedMount", "FailedAttachVolume", "FailedMapVolume"] {
         let failing = |said: &str| {
             // A message about all volumes together does not contain the cause.

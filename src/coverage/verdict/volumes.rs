@@ -316,11 +316,16 @@ fn missing_key<'m>(subject: &'m Subject, pod: &Pod, said: &'m str) -> Option<Mis
     let volume = volumes.iter().find(|it| it["name"] == volume)?;
     let projected = volume["projected"]["sources"].as_array();
     let sources = std::iter::once(volume).chain(projected.into_iter().flatten());
-    let name = |source: &'m serde_json::Value| match kind {
-        "configmap" => source["configMap"]["name"].as_str(),
-        _ => source["secret"]["secretName"].as_str().or_else(|| source["secret"]["name"].as_str()),
+    let object = |source: &'m serde_json::Value| match kind {
+        "configmap" => source["configMap"].as_object(),
+        _ => source["secret"].as_object(),
     };
-    let has_key = |source: &&serde_json::Value| source.to_string().contains(key);
-    let name = sources.clone().filter(has_key).find_map(name).or_else(|| sources.clone().find_map(name))?;
+    let objects = sources.filter_map(object);
+    let name = |it: &&'m serde_json::Map<_, _>| ["name", "secretName"].iter().find_map(|field| it.get(*field)?.as_str());
+    let has_key = |it: &&'m serde_json::Map<_, _>| {
+        let items = it.get("items").and_then(serde_json::Value::as_array);
+        items.into_iter().flatten().any(|item| item["key"] == key)
+    };
+    let name = objects.clone().find(has_key).or_else(|| objects.clone().next()).as_ref().and_then(name)?;
     Some(Missing::key(kind, name, key))
 }

@@ -387,13 +387,15 @@ fn is_in_template(daemon_set: &DaemonSet, path: &str, error: &str) -> bool {
         return found(&keys).is_none_or(is_empty) && found(&keys[..keys.len().saturating_sub(1)]).is_some();
     }
     let Some(value) = found(&keys) else { return false };
+    // `ErrorBody`, k8s.io/apimachinery/pkg/util/validation/field/errors.go, release 1.37.2, writes the value as JSON or Go does.
     let quoted = error.split_once(": ").map_or("", |(_, rest)| rest);
+    let Some(Ok(quoted)) = serde_json::Deserializer::from_str(quoted).into_iter::<Value>().next() else { return true };
+    let is_quoted = |value: &Value| *value == quoted;
     match value {
-        Value::String(text) if quoted.starts_with('"') => quoted[1..].starts_with(text.as_str()),
-        Value::Number(number) => {
-            !quoted.starts_with(|c: char| c.is_ascii_digit()) || quoted.starts_with(&number.to_string())
-        }
-        _ => true,
+        _ if quoted.is_object() || quoted.is_array() => true,
+        Value::Array(items) => items.iter().any(is_quoted),
+        Value::Object(fields) => fields.iter().any(|(key, value)| quoted == key.as_str() || is_quoted(value)),
+        scalar => is_quoted(scalar),
     }
 }
 
@@ -643,7 +645,7 @@ mod tests {
     #[test]
     fn the_template_is_to_be_corrected_only_for_a_field_that_it_has() {
         let template = || {
-            world().template(json!({"hostNetwork": true, "nodeSelector": {"example.com/pool": "a b"},
+            world().template(json!({"hostNetwork": true, "hostname": "", "nodeSelector": {"example.com/pool": "a b"},
                 "containers": [{"name": "agent", "image": "agent:2", "ports": [{"containerPort": 80, "hostPort": 81}]}]}))
         };
         for (error, is_of_template) in [
@@ -655,7 +657,11 @@ mod tests {
             ("spec.nodeSelector[example.com/zone]: Invalid value: \"a b\": a valid label", false),
             ("spec.containers[0].image: Invalid value: \"registry/agent:2 \": must not have whitespace", false),
             ("spec.priority: Forbidden: may not be set", false),
-            ("metadata.labels: Invalid value: \"x\": a valid label", true),
+            ("metadata.labels: Invalid value: \"agent\": a valid label", true),
+            ("metadata.labels: Invalid value: \"app\": a valid label", true),
+            ("metadata.labels: Invalid value: \"x\": a valid label", false),
+            ("spec.containers[0].image: Unsupported value: \"agent:23\": supported values: \"agent:2\"", false),
+            ("spec.hostname: Invalid value: \"Node_A\": a lowercase RFC 1123 label", false),
             ("[spec.hostNetwork: Invalid value: true: no, spec.hostPID: Invalid value: true: no]", true),
         ] {
             let reason = found(template(), &format!("Pod \"agent-x\" is invalid: {error}"));

@@ -298,7 +298,7 @@ impl<'a> Facts<'a> {
             let Some(at) = event.last_seen().filter(|at| deleted.is_none_or(|deleted| deleted < *at)) else {
                 return false;
             };
-            let ago = seconds_between(at, self.index.now());
+            let ago = self.index.now().duration_since(at).as_secs();
             let is_left = match event.message.split_once("pods \"").and_then(|(_, rest)| rest.split_once('"')) {
                 Some((name, _)) => self.pods().any(|pod| pod.metadata.name == name && !pod.metadata.is_terminating()),
                 None => !self.has_replaced_since(at),

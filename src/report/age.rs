@@ -28,7 +28,7 @@ pub fn format_age(seconds: i64) -> String {
     }
 }
 
-/// Returns the seconds from one time to a later one; 0 if it is not later.
+/// Returns the seconds from one time to a later one; 0 if it is not later, so that a range cannot tell whether it is.
 pub fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
     (to.as_second() - from.as_second()).max(0)
 }

@@ -387,8 +387,7 @@ fn keeps_failing(subject: &Subject, pod: &Pod, ready: i64) -> Option<Finding> {
 fn not_yet_available(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let required = subject.daemon_set.spec.min_ready_seconds;
     let since = pod.condition("Ready")?.last_transition_time.get()?;
-    let clock = subject.ready_clock();
-    let ready = seconds_between(since, clock) - seconds_between(clock, since);
+    let ready = subject.ready_clock().duration_since(since).as_secs();
     if ready >= required {
         return None;
     }

@@ -321,7 +321,8 @@ fn missing_key<'m>(subject: &'m Subject, pod: &Pod, said: &'m str) -> Option<Mis
         _ => source["secret"].as_object(),
     };
     let objects = sources.filter_map(object);
-    let name = |it: &&'m serde_json::Map<_, _>| ["name", "secretName"].iter().find_map(|field| it.get(*field)?.as_str());
+    let name =
+        |it: &&'m serde_json::Map<_, _>| ["name", "secretName"].iter().find_map(|field| it.get(*field)?.as_str());
     let has_key = |it: &&'m serde_json::Map<_, _>| {
         let items = it.get("items").and_then(serde_json::Value::as_array);
         items.into_iter().flatten().any(|item| item["key"] == key)

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::forecast::AT_ONCE;
 use super::set;
-use crate::coverage::admitted;
 use crate::coverage::gaps::incomplete_for_room;
 use crate::coverage::preview::{PreviewOptions, Proposed, preview};
+use crate::coverage::{admitted, fits_after, fits_now};
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::facts::revisions::name_of;
@@ -25,9 +25,9 @@ use crate::report::preview::{NodeChange, PodChange, Preview};
 use crate::report::{count, count_and};
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
-use crate::scheduling::ports::host_ports;
-use crate::scheduling::preemption::{Contest, priority};
-use crate::scheduling::resources::{NodeUsage, fits, pod_requests, template_requests};
+use crate::scheduling::ports::needs_more_ports;
+use crate::scheduling::preemption::priority;
+use crate::scheduling::resources::{NodeUsage, fits, requests_more, template_requests};
 use crate::scheduling::rolling_update::{allows_surge, limits};
 use crate::scheduling::taints::repels;
 
@@ -155,20 +155,16 @@ impl NewPods {
         // There may be thousands of the same workload, which are listed one after the other.
         let kinds: Vec<&[Pod]> = pending.chunk_by(|one, next| one.spec == next.spec).collect();
         let takes = |node: &'_ Node| {
-            let stays = |pod: &&Pod| !daemon_pods::claim(&self.after, pod).is_claimed();
-            let all = index.bound_to(&node.metadata.name);
-            let others: Vec<&Pod> = all.iter().copied().filter(stays).collect();
-            let fits = |pod: &Pod, others: &[&Pod]| {
-                Contest::new(pod, &index.devices.without(&pod_requests(pod), node), node, others).fits()
-            };
+            let own = |pod: &Pod| daemon_pods::claim(&self.after, pod).is_claimed();
+            let fits = |pod: &Pod, added: Option<&Pod>| fits_after(&index, node, pod, own, added) == Some(true);
             let comes_first = |pod: &&Pod| {
                 is_allowed(pod, node)
-                    && !fits(pod, &all)
-                    && fits(pod, &others)
-                    && !fits(&new, &[others.as_slice(), &[*pod]].concat())
+                    && fits_now(&index, node, pod) == Some(false)
+                    && fits(pod, None)
+                    && !fits(&new, Some(pod))
             };
             let places = |pods: &&&[Pod]| pods.first().as_ref().is_some_and(comes_first);
-            if fits(&new, &others) { kinds.iter().filter(places).copied().collect() } else { Vec::new() }
+            if fits(&new, None) { kinds.iter().filter(places).copied().collect() } else { Vec::new() }
         };
         let vacated = self.vacated.iter().filter(|name| snapshot.knows_all_pods_on(name));
         let taken = vacated.filter_map(|name| index.node(name)).map(|node| (node, takes(node)));
@@ -214,12 +210,8 @@ fn excludes_pods(spec: &PodSpec) -> bool {
 /// Returns whether a pod may not fit where one with another spec did: it requests more, needs other host ports or volumes, or other
 /// rules about pods apply to it.
 fn takes_more(new: &PodSpec, old: &PodSpec) -> bool {
-    let had = template_requests(old);
-    let requests_more =
-        template_requests(new).iter().any(|(resource, amount)| had.get(resource).is_none_or(|had| had < amount));
-    let needs_port = host_ports(new).any(|port| !host_ports(old).any(|held| held == port));
-    requests_more
-        || needs_port
+    requests_more(new, old)
+        || needs_more_ports(new, old)
         || new.volumes != old.volumes
         || new.affinity != old.affinity
         || new.topology_spread_constraints != old.topology_spread_constraints
@@ -421,7 +413,9 @@ mod tests {
                 Some("(priority 5; the new pod has 0)"),
             ),
         ] {
-            let mut snapshot = nodes(strategy).finish();
+            // What has ended takes nothing.
+            let ended = json!({"spec": requesting("2"), "status": {"phase": "Failed"}});
+            let mut snapshot = nodes(strategy).other_pod("ended", "n0", ended).finish();
             snapshot
                 .priority_classes
                 .push(serde_json::from_value(json!({"metadata": {"name": "x"}, "value": 9})).unwrap());

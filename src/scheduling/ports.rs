@@ -22,8 +22,13 @@ pub fn conflicts(wanted: &ContainerPort, held: &ContainerPort) -> bool {
         && (wanted_ip == held_ip || wanted_ip == EVERY_ADDRESS || held_ip == EVERY_ADDRESS)
 }
 
+/// Returns whether a pod takes a host port, or an address of it, that another one does not.
+pub fn needs_more_ports(new: &PodSpec, old: &PodSpec) -> bool {
+    host_ports(new).any(|port| !host_ports(old).any(|held| includes(held, port)))
+}
+
 /// Returns whether a host port takes all that another one takes: what conflicts with the other one conflicts with it.
-pub fn includes(one: &ContainerPort, other: &ContainerPort) -> bool {
+fn includes(one: &ContainerPort, other: &ContainerPort) -> bool {
     conflicts(one, other) && (address(one) == address(other) || address(one) == EVERY_ADDRESS)
 }
 

@@ -22,6 +22,12 @@ pub fn template_requests(spec: &PodSpec) -> Amounts {
     spec.with_pod_level_defaults().map_or_else(|| unscheduled_requests(spec), |spec| unscheduled_requests(&spec))
 }
 
+/// Returns whether a pod of a template requests more of a resource than one of another.
+pub fn requests_more(new: &PodSpec, old: &PodSpec) -> bool {
+    let had = template_requests(old);
+    template_requests(new).iter().any(|(resource, amount)| had.get(resource).is_none_or(|had| amount > had))
+}
+
 /// Returns the requests of a pod that is not scheduled yet.
 ///
 /// Ported from `computePodResourceRequest`,

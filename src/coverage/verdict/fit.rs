@@ -16,7 +16,7 @@ use crate::scheduling::devices::Devices;
 use crate::scheduling::ports::{conflicts, host_ports};
 use crate::scheduling::preemption::{Contest, NEVER, priority};
 use crate::scheduling::resources::{
-    Amounts, Insufficient, NodeUsage, amount, fits, format_amount, pod_requests, template_requests,
+    Amounts, Insufficient, NodeUsage, amount, fits, format_amount, pod_requests, requests_more, template_requests,
 };
 
 /// The pods that use resources of a node: bound, or nominated for it, and neither succeeded nor failed.
@@ -218,17 +218,30 @@ pub fn nominated<'a>(index: &Index<'a>, node: &str, pod: &Pod) -> impl Iterator<
 /// Returns whether a pod that is not bound fits on a node as soon as the terminating pods have left it; `None` if not all
 /// pods of the node were read.
 pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
-    Some(contest(index, node, pod)?.leaving().is_some())
+    let room = NodeRoom::of(index, node, pod)?;
+    Some(contest(index, node, pod, &room.pods).leaving().is_some())
 }
 
 /// Returns whether a pod that is not bound fits on a node as it is; `None` if not all pods of the node were read.
 pub fn fits_now(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
-    Some(contest(index, node, pod)?.fits())
+    fits_after(index, node, pod, |_| false, None)
 }
 
-fn contest<'a>(index: &'a Index<'_>, node: &'a Node, pod: &'a Pod) -> Option<Contest<'a>> {
-    let room = NodeRoom::of(index, node, pod)?;
-    Some(Contest::new(pod, &index.devices.without(&pod_requests(pod), node), node, &room.pods))
+/// Returns whether it does after other pods have left the node, and one has come; `None` if not all pods of the node were read.
+pub(crate) fn fits_after(
+    index: &Index<'_>,
+    node: &Node,
+    pod: &Pod,
+    leaves: impl Fn(&Pod) -> bool,
+    added: Option<&Pod>,
+) -> Option<bool> {
+    let room = NodeRoom::without(index, node, pod, leaves)?;
+    let others: Vec<&Pod> = room.pods.into_iter().chain(added).collect();
+    Some(contest(index, node, pod, &others).fits())
+}
+
+fn contest<'a>(index: &Index<'_>, node: &'a Node, pod: &'a Pod, others: &[&'a Pod]) -> Contest<'a> {
+    Contest::new(pod, &index.devices.without(&pod_requests(pod), node), node, others)
 }
 
 /// Returns whether a resource is one of a device plugin, and not one that a controller of nodes computes from what they have.
@@ -257,8 +270,7 @@ pub(crate) fn excess(
             return Some(Vec::new());
         }
         // Which resource is missing is not known, and so not named.
-        let more = |(resource, amount): (&String, &i64)| *amount > others.get(resource).copied().unwrap_or(0);
-        return template_requests(&pod.spec).iter().any(more).then(Vec::new);
+        return requests_more(&pod.spec, &other.spec).then(Vec::new);
     };
     let lacks = |pod: &Pod| {
         let requests = index.devices.without(&template_requests(&pod.spec), node);

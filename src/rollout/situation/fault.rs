@@ -15,8 +15,8 @@ use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, Suspect, SuspectKind, Verdict};
 use crate::scheduling::daemon_pods;
-use crate::scheduling::ports::{host_ports, includes};
-use crate::scheduling::resources::template_requests;
+use crate::scheduling::ports::needs_more_ports;
+use crate::scheduling::resources::requests_more;
 
 /// How many other pods of a node must fail, and none work, so that the node is to blame.
 const MIN_OTHER_PODS: usize = 2;
@@ -411,15 +411,10 @@ impl Raised {
             return Raised { requests: is_first, limits: is_first, ports: is_first, scheduler };
         };
         let other = situation.daemon_set.with_template(template).spec.template.spec;
-        let requests = template_requests(&other);
-        let mut requested = template_requests(current).into_iter();
-        let requests_more =
-            requested.any(|(resource, amount)| requests.get(&resource).is_none_or(|other| amount > *other));
-        let uses_more_ports = host_ports(current).any(|port| !host_ports(&other).any(|before| includes(before, port)));
         Raised {
-            requests: Some(requests_more),
+            requests: Some(requests_more(current, &other)),
             limits: Some(limits_more(current, &other)),
-            ports: Some(uses_more_ports),
+            ports: Some(needs_more_ports(current, &other)),
             scheduler: Some(current.scheduler_name != other.scheduler_name),
         }
     }

@@ -8,6 +8,7 @@ use super::set;
 use super::situation::Situation;
 use crate::facts::revisions::name_of;
 use crate::model::amounts::{Exact, add, exact, is_hugepages, is_pod_level};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::pod::{Pod, PodSpec, ResourceRequirements};
 use crate::model::quantity::Quantity;
@@ -15,7 +16,7 @@ use crate::model::resource_quota::{ResourceQuota, ScopedRequirement};
 use crate::plan::SpecFields;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Warning, WarningCode};
-use crate::scheduling::resources::format_amount;
+use crate::scheduling::resources::{exact_requests, format_amount};
 use crate::scheduling::rolling_update::allows_surge;
 
 /// The resource that counts all pods, including terminated ones.
@@ -96,10 +97,11 @@ struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    fn by(spec: &'a PodSpec) -> Self {
+    /// Returns what a new pod takes, with all of the API server's defaults, or what one takes that exists.
+    fn by(spec: &'a PodSpec, pod: Option<&'a Pod>) -> Self {
         Taken {
-            requests: amounts(spec, true),
-            limits: amounts(spec, false),
+            requests: exact_requests(spec, pod),
+            limits: limits(spec),
             is_best_effort: is_best_effort(spec),
             class: &spec.priority_class_name,
         }
@@ -125,18 +127,22 @@ impl<'a> Taken<'a> {
 fn shortage<'a>(
     situation: &Situation<'a>,
     replacement: &Replacement<'_>,
-    replaced: &[(&str, &Pod)],
+    replaced: &[(&str, &'a Pod)],
     surges: bool,
 ) -> Option<Shortage<'a>> {
     let quotas = situation.index.snapshot.resource_quotas.iter();
     let mut own = quotas.filter(|quota| quota.metadata.namespace == situation.daemon_set.metadata.namespace).peekable();
     own.peek()?;
-    let live = Taken::by(&situation.daemon_set.spec.template.spec);
-    let after = Taken::by(&replacement.after.spec.template.spec);
+    let created = |daemon_set: &DaemonSet| {
+        let spec = &daemon_set.spec.template.spec;
+        spec.with_pod_level_defaults().unwrap_or_else(|| spec.clone())
+    };
+    let (live, after) = (created(situation.daemon_set), created(replacement.after));
+    let (live, after) = (Taken::by(&live, None), Taken::by(&after, None));
     let pods: Vec<(Taken<'_>, bool)> =
-        replaced.iter().map(|(_, pod)| (Taken::by(&pod.spec), pod.is_terminal())).collect();
+        replaced.iter().map(|(_, pod)| (Taken::by(&pod.spec, Some(pod)), pod.is_terminal())).collect();
     // What a LimitRange or a webhook has added to a pod of the present template, it adds to the new ones, too.
-    let present = situation.nodes.iter().find_map(|node| node.updated).map(|pod| Taken::by(&pod.spec));
+    let present = situation.nodes.iter().find_map(|node| node.updated).map(|pod| Taken::by(&pod.spec, None));
     let is_best_effort =
         after.is_best_effort && !present.as_ref().is_some_and(|present| live.is_best_effort && !present.is_best_effort);
     let of_quota = |quota: &'a ResourceQuota| {
@@ -173,25 +179,17 @@ fn shortage<'a>(
     own.filter_map(of_quota).min_by_key(|shortage| shortage.allowed)
 }
 
-/// Returns the requests or the limits of a pod. A missing request of a container defaults to its limit, as in the API server.
+/// Returns the limits of a pod.
 ///
-/// Ported from `PodRequests` and `PodLimits`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
-fn amounts(spec: &PodSpec, requests: bool) -> Exact<'_> {
-    fn of(requests: bool, resources: &ResourceRequirements) -> Exact<'_> {
-        let mut all = exact(&resources.limits);
-        if requests {
-            all.extend(exact(&resources.requests));
-        }
-        all
-    }
-    let mut all = spec.aggregate(|container| of(requests, &container.resources));
+/// Ported from `PodLimits`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2, without what is in force while a pod is resized.
+fn limits(spec: &PodSpec) -> Exact<'_> {
+    let mut all = spec.aggregate(|container| exact(&container.resources.limits));
     if let Some(resources) = &spec.resources {
-        let of_pod = of(requests, resources);
-        all.extend(of_pod.into_iter().filter(|(resource, _)| is_pod_level(resource)));
+        all.extend(exact(&resources.limits).into_iter().filter(|(resource, _)| is_pod_level(resource)));
     }
     let mut overhead = exact(&spec.overhead);
-    // Overhead adds to a limit, and never creates one.
-    overhead.retain(|resource, _| requests || all.get(resource).is_some_and(|limit| *limit > 0));
+    // It adds to a limit, and never creates one.
+    overhead.retain(|resource, _| all.get(resource).is_some_and(|limit| *limit > 0));
     add(&mut all, &overhead);
     all
 }
@@ -226,14 +224,19 @@ fn is_in_scope(quota: &ResourceQuota, is_best_effort: bool, class: &str) -> bool
     })
 }
 
-/// Returns whether a pod has neither requests nor limits for cpu and memory.
+/// Returns whether a pod has neither requests nor limits for cpu and memory; those of the whole pod count instead of those of containers.
+///
+/// Ported from `ComputePodQOS`, pkg/apis/core/v1/helper/qos/qos.go, release 1.37.2.
 fn is_best_effort(spec: &PodSpec) -> bool {
-    let of_main = |resource: &&str| matches!(*resource, "cpu" | "memory");
-    let containers = spec.containers.iter().chain(&spec.init_containers).map(|container| &container.resources);
-    containers.chain(&spec.resources).all(|resources| {
-        let amounts = exact(&resources.requests).into_iter().chain(exact(&resources.limits));
-        amounts.filter(|(resource, _)| of_main(resource)).all(|(_, amount)| amount == 0)
-    })
+    fn all(it: &ResourceRequirements) -> impl Iterator<Item = (&str, i128)> {
+        exact(&it.requests).into_iter().chain(exact(&it.limits))
+    }
+    let has_none = |resources: &ResourceRequirements| {
+        all(resources).all(|(resource, amount)| !matches!(resource, "cpu" | "memory") || amount == 0)
+    };
+    let of_pod = spec.resources.as_ref().filter(|it| all(it).any(|(resource, _)| is_pod_level(resource)));
+    let mut containers = spec.containers.iter().chain(&spec.init_containers);
+    of_pod.map_or_else(|| containers.all(|container| has_none(&container.resources)), has_none)
 }
 
 #[cfg(test)]
@@ -265,7 +268,18 @@ mod tests {
 
     /// Returns the warning for a quota with this usage, before another template is rolled out at a pace.
     fn told(spec: Value, hard: Value, used: Value, pace: Value, after: Value, most: usize) -> Option<Warning> {
-        let mut held = four();
+        told_of(four(), spec, hard, used, pace, after, most)
+    }
+
+    fn told_of(
+        mut held: World,
+        spec: Value,
+        hard: Value,
+        used: Value,
+        pace: Value,
+        after: Value,
+        most: usize,
+    ) -> Option<Warning> {
         let quota = json!({"metadata": {"name": "few", "namespace": "default"}, "spec": spec,
             "status": {"hard": hard, "used": used}});
         held.snapshot.resource_quotas.push(from_value(quota).unwrap());
@@ -427,6 +441,21 @@ mod tests {
         let one_of_before = ["hash1", "hash2"];
         assert!(told("BestEffort", one_of_before, ["100m", ""]));
         assert!(!told("NotBestEffort", one_of_before, ["100m", ""]));
+    }
+
+    /// It takes what was allocated to it.
+    #[test]
+    fn a_pod_that_is_resized_gives_back_what_it_has() {
+        for (allocated, is_refused) in [("100m", true), ("200m", false)] {
+            let mut held = four();
+            for pod in &mut held.snapshot.pods {
+                let status = json!([{"name": "agent", "allocatedResources": {"cpu": allocated}}]);
+                pod.status.container_statuses = from_value(status).unwrap();
+            }
+            let (hard, used) = (json!({"requests.cpu": "800m"}), json!({"requests.cpu": "800m"}));
+            let warning = told_of(held, json!({}), hard, used, json!({"maxUnavailable": 1}), cpu("200m"), usize::MAX);
+            assert_eq!(warning.is_some(), is_refused, "{warning:?}");
+        }
     }
 
     #[test]

@@ -190,14 +190,14 @@ fn format_bytes(bytes: i64) -> String {
     }
 }
 
-/// Adds up a pod's requests; for a `bound` pod its status counts too.
+/// Adds up a pod's requests exactly; for a `bound` pod its status counts too.
 ///
 /// While a pod is resized in place, each resource is the greatest of what the whole pod asks for, was
 /// allocated and uses. Kubernetes 1.36 takes the greatest for each container and does not count what was allocated to
 /// the whole pod, to which its kubelets add the overhead: it counts less for a pod with an overhead, and while several
 /// containers are resized at once. Ported from `PodRequests`, `AggregateContainerRequests` and
 /// `effectivePodLevelResources`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
-fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a> {
+pub fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a> {
     let mut requests = match bound {
         None => spec.aggregate(exact_of),
         Some(pod) => container_requests(pod),

@@ -2,7 +2,9 @@
 
 use super::admission_changes::of_container;
 use super::cause::{Cause, FixIn, cause};
-use super::crashes::{all_restarting, beside_old_pod, crash, crash_looping, end_text, out_of_memory, sandbox_changes};
+use super::crashes::{
+    all_restarting, beside_old_pod, crash, crash_looping, end_text, is_log_of_previous, out_of_memory, sandbox_changes,
+};
 use super::creation_errors::creation_failed;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_node, describe_pod, edit, log_before, logs};
@@ -129,7 +131,7 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
     let crashed = containers().find_map(|(role, container, status)| {
         let status = status?;
         let end = crash(pod, now, (role, container, status))?;
-        let previous = status.state.terminated.is_none();
+        let previous = is_log_of_previous(container, status, end);
         Some((container.name.as_str(), previous, end.map_or("", |end| &end.message)))
     });
     let is_unready = |(role, _, status): &(Role, _, Option<&ContainerStatus>)| {
@@ -389,6 +391,20 @@ mod tests {
             assert_eq!(telling_log(&pod, None, now), Some(expected), "{pod:?}");
             assert_eq!(telling_log(&pod, Some("absent"), now), None);
             assert_eq!(telling_log(&pod, Some(expected.0), now), Some(expected));
+        }
+    }
+
+    /// The kubelet has removed it with all containers.
+    #[test]
+    fn a_container_whose_end_restarts_all_has_no_log_of_its_previous_run() {
+        let rule = |values: Value| json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": values}}]);
+        let status = json!({"name": "main", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1}}});
+        for (values, previous) in [(json!([1]), false), (json!([2]), true)] {
+            let container = json!({"name": "main", "restartPolicyRules": rule(values)});
+            let pod = json!({"spec": {"containers": [container]}, "status": {"containerStatuses": [status]}});
+            let pod: Pod = from_value(pod).unwrap();
+            assert_eq!(telling_log(&pod, None, at("12:00:00").parse().unwrap()), Some(("main", previous, "")));
         }
     }
 

@@ -166,6 +166,16 @@ pub fn crash<'p>(
     (!follows && (is_backing_off(status) || end.is_some())).then_some(end)
 }
 
+/// Returns whether the log of a run of a container that has ended so is that of its previous one: with all containers, the kubelet
+/// removes their logs.
+pub(super) fn is_log_of_previous(
+    container: &Container,
+    status: &ContainerStatus,
+    end: Option<&ContainerStateTerminated>,
+) -> bool {
+    status.state.terminated.is_none() && !end.is_some_and(|end| container.restarts_all(end.exit_code))
+}
+
 /// Returns the termination that is a container's current problem: it waits for a restart, is terminated, or was
 /// restarted a short while ago and is not ready again.
 fn current_termination(now: Timestamp, role: Role, status: &ContainerStatus) -> Option<&ContainerStateTerminated> {
@@ -331,9 +341,7 @@ pub fn crash_looping(
     }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let not_started = end.and_then(|end| start_failed(subject, pod, &end.reason, &end.message));
-    // With all containers, the kubelet removes their logs.
-    let is_last = status.state.terminated.is_some() || restarts_all;
-    let command = logs(subject.daemon_set, pod, &container.name, !is_last);
+    let command = logs(subject.daemon_set, pod, &container.name, is_log_of_previous(container, status, end));
     let said = end.and_then(|end| telling_line(&end.message));
     let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
     let of_node = said.and_then(|said| Cause::among(LAST_WORDS, said)).map(|cause| cause.fix_in);

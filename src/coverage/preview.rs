@@ -8,10 +8,8 @@ use super::group::FindingGroups;
 use super::overhead::startup_taint;
 use super::proposed_daemon_set::{Admission, Fit, ProposedDaemonSet, Unknown};
 use super::startup_taints::TaintRemovers;
-use super::verdict::claims;
 use super::verdict::finding::Finding;
 use super::verdict::former_pods::tolerated_for;
-use super::verdict::pod_claims;
 use super::verdict::preemption::is_of_room;
 use crate::difference::difference;
 use crate::facts::index::Index;
@@ -27,10 +25,8 @@ use crate::report::overhead::StartupTaintReport;
 use crate::report::preview::{
     ChangesBy, ChangesByRow, DaemonSetPreview, EvictedPods, NodeChange, PodChange, Preview, PreviewReport, nodes_of,
 };
-use crate::scheduling::device_claims::Open;
 use crate::scheduling::rolling_update::unavailable_count;
 use crate::scheduling::should_run::DaemonPod;
-use crate::scheduling::volumes::Unread;
 
 /// A DaemonSet after the change.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +137,7 @@ fn preview_of(
     let mut rows: BTreeMap<Option<&str>, ChangesByRow> = BTreeMap::new();
     let (mut loses, mut does_not_fit, mut does_not_start, mut preempts) =
         (FindingGroups::default(), FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
-    let (mut room_unknown, mut unknown_fits) = (0, BTreeMap::<Unknown, usize>::new());
+    let mut unknown_fits = BTreeMap::<Unknown, usize>::new();
     let knows_pods = index.knows(Kind::Pods, &metadata.namespace);
     let changes_nodes = !options.nodes.is_empty();
     let mut creates_pods = !changes_nodes;
@@ -168,26 +164,21 @@ fn preview_of(
             () => {
                 creates_pods = true;
                 match proposal.fit(node, runs_now) {
-                    Some(Fit::Fits) => (Some(true), None, None),
-                    Some(Fit::ByPreemption(finding, preemption)) => (Some(true), None, Some((finding, preemption))),
-                    Some(Fit::Lacks(obstacle)) => (Some(false), Some(obstacle), None),
-                    Some(Fit::Unknown(why)) => {
+                    Fit::Fits => (Some(true), None, None),
+                    Fit::ByPreemption(finding, preemption) => (Some(true), None, Some((finding, preemption))),
+                    Fit::Lacks(obstacle) => (Some(false), Some(obstacle), None),
+                    Fit::Unknown(why) => {
                         *unknown_fits.entry(why).or_default() += 1;
-                        (None, None, None)
-                    }
-                    None => {
-                        room_unknown += 1;
                         (None, None, None)
                     }
                 }
             }
         };
         let (by_preemption, preemption) = preemption.unzip();
-        let evicted_after = then
-            .should_run
-            .then(|| tolerated_for(&proposal.pod, &options.nodes.taints))
-            .flatten()
-            .map(|(seconds, _)| seconds);
+        let was_evicted =
+            runs_now && tolerated_for(&proposal.pods.daemon_pod, &index.nodes[number].spec.taints).is_some();
+        let is_evicted = then.should_run && !was_evicted;
+        let evicted_after = tolerated_for(&proposal.pod, &node.spec.taints).filter(|_| is_evicted);
         let (change, loss) = match (runs_now, then.should_run) {
             (false, true) if fits == Some(false) => (PodChange::None, None),
             (_, true) if evicted_after.is_some() => (PodChange::Evicted, None),
@@ -241,7 +232,7 @@ fn preview_of(
                 loses.extend(name, loss);
             }
             PodChange::Evicted => {
-                let after = evicted_after.unwrap_or_default();
+                let after = evicted_after.map_or(0, |(seconds, _)| seconds);
                 let all = report.evicted.get_or_insert_with(|| EvictedPods { after_seconds: after, nodes: Vec::new() });
                 all.nodes.push(name.clone());
             }
@@ -264,57 +255,9 @@ fn preview_of(
         let spec = &daemon_set.spec.template.spec;
         incomplete.extend(gaps::incomplete_for_new_pods(index.snapshot, spec, needs_priority));
     }
-    if room_unknown > 0 && knows_pods {
-        let message = format!("not every pod on {room_unknown} nodes was read: whether the pods fit is not known");
-        incomplete.push(Incomplete::new("pods", message, true));
-    }
-    incomplete.extend(unknown_fits.into_iter().map(|(why, nodes)| match why {
-        Unknown::Device(resource) => {
-            let message = format!(
-                "{resource} is not a resource of {nodes} nodes, and only the scheduler knows whether a device class has devices for it \
-                 there"
-            );
-            Incomplete::new("deviceclasses", message, false)
-        }
-        Unknown::OtherPods => {
-            let message = format!(
-                "not all pods or namespaces were read: whether other pods keep the pods from {nodes} nodes is not known"
-            );
-            Incomplete::new("pods", message, true)
-        }
-        Unknown::Volumes(unread) => {
-            let resource = if let Unread::Kind(kind) = unread { kind.resource() } else { "persistentvolumeclaims" };
-            let why = pod_claims::unread_text(&unread);
-            let message = format!("{why}: whether {nodes} nodes can have the volumes of the pods is not known");
-            Incomplete::new(resource, message, false)
-        }
-        Unknown::Devices(open) => {
-            let resource = if let Open::Unread(kind) = open { kind.resource() } else { "resourceclaims" };
-            let why = claims::open_text(&open);
-            let message = format!("{why}: whether {nodes} nodes can have the devices of the pods is not known");
-            Incomplete::new(resource, message, false)
-        }
-        Unknown::Features(features) => {
-            let message = format!(
-                "whether the scheduler looks at what kubelets declare is not known: the pods need {features}, which {nodes} nodes do not \
-                 declare"
-            );
-            Incomplete::new("nodes", message, false)
-        }
-        Unknown::SharedClaim(claim) => {
-            let message = format!(
-                "all pods share claim {claim}: on which of {nodes} nodes they fit depends on which of them is placed first"
-            );
-            Incomplete::new("persistentvolumeclaims", message, false)
-        }
-        Unknown::Order(key) => {
-            let message = format!(
-                "a rule of the template about its own pods goes by {key}: on which of {nodes} nodes they fit depends on which of them are \
-                 placed first"
-            );
-            Incomplete::new("pods", message, false)
-        }
-    }));
+    // That no pods were read at all is told once.
+    unknown_fits.retain(|why, _| knows_pods || *why != Unknown::Room);
+    incomplete.extend(unknown_fits.into_iter().map(|(why, nodes)| why.incomplete(nodes)));
     let unasked = admission.iter().flat_map(|admission| &admission.unknown);
     incomplete.extend(unasked.map(|message| Incomplete {
         namespace: Some(metadata.namespace.clone()),
@@ -1047,6 +990,20 @@ pub(super) mod tests {
             let report = changed(of_pool(), &taint(effect));
             assert!(!report.passes());
             assert!(report.loses[0].message.contains(&format!("team=ml:{effect}")));
+        }
+    }
+
+    /// The taint may be there already, and only the template change; it is no news of a pod that it evicts already.
+    #[test]
+    fn a_pod_that_tolerates_a_taint_for_some_time_is_evicted_whatever_changes() {
+        let tainted = json!({"spec": {"taints": [{"key": "team", "effect": "NoExecute"}]}});
+        let tolerating = |seconds: i64| json!({"tolerations": [{"key": "team", "operator": "Exists", "tolerationSeconds": seconds}]});
+        for (template, evicts) in [(json!({}), true), (tolerating(60), false)] {
+            let snapshot = world().template(template).node("n", tainted.clone()).finish();
+            let report = what_if(&snapshot, &proposed(tolerating(30)));
+            let evicted = report.evicted.as_ref().map(|evicted| (evicted.after_seconds, evicted.nodes.len()));
+            assert_eq!(evicted, evicts.then_some((30, 1)));
+            assert_eq!(report.gains.len(), 0);
         }
     }
 

@@ -21,8 +21,10 @@ use crate::model::image;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::report::coverage::Incomplete;
 use crate::report::preview::NodePreemption;
 use crate::report::reason::ReasonCode;
+use crate::report::{count, count_and};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features::{declared, required};
 use crate::scheduling::device_claims::{self, Open};
@@ -61,6 +63,8 @@ pub(super) enum Fit {
 /// Why it is not known whether a pod has room on a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unknown {
+    /// Not all pods of the node were read.
+    Room,
     /// Devices may provide this resource, which the node does not offer.
     Device(String),
     /// Not all pods or namespaces were read that a rule about other pods goes by.
@@ -75,6 +79,63 @@ pub(super) enum Unknown {
     SharedClaim(String),
     /// A rule of the template about its own pods goes by this label, so that it depends on which of them are placed first.
     Order(String),
+}
+
+impl Unknown {
+    /// Returns the gap in the answer that this leaves on so many nodes.
+    pub(super) fn incomplete(self, nodes: usize) -> Incomplete {
+        let on = count(nodes, "node");
+        match self {
+            Unknown::Room => {
+                let message = format!("not every pod on {on} was read: whether the pods fit is not known");
+                Incomplete::new("pods", message, true)
+            }
+            Unknown::Device(resource) => {
+                let message = format!(
+                    "{resource} is not a resource of {on}, and only the scheduler knows whether a device class has devices for it there"
+                );
+                Incomplete::new("deviceclasses", message, false)
+            }
+            Unknown::OtherPods => {
+                let message = format!(
+                    "not all pods or namespaces were read: whether other pods keep the pods from {on} is not known"
+                );
+                Incomplete::new("pods", message, true)
+            }
+            Unknown::Volumes(unread) => {
+                let resource = if let Unread::Kind(kind) = unread { kind.resource() } else { "persistentvolumeclaims" };
+                let why = pod_claims::unread_text(&unread);
+                let message = format!("{why}: whether {on} can have the volumes of the pods is not known");
+                Incomplete::new(resource, message, false)
+            }
+            Unknown::Devices(open) => {
+                let resource = if let Open::Unread(kind) = open { kind.resource() } else { "resourceclaims" };
+                let why = claims::open_text(&open);
+                let message = format!("{why}: whether {on} can have the devices of the pods is not known");
+                Incomplete::new(resource, message, false)
+            }
+            Unknown::Features(features) => {
+                let message = format!(
+                    "whether the scheduler looks at what kubelets declare is not known: the pods need {features}, which {} not declare",
+                    count_and(nodes, "node", ["does", "do"])
+                );
+                Incomplete::new("nodes", message, false)
+            }
+            Unknown::SharedClaim(claim) => {
+                let message = format!(
+                    "all pods share claim {claim}: whether they fit on {on} depends on which of them is placed first"
+                );
+                Incomplete::new("persistentvolumeclaims", message, false)
+            }
+            Unknown::Order(key) => {
+                let message = format!(
+                    "a rule of the template about its own pods goes by {key}: whether they fit on {on} depends on which of them are \
+                     placed first"
+                );
+                Incomplete::new("pods", message, false)
+            }
+        }
+    }
 }
 
 /// A proposed DaemonSet, and what it would replace.
@@ -157,8 +218,8 @@ impl<'a> ProposedDaemonSet<'a> {
         Some(finding)
     }
 
-    /// Tells whether a pod fits on an eligible node; `None` if not all pods of the node were read.
-    pub(super) fn fit(&self, node: &Node, runs_now: bool) -> Option<Fit> {
+    /// Tells whether a pod fits on an eligible node.
+    pub(super) fn fit(&self, node: &Node, runs_now: bool) -> Fit {
         let injected = admission_changes::injected_node_selector(
             self.index.snapshot,
             self.proposed,
@@ -166,12 +227,13 @@ impl<'a> ProposedDaemonSet<'a> {
             &self.new_pod.spec.node_selector,
         );
         if let Some(injected) = injected {
-            return Some(Fit::Lacks(injected));
+            return Fit::Lacks(injected);
         }
         let own = |pod: &Pod| daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();
         // While surging, the old pod keeps its resources and ports until the new one is available.
         let beside = allows_surge(self.proposed) && self.template_changes == Some(true) && runs_now;
-        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod))?;
+        let room = NodeRoom::without(self.index, node, &self.new_pod, |pod| !beside && own(pod));
+        let Some(room) = room else { return Fit::Unknown(Unknown::Room) };
         let is_old = |pod: &&Pod| own(pod) && !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
         let old = room.pods.iter().copied().find(is_old).filter(|_| beside);
         let room = room.surging(old);
@@ -180,15 +242,15 @@ impl<'a> ProposedDaemonSet<'a> {
         let by_others = self.by_others(node, beside);
         let Some(obstacle) = ports.into_iter().chain(shortages).next() else {
             let device = || Some(Unknown::Device(room.devices.of_requests(&self.requests, node).next()?.to_owned()));
-            return Some(by_others.or_else(|| device().map(Fit::Unknown)).unwrap_or(Fit::Fits));
+            return by_others.or_else(|| device().map(Fit::Unknown)).unwrap_or(Fit::Fits);
         };
         // What preemption does for a pod that something else keeps from the node, too, is not simulated.
         if matches!(by_others, Some(Fit::Lacks(_))) {
-            return Some(Fit::Lacks(obstacle));
+            return Fit::Lacks(obstacle);
         }
         let is_priority_known = self.new_pod.spec.priority.is_some();
         let simulation = is_priority_known.then(|| Simulation::new(self.index, &room, &self.new_pod, &self.requests));
-        Some(match simulation.flatten() {
+        match simulation.flatten() {
             None => Fit::Lacks(obstacle),
             Some(simulation) => match simulation.victims() {
                 // What is not known may keep the pod from the node, whoever makes room.
@@ -197,7 +259,7 @@ impl<'a> ProposedDaemonSet<'a> {
                 }
                 None => Fit::Lacks(simulation.told(obstacle, &self.index.snapshot.priority_classes)),
             },
-        })
+        }
     }
 }
 

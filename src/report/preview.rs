@@ -122,8 +122,8 @@ pub struct DaemonSetPreview {
     pub loses: Vec<ReasonGroup>,
     /// Those of them on which the running pod stays until it is deleted, by name.
     pub stays: Vec<String>,
-    /// Nodes from which the pod would be evicted again and again, because it tolerates an added taint only for some time; absent if there
-    /// are none.
+    /// Nodes from which the pod would be evicted again and again, because it tolerates a taint only for some time; absent if there are
+    /// none, or the live pod is evicted already.
     pub evicted: Option<EvictedPods>,
     /// Nodes that would run a pod that fits because the scheduler preempts other pods for it.
     pub fits_by_preemption: Vec<ReasonGroup>,

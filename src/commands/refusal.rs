@@ -9,11 +9,11 @@ use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, Step};
 use crate::render::text::{count, some_of};
-use crate::report::count_and;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::SKIP_LABEL;
 use crate::report::plan::Warning;
+use crate::report::{count_and, named};
 use crate::rollout::effect::SurgePods;
 use crate::rollout::partition::instruction::Loss;
 use crate::rollout::partition::plan::{StageRefusal, StageRequest};
@@ -48,13 +48,10 @@ pub(super) fn held_otherwise(name: &DaemonSetName) -> CommandError {
 
 /// Builds the error for a change that ends surge on nodes with two pods.
 pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: impl Into<Fix>) -> CommandError {
-    let shown: Vec<String> = pods.iter().take(3).map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
-    let more = if pods.len() > shown.len() { ", ..." } else { "" };
+    let all: Vec<String> = pods.iter().map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();
     let nodes = count_and(pods.len(), "node", ["has", "have"]);
-    let message = format!(
-        "{nodes} two pods, and without surge the controller deletes the newer one of each: {}{more}",
-        shown.join(", ")
-    );
+    let message =
+        format!("{nodes} two pods, and without surge the controller deletes the newer one of each: {}", named(&all));
     CommandError::new(message).hint(otherwise.into().after(match may_pass {
         true => "wait until the rollout is complete",
         false => "the rollout is stuck, so the newer pods stay until they are deleted",

@@ -125,6 +125,22 @@ pub fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
+/// Lists names in a sentence, not too many: `a and b`, `a, b, c and 2 more`.
+pub(crate) fn named(names: &[impl AsRef<str>]) -> String {
+    listed(names, "and")
+}
+
+/// Lists names with this conjunction.
+pub(crate) fn listed(names: &[impl AsRef<str>], conjunction: &str) -> String {
+    const MOST: usize = 3;
+    let mut shown: Vec<&str> = names.iter().take(MOST).map(AsRef::as_ref).collect();
+    let last = match names.len().saturating_sub(MOST) {
+        0 => shown.pop().unwrap_or_default().to_owned(),
+        more => format!("{more} more"),
+    };
+    if shown.is_empty() { last } else { format!("{} {conjunction} {last}", shown.join(", ")) }
+}
+
 /// Formats a count with its verb: `1 node has`, `2 nodes have`.
 pub(crate) fn count_and(number: usize, thing: &str, [one, several]: [&str; 2]) -> String {
     format!("{} {}", count(number, thing), if number == 1 { one } else { several })

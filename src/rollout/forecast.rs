@@ -14,11 +14,11 @@ use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::plan::SpecFields;
-use crate::report::count;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::plan::{Standstill, Warning, WarningCode};
 use crate::report::rollout_status::SuspectKind;
+use crate::report::{count, named};
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::ports::{conflicts, host_ports};
 use crate::scheduling::resources::{Insufficient, NodeUsage, fits, format_amount, template_requests};
@@ -30,9 +30,6 @@ const ALIKE: usize = 20;
 
 /// How many available pods a suggestion may allow to be deleted at a time, unless the strategy already allows half of that.
 pub(super) const AT_ONCE: usize = 3;
-
-/// The most nodes that a warning names.
-const MAX_NAMES: usize = 3;
 
 /// A hash that no revision has, for a template without a revision.
 const NEW: &str = "new";
@@ -226,18 +223,6 @@ fn limit(daemon_set: &DaemonSet) -> String {
     }
 }
 
-/// Lists names in a sentence, not too many.
-fn named(names: &[&str]) -> String {
-    match names {
-        [one] => (*one).to_owned(),
-        [first @ .., last] if names.len() <= MAX_NAMES => format!("{} and {last}", first.join(", ")),
-        names => {
-            let more = count(names.len() - MAX_NAMES, "more node");
-            format!("{} and {more}", names[..MAX_NAMES].join(", "))
-        }
-    }
-}
-
 /// Returns whether a node keeps deleted pods and starts no new ones, and not just for a moment.
 pub(super) fn is_down(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     node.keeps_pods() && !situation.is_passing(node)
@@ -404,7 +389,7 @@ impl<'s> Fleet<'s> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{describe, named, standstill, surge_without_room, warning};
+    use super::{describe, standstill, surge_without_room, warning};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::report::plan::{Standstill, WarningCode};
@@ -720,7 +705,5 @@ mod tests {
             let command = warning.fix.unwrap().command.unwrap().to_string();
             assert_eq!(command, "kubectl ds set --max-unavailable 3 -n default agent");
         }
-        assert_eq!(named(&["a", "b", "c"]), "a, b and c");
-        assert_eq!(named(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more nodes");
     }
 }

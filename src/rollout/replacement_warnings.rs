@@ -19,13 +19,10 @@ use crate::report::fix::Fix;
 use crate::report::plan::{ChangePlan, Warning, WarningCode};
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Suspect, SuspectKind};
-use crate::report::{count, count_and};
+use crate::report::{count, count_and, named};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
-
-/// The most pods that a warning names.
-const MAX_NAMES: usize = 3;
 
 /// A replacement of pods.
 #[derive(Debug, Clone, Copy)]
@@ -335,12 +332,10 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
         }
     }
     let warn = |code, pods: &[String], [one, several]: [&str; 2]| {
-        let names = pods.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
-        let message = match pods.len() {
-            0 => return None,
-            1 => format!("pod {names} {one}"),
-            number @ 2..=MAX_NAMES => format!("{number} pods {several}: {names}"),
-            number => format!("{number} pods {several}: {names} +{} more", number - MAX_NAMES),
+        let message = match pods {
+            [] => return None,
+            [pod] => format!("pod {pod} {one}"),
+            pods => format!("{} pods {several}: {}", pods.len(), named(pods)),
         };
         Some(Warning::new(code, message))
     };
@@ -619,7 +614,7 @@ mod tests {
         let plan = restarted(two);
         assert_eq!(codes(&plan), [WarningCode::NotRecreated]);
         let message = &plan.warnings[0].message;
-        assert!(message.starts_with("2 pods") && message.ends_with("b on m, c on o"), "{message}");
+        assert!(message.starts_with("2 pods") && message.ends_with("b on m and c on o"), "{message}");
         // The controller deletes the pod of an evicting node anyway.
         let evicting = json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}});
         assert_eq!(codes(&restarted(world().node("m", evicting).pod("b", "m", json!({})))), []);
@@ -653,7 +648,7 @@ mod tests {
         let lost = "pod pod-m on m will be deleted and not recreated, because its node is not eligible";
         for (nodes, expected) in [
             (&[("d", both())][..], vec![format!("pod pod-d on d {stays}")]),
-            (&[("d", both()), ("e", both())], vec![format!("2 pods {stay}: pod-d on d, pod-e on e")]),
+            (&[("d", both()), ("e", both())], vec![format!("2 pods {stay}: pod-d on d and pod-e on e")]),
             (&[("d", both()), ("m", cordoned())], vec![format!("pod pod-d on d {stays}"), lost.to_owned()]),
             (&[("m", cordoned())], vec![lost.to_owned()]),
             // Its pods tolerate the taints.

@@ -187,7 +187,7 @@ fn a_template_that_changes_back_again_and_again_has_two_writers() {
         {"manager": "kubectl", "fieldsV1": {"f:metadata": {}}}]}});
     let message = told(112, 2, lately, managed).unwrap();
     assert!(
-        message.contains("112 rollouts of only 2 templates") && message.ends_with("written by argocd, operator"),
+        message.contains("112 rollouts of only 2 templates") && message.ends_with("written by argocd and operator"),
         "{message}"
     );
     for (number, kept, times, patch, expected) in [

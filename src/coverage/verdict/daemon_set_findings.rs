@@ -17,19 +17,11 @@ use crate::model::server_side_apply::managed_fields;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
+use crate::report::named;
 use crate::report::reason::ReasonCode;
 
-/// How many pods, nodes and other DaemonSets are named.
-const NAMED: usize = 3;
-
-/// Returns the first of some names, and how many more there are.
-fn named(names: &[&str]) -> String {
-    let shown = names[..names.len().min(NAMED)].join(", ");
-    match names.len().saturating_sub(NAMED) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
+/// How many terminating pods of a namespace are named.
+const TERMINATING: usize = 3;
 
 /// Creates the finding that the controller does not act.
 fn not_observed(facts: &Facts<'_>, message: Sentence) -> Finding {
@@ -157,7 +149,7 @@ pub fn namespace_terminating(facts: &Facts<'_>) -> Option<Finding> {
     }
     message = message.words(": no pod is created in it");
     let terminating = facts.pods().filter(|pod| pod.metadata.is_terminating());
-    let of_pods = terminating.take(NAMED).map(|pod| {
+    let of_pods = terminating.take(TERMINATING).map(|pod| {
         let node = facts.index.node(&pod.spec.node_name).map_or("does not exist", |node| match node.is_ready() {
             true => "is ready",
             false => "is not ready",

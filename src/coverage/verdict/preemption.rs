@@ -11,14 +11,12 @@ use super::sentence::Sentence;
 use crate::facts::index::Index;
 use crate::model::pod::Pod;
 use crate::model::snapshot::PriorityClass;
+use crate::report;
 use crate::report::preview::{NodePreemption, PreemptedPod, PreemptedSome};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::critical::{HIGHEST_PRIORITY, SYSTEM_CLASSES, system_priority};
 use crate::scheduling::preemption::{Budgets, Contest, NEVER, Preemption, Victim, Victims, priority};
 use crate::scheduling::resources::Amounts;
-
-/// How many pods are named.
-const NAMED: usize = 3;
 
 /// The highest priority that a class of a user has: `HighestUserDefinablePriority`, pkg/apis/scheduling/types.go, release 1.37.2.
 const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
@@ -247,15 +245,9 @@ pub fn names(victims: &Victims<'_>) -> String {
     certain.chain(choices).collect::<Vec<_>>().join(", ")
 }
 
-/// Lists pods, of which only a few are named.
-fn listed<'a>(pods: impl ExactSizeIterator<Item = &'a Pod>, conjunction: &str) -> String {
-    let more = pods.len().saturating_sub(NAMED);
-    let mut names: Vec<String> = pods.take(NAMED).map(|pod| pod.metadata.full_name()).collect();
-    if more > 0 {
-        names.push(format!("{more} more"));
-    }
-    let last = names.pop().unwrap_or_default();
-    if names.is_empty() { last } else { format!("{} {conjunction} {last}", names.join(", ")) }
+fn listed<'a>(pods: impl Iterator<Item = &'a Pod>, conjunction: &str) -> String {
+    let names: Vec<String> = pods.map(|pod| pod.metadata.full_name()).collect();
+    report::listed(&names, conjunction)
 }
 
 /// Lists pods of the same priority.

@@ -14,10 +14,10 @@ use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::plan::PodRef;
-use crate::report::count_and;
 use crate::report::coverage::Counts;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
+use crate::report::{count_and, named};
 use crate::rollout::situation::fault::was_broken;
 use crate::rollout::situation::{RolloutNode, Situation, has_no_taint};
 use crate::scheduling::daemon_pods::available_since;
@@ -81,11 +81,6 @@ impl Waiting {
             }
         }
     }
-}
-
-/// Lists the first names.
-fn first(names: &[String]) -> String {
-    format!("{}{}", names[..names.len().min(3)].join(", "), if names.len() > 3 { ", ..." } else { "" })
 }
 
 /// Why the DaemonSet is no longer held by this client.
@@ -579,7 +574,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             message: format!(
                 "{} pods of older revisions have become unavailable since the stage started: {}",
                 nodes.len(),
-                first(&nodes)
+                named(&nodes)
             ),
         })
     }
@@ -608,7 +603,7 @@ impl<'v, 'a> StageView<'v, 'a> {
 
 fn used_up(nodes: &[String], allowed: usize) -> String {
     let have = count_and(nodes.len(), "node", ["has", "have"]);
-    format!("{have} no available pod (at most {allowed} allowed): {}", first(nodes))
+    format!("{have} no available pod (at most {allowed} allowed): {}", named(nodes))
 }
 
 pub(crate) fn is_late(stage: &Stage, now: Timestamp) -> bool {
@@ -646,7 +641,7 @@ mod tests {
         ] {
             let text = waiting.describe(now);
             assert_eq!(text.is_some(), is_said, "{waiting:?}");
-            assert_eq!(text.is_some_and(|text| text.contains("n1, n2")), names_nodes, "{waiting:?}");
+            assert_eq!(text.is_some_and(|text| text.contains("n1 and n2")), names_nodes, "{waiting:?}");
         }
     }
 }

@@ -145,7 +145,7 @@ fn pods_of_another_template_are_not_complete_in_any_report() {
             "all are adopted",
             vec![of("hash1", "2"), of("hash1", "2")],
             true,
-            "0 of 2 pods run this template; those on n0, n1 are of another one",
+            "0 of 2 pods run this template; those on n0 and n1 are of another one",
         ),
         (
             "one is adopted",

@@ -51,7 +51,7 @@ pub struct Revision<'a> {
 
 /// How many seconds a revision must have been current if none of its pods shows that it works: one that was replaced
 /// earlier was probably bad, since updates are tried in quick succession.
-const MIN_CURRENT: i64 = 3_600;
+pub(crate) const MIN_CURRENT: i64 = 3_600;
 
 /// How many seconds a revision must have been current to avoid a warning.
 pub(crate) const BRIEF: i64 = 600;

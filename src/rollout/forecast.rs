@@ -49,10 +49,9 @@ pub(crate) fn standstill(
     if is_same_template && suspect(before).is_some_and(|it| it.what == SuspectKind::Revision) {
         return None;
     }
-    let finalizers = before.stuck_finalizers();
-    let stays = |pod: &Pod| pod.metadata.finalizers.iter().any(|finalizer| finalizers.contains(&**finalizer));
+    let stays = before.would_be_held();
     // A new template replaces the present pods, too.
-    let stays = |node: &RolloutNode<'_>| node.old.into_iter().chain(node.updated).any(stays);
+    let stays = |node: &RolloutNode<'_>| node.old.into_iter().chain(node.updated).any(&stays);
     let found = end(before, after, hash, is_same_template, stays)?;
     // More nodes would be without a pod, and the rollout would not finish.
     let max_unavailable = found.max_unavailable.filter(|_| !before.eligible().any(stays));

@@ -333,9 +333,6 @@ fn failed_at(pod: &Pod) -> Option<Timestamp> {
     pod.status.conditions.iter().filter_map(|condition| condition.last_transition_time.get()).max()
 }
 
-/// After how many restarts a container that runs for less than `minReadySeconds` is not waited for.
-const RESTARTS: i32 = 3;
-
 /// Finds a pod that is ready, but not for long enough, and whose containers have never run for that long.
 fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let required = subject.daemon_set.spec.min_ready_seconds;
@@ -344,7 +341,7 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
     };
     let mut containers = walk(pod).filter(|(role, ..)| *role != Role::Init);
     let (this, end) = containers.find_map(|(role, container, status)| {
-        let status = status.filter(|status| status.restart_count >= RESTARTS)?;
+        let status = status.filter(|status| i64::from(status.restart_count) >= containers::MANY_RESTARTS)?;
         let runs_for =
             status.state.running.as_ref()?.started_at.get().map(|at| seconds_between(at, subject.index.now()))?;
         // What has outlived its last run may be well.

@@ -85,7 +85,7 @@ fn why_ended(
     (of_service(subject, pod, crash, end), end.is_some_and(|end| telling_line(&end.message).is_some()))
 }
 
-/// How often a container must have been restarted: a node that reboots restarts each once.
+/// After how many restarts a container that is ready, or was just now, does not count as working: a node that reboots restarts each once.
 pub const MANY_RESTARTS: i64 = 3;
 
 /// In how many seconds at most it must have been restarted once on average: nodes reboot once in a while.

@@ -169,22 +169,17 @@ fn blame(
         Origin::Template(TemplatePart::Scheduler) if is_of_cluster => Fault::Cluster,
         Origin::Template(TemplatePart::Scheduler) => of_raised(raised().scheduler),
         // Both revisions need the missing object.
-        Origin::Template(part @ (TemplatePart::Object { .. } | TemplatePart::Registry(_)))
-            if situation.has_in_common(part) =>
+        Origin::Template(TemplatePart::Object { .. } | TemplatePart::Registry(_))
+            if situation.has_in_common(&diagnosis.origin) =>
         {
             Fault::Cluster
         }
         Origin::Template(_) | Origin::Placement | Origin::Time => match node {
             Some(node) => of_template(situation, suspect, &diagnosis.origin, node),
-            None if is_of_cluster || is_in_common(situation, &diagnosis.origin) => Fault::Unknown,
+            None if is_of_cluster || situation.has_in_common(&diagnosis.origin) => Fault::Unknown,
             None => Fault::Revision,
         },
     }
-}
-
-/// Returns whether the revision to roll back to has the same part of the template as the cause.
-fn is_in_common(situation: &Situation<'_>, origin: &Origin) -> bool {
-    matches!(origin, Origin::Template(part) if situation.has_in_common(part))
 }
 
 /// Returns whose fault it is that a pod does not run because of its template, or because of its node.
@@ -199,7 +194,7 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
         // This pod may be of a DaemonSet that makes the others fail, such as a network plugin, unless they failed before it existed.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
         _ if suspect.is_some_and(|suspect| suspect.what != SuspectKind::Revision) => Fault::Unknown,
-        _ if situation.has_worked_for_long() || is_in_common(situation, origin) => Fault::Unknown,
+        _ if situation.has_worked_for_long() || situation.has_in_common(origin) => Fault::Unknown,
         _ => Fault::Revision,
     }
 }

@@ -22,7 +22,8 @@ use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
-    COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, excess, fits_without_terminating,
+    COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, excess,
+    fits_without_terminating,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -50,9 +51,6 @@ const REGISTRATION: i64 = 10;
 
 /// Within how many seconds after a pod has become available the controller must have acted on it.
 const REACTION: i64 = 10;
-
-/// Number of restarts after which a pod that has just become available again does not count as working.
-const RESTARTS: i64 = 3;
 
 /// Why no rollback is suggested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,9 +310,10 @@ impl<'a> Situation<'a> {
         *self.has_worked_for_long.get_or_init(|| worked_for_long::has_worked_for_long(self))
     }
 
-    /// Returns whether the revision to roll back to has the same part of the template: its pods would fail for the same
+    /// Returns whether the cause is a part of the template that the revision to roll back to has, too: its pods would fail for the same
     /// reason if they started now.
-    pub(in crate::rollout) fn has_in_common(&self, part: &TemplatePart) -> bool {
+    pub(in crate::rollout) fn has_in_common(&self, origin: &Origin) -> bool {
+        let Origin::Template(part) = origin else { return false };
         if let Some(known) = self.in_common.borrow().get(part) {
             return *known;
         }
@@ -372,11 +371,17 @@ impl<'a> Situation<'a> {
 
     /// Returns the finalizers that keep deleted pods on nodes that are ready, and not just for a moment: other pods that have them stay as
     /// long once they are deleted.
-    pub(in crate::rollout) fn stuck_finalizers(&self) -> BTreeSet<&'a str> {
+    fn stuck_finalizers(&self) -> BTreeSet<&'a str> {
         let lasts = |pod: &&&Pod| !self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP);
         let pods =
             self.nodes.iter().filter(|node| node.is_ready()).flat_map(|node| node.terminating.iter().filter(lasts));
         pods.flat_map(|pod| &pod.metadata.finalizers).map(String::as_str).collect()
+    /// Returns a test for pods that such a finalizer would keep.
+    pub(in crate::rollout) fn would_be_held(&self) -> impl Fn(&Pod) -> bool {
+        let stuck = self.stuck_finalizers();
+        move |pod| pod.metadata.finalizers.iter().any(|finalizer| stuck.contains(&**finalizer))
+    }
+
     }
 
     /// Returns whether a node is about to become available, or to stop counting against the budget.
@@ -432,7 +437,7 @@ impl<'a> Situation<'a> {
     pub(in crate::rollout) fn works_on(&self, node: &RolloutNode<'_>) -> bool {
         let is_steady = |pod: &Pod| {
             let since = pod.condition("Ready").and_then(|ready| ready.last_transition_time.get());
-            pod.restarts() < RESTARTS || !self.is_recent(since, PROGRESS_DEADLINE)
+            pod.restarts() < MANY_RESTARTS || !self.is_recent(since, PROGRESS_DEADLINE)
         };
         node.updated_is_available && node.updated.is_some_and(is_steady)
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::fault::{failing_since, was_broken};
 use super::{RolloutNode, Situation};
 use crate::coverage::{Origin, TemplatePart, common_cause};
+use crate::facts::revisions::MIN_CURRENT;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -198,9 +199,6 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
 /// How many seconds after its creation a pod that never worked has failed at most.
 const FROM_THE_START: i64 = 300;
 
-/// For how many seconds a revision must have run so that it is taken to have worked.
-const RAN: i64 = 3600;
-
 /// Returns whether these pods of the current revision have failed from the start, and the revision before it ran for so long that it worked:
 /// no pod of that is left to prove it.
 fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
@@ -208,7 +206,7 @@ fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) ->
     let ran = || {
         let (target, _) = situation.revisions.target()?;
         let from = target.object.rollout_began_at(situation.daemon_set)?;
-        Some(target.failing == 0 && seconds_between(from, began) >= RAN)
+        Some(target.failing == 0 && seconds_between(from, began) >= MIN_CURRENT)
     };
     let never_worked = |node: &&RolloutNode<'_>| {
         let times = || {
@@ -219,7 +217,7 @@ fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) ->
         times().is_some_and(|(created, since)| {
             // How long it has failed follows from its restarts, between which the kubelet may wait longer.
             let tolerance = FROM_THE_START.max(seconds_between(since, situation.now()) / 5);
-            seconds_between(created, since) < tolerance && seconds_between(began, created) < RAN
+            seconds_between(created, since) < tolerance && seconds_between(began, created) < MIN_CURRENT
         })
     };
     failing.iter().all(never_worked) && ran() == Some(true)
@@ -268,5 +266,5 @@ fn may_fail<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s Ro
 
 /// Returns whether a pod fails because of a part of the template that the revision to roll back to has, too.
 fn is_in_common(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    matches!(node.origin(), Some(Origin::Template(part)) if situation.has_in_common(part))
+    node.origin().is_some_and(|origin| situation.has_in_common(origin))
 }

@@ -10,7 +10,6 @@ use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy}
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
-use crate::model::pod::Pod;
 use crate::model::raised_pace::RaisedPace;
 use crate::plan::{SpecFields, StrategyType};
 use crate::report::count;
@@ -318,8 +317,7 @@ fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     if fails_everywhere(situation) {
         return None;
     }
-    let finalizers = situation.stuck_finalizers();
-    let stays = |pod: &Pod| pod.metadata.finalizers.iter().any(|finalizer| finalizers.contains(&**finalizer));
+    let stays = situation.would_be_held();
     if update.candidates.iter().all(|candidate| stays(candidate.pod)) {
         return None;
     }

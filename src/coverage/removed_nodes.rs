@@ -8,7 +8,6 @@ use crate::difference::difference;
 use crate::facts::Facts;
 use crate::facts::revisions::{Doubt, Revision, name_of};
 use crate::model::daemon_set::PodTemplate;
-use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::change::{Change, ChangePath};
@@ -28,7 +27,7 @@ const DECIDING: [&str; 5] = ["affinity", "hostNetwork", "nodeName", "nodeSelecto
 /// The templates are compared on the current nodes, so that changed taints and labels affect both.
 pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
     let Facts { index, daemon_set, revisions, .. } = facts;
-    if daemon_set.metadata.is_terminating() || !index.knows(Kind::Nodes, "") {
+    if daemon_set.metadata.is_terminating() || !index.knows_all_nodes() {
         return None;
     }
     let current = revisions.all.iter().position(|revision| revision.is_current)?;

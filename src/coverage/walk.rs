@@ -31,7 +31,7 @@ use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeOverview};
 use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::reason::ReasonCode;
@@ -328,7 +328,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         } = self;
         let daemon_set = subject.daemon_set;
         // Some nodes may be known while others are not.
-        let every = options.is_every_node() && subject.index.knows(Kind::Nodes, "") && subject.pods_known;
+        let every = options.is_every_node() && subject.knows_nodes_and_pods();
         let counters = if every {
             check_status(&daemon_set.status, &tally, subject.current.known().is_some())
         } else {

@@ -307,9 +307,14 @@ impl<'a> Index<'a> {
         events
     }
 
-    /// Returns whether the nodes are known: an empty list may also mean that they were not read.
-    pub fn knows_nodes(&self) -> bool {
-        !self.nodes.is_empty() || self.knows(Kind::Nodes, "")
+    /// Returns whether nodes are known, possibly not all of them; without any, they may not have been read.
+    pub fn knows_some_nodes(&self) -> bool {
+        !self.nodes.is_empty() || self.knows_all_nodes()
+    }
+
+    /// Returns whether all nodes were read.
+    pub fn knows_all_nodes(&self) -> bool {
+        self.knows(Kind::Nodes, "")
     }
 
     /// Tells whether a kind could be read in a namespace.
@@ -357,7 +362,7 @@ impl<'a> Neighborhood<'a> for Index<'a> {
     }
 
     fn knows_all_nodes(&self) -> bool {
-        !self.snapshot.nodes_limited && self.knows(Kind::Nodes, "")
+        !self.snapshot.nodes_limited && self.knows_all_nodes()
     }
 
     fn knows_all_pods_on(&self, node: &str) -> bool {

@@ -30,7 +30,6 @@ use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 use controller::Controller;
 use index::Index;
-use ready_clock::ready_clock;
 use revisions::Revisions;
 
 /// After how many seconds without an event about a refusal the controller does not try any more: twice as long as it waits at most.
@@ -63,7 +62,6 @@ pub struct Facts<'a> {
     pub pods_known: bool,
     /// Whether the nodes could be read.
     pub nodes_known: bool,
-    ready_clock: Timestamp,
     creation_is_refused: OnceCell<bool>,
 }
 
@@ -131,10 +129,14 @@ impl<'a> Facts<'a> {
             node_pods: node_pods(index, daemon_set, &daemon_pod),
             daemon_pod,
             pods_known: index.knows(Kind::Pods, &daemon_set.metadata.namespace),
-            nodes_known: index.knows_nodes(),
-            ready_clock: ready_clock(daemon_set, index.pods_of(daemon_set).map(|(_, pod)| pod), index.snapshot),
+            nodes_known: index.knows_some_nodes(),
             creation_is_refused: OnceCell::new(),
         }
+    }
+
+    /// Returns whether all nodes and pods were read.
+    pub fn knows_nodes_and_pods(&self) -> bool {
+        self.index.knows_all_nodes() && self.pods_known
     }
 
     /// Returns every node with its pods; the Node object is `None` for a deleted one.
@@ -183,12 +185,12 @@ impl<'a> Facts<'a> {
 
     /// Returns the time for deciding whether a pod has been ready for long enough.
     pub fn ready_clock(&self) -> Timestamp {
-        self.ready_clock
+        self.revisions.ready_clock
     }
 
     /// Returns whether a pod is available now.
     pub fn is_available(&self, pod: &Pod) -> bool {
-        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.ready_clock)
+        daemon_pods::is_available(pod, self.daemon_set.spec.min_ready_seconds, self.ready_clock())
     }
 
     /// Returns whether the controller counts a pod as updated; `None` if the necessary revisions were not read.

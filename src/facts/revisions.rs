@@ -30,6 +30,8 @@ pub struct Revisions<'a> {
     pub skipped: Vec<SkippedRevision>,
     /// Number of pods that belong to none of the revisions.
     pub other_pods: usize,
+    /// The time for deciding whether a pod has been ready for long enough.
+    pub(super) ready_clock: Timestamp,
 }
 
 /// A revision with its template.
@@ -174,7 +176,7 @@ impl<'a> Revisions<'a> {
             all[current].is_current = true;
         }
         let other_pods = counts.values().map(|pods| pods.total).sum();
-        Revisions { daemon_set, live, all, skipped, other_pods }
+        Revisions { daemon_set, live, all, skipped, other_pods, ready_clock }
     }
 
     /// Returns when a revision was last rolled out, if that is known. That is at its creation if it was not rolled out again since: a

@@ -115,7 +115,7 @@ impl SurgePods {
 
 /// Returns whether everything that the controller sees could be read.
 fn is_read(facts: &Facts<'_>) -> bool {
-    [Kind::Nodes, Kind::Pods, Kind::ControllerRevisions].into_iter().all(|kind| facts.knows(kind))
+    facts.knows_nodes_and_pods() && facts.knows(Kind::ControllerRevisions)
 }
 
 /// What the controller sees of a DaemonSet.

@@ -28,7 +28,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         index.daemon_sets().into_iter().map(|daemon_set| row(Facts::new(&index, daemon_set), &mut incidents)).collect();
     // The sort is stable: equal ones stay in the order of namespace and name.
     rows.sort_by_key(|row| row.severity);
-    let nodes_known = index.knows_nodes();
+    let nodes_known = index.knows_some_nodes();
     let not_ready = || index.nodes.iter().filter(|node| !node.is_ready()).count();
     ListReport {
         now: snapshot.now,

@@ -6,7 +6,6 @@ use crate::coverage::common_cause::pool;
 use crate::facts::index::Index;
 use crate::facts::node_removal::is_of_state;
 use crate::model::node::Node;
-use crate::model::snapshot::Kind;
 use crate::model::startup_taint::is_startup;
 use crate::report::compare::PoolComparison;
 
@@ -78,7 +77,7 @@ impl<'a> Sides<'a> {
 
 impl<'a> Nodes<'a> {
     pub(super) fn new(before: &Index<'a>, after: &Index<'a>) -> Self {
-        let sides = [before, after].map(|index| if index.knows(Kind::Nodes, "") { &index.nodes[..] } else { &[] });
+        let sides = [before, after].map(|index| if index.knows_all_nodes() { &index.nodes[..] } else { &[] });
         let [names_before, names_after] =
             sides.map(|nodes| nodes.iter().map(|node| node.metadata.name.as_str()).collect::<BTreeSet<&str>>());
         let mut pools: BTreeMap<Pool<'a>, Sides<'a>> = BTreeMap::new();
@@ -97,7 +96,7 @@ impl<'a> Nodes<'a> {
             members.removed.extend(before.filter(|name| !names_after.contains(name)));
             members.added.extend(after.filter(|name| !names_before.contains(name)));
         }
-        let are_known = [before, after].iter().all(|index| index.knows(Kind::Nodes, ""));
+        let are_known = [before, after].iter().all(|index| index.knows_all_nodes());
         Nodes { are_known, names_before, names_after, groups, pools }
     }
 

@@ -31,7 +31,6 @@ use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::report::coverage::DaemonSetCoverage;
 use crate::report::fix::Fix;
@@ -222,9 +221,8 @@ impl<'a> Situation<'a> {
         let nodes = facts.nodes().zip(diagnoses);
         let nodes = nodes.map(|((object, node), diagnosis)| RolloutNode::new(&facts, object, node, diagnosis));
         let nodes = nodes.collect();
-        let knows_pods = facts.index.knows(Kind::Nodes, "") && facts.pods_known;
         // If the list of nodes is empty although pods are bound to nodes, it is incomplete.
-        let knows_pods = knows_pods && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
+        let knows_pods = facts.knows_nodes_and_pods() && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
         let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
         let mut situation = Situation {
@@ -376,12 +374,12 @@ impl<'a> Situation<'a> {
         let pods =
             self.nodes.iter().filter(|node| node.is_ready()).flat_map(|node| node.terminating.iter().filter(lasts));
         pods.flat_map(|pod| &pod.metadata.finalizers).map(String::as_str).collect()
+    }
+
     /// Returns a test for pods that such a finalizer would keep.
     pub(in crate::rollout) fn would_be_held(&self) -> impl Fn(&Pod) -> bool {
         let stuck = self.stuck_finalizers();
         move |pod| pod.metadata.finalizers.iter().any(|finalizer| stuck.contains(&**finalizer))
-    }
-
     }
 
     /// Returns whether a node is about to become available, or to stop counting against the budget.

@@ -71,7 +71,7 @@ pub(super) struct Observation<'a> {
 /// Returns the common causes of a DaemonSet's failures, with how to look at a revision; `rollout/rollback.rs` decides
 /// whether to roll back.
 pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<CommonCause> {
-    let mut causes = common_causes(observations, subject.index.now());
+    let mut causes = claims(observations, subject.index.now(), THRESHOLD);
     let revisions = &subject.revisions;
     for cause in causes.iter_mut().filter(|cause| cause.shared.feature == Feature::Revision) {
         let hash = std::mem::take(&mut cause.shared.value);
@@ -98,10 +98,6 @@ fn fixes(subject: &Subject, revision: &FailingRevision) -> Vec<Fix> {
 
 /// Returns what failing nodes share: the clearest split that chance does not explain, for all of them together and for
 /// the nodes with each reason.
-pub(super) fn common_causes(observations: &[Observation<'_>], now: Timestamp) -> Vec<CommonCause> {
-    claims(observations, now, THRESHOLD)
-}
-
 fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> Vec<CommonCause> {
     let failing = observations.iter().filter(|observation| observation.failing.is_some()).count();
     if failing < LEAST_FAILING || failing == observations.len() {
@@ -299,7 +295,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::json;
 
-    use super::{Observation, THRESHOLD, claims, common_causes};
+    use super::{Observation, THRESHOLD, claims};
     use crate::coverage::test_support::world;
     use crate::model::node::Node;
     use crate::report::common_cause::{CommonCause, Feature, Split};
@@ -332,7 +328,7 @@ mod tests {
                 Observation { node, revision, failing: *failing }
             })
             .collect();
-        common_causes(&observations, now())
+        claims(&observations, now(), THRESHOLD)
     }
 
     const CRASH: Option<ReasonCode> = Some(ReasonCode::CrashLooping);
@@ -392,7 +388,7 @@ mod tests {
         let observation = |number: usize, failing| Observation { node: &nodes[number], revision: None, failing };
         let mut observations = vec![observation(0, CRASH); 6];
         observations.extend(vec![observation(1, None); 20]);
-        let found = common_causes(&observations, now());
+        let found = claims(&observations, now(), THRESHOLD);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].shared.feature, found[0].shared.value.as_str()), (Feature::NodePool, "batch"));
         let also: Vec<_> = found[0].also.iter().map(|also| (also.feature, also.value.as_str())).collect();
@@ -512,7 +508,7 @@ mod tests {
             vec![Observation { node: &nodes[node], revision: None, failing }; count]
         };
         let observations = [observe(10, 0, CRASH), observe(10, 1, LOST), observe(2, 0, None), observe(38, 2, None)];
-        let found = common_causes(&observations.concat(), now());
+        let found = claims(&observations.concat(), now(), THRESHOLD);
         let told: Vec<_> = found.iter().map(|cause| (cause.shared.feature, cause.code, cause.nodes.failing)).collect();
         assert_eq!(told, [(Feature::NodePool, None, 20)]);
     }
@@ -535,7 +531,7 @@ mod tests {
             let mut observations = vec![Observation { node: &nodes[0], revision: None, failing: CRASH }; 8];
             observations.push(Observation { node: &nodes[1], revision: None, failing: None });
             observations.extend(vec![Observation { node: &nodes[2], revision: None, failing: None }; 40]);
-            let found = common_causes(&observations, now());
+            let found = claims(&observations, now(), THRESHOLD);
             assert_eq!(found.len(), 1, "{name}: {found:?}");
             assert_eq!(
                 (found[0].shared.feature, found[0].also.as_slice()),

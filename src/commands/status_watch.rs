@@ -407,16 +407,21 @@ pub(super) async fn run(
         output::print_json_line(&mut report, &view, out)?;
     }
     out.flush()?;
+    exit(end, &report)
+}
+
+/// Returns how the command ends.
+fn exit(end: End, report: &RolloutStatusReport) -> Result<Exit, Failure> {
     match end {
         End::Done if report.daemon_sets.iter().any(has_lost_nodes) => Ok(Exit::No),
         End::Done => Ok(Exit::Success),
         End::Blocked => Ok(Exit::No),
         End::Unconfirmed => {
             let error = timed_out("that every rollout is done could not be confirmed");
-            Err(CommandError { exit: Exit::Partial, ..error }.hint(afterwards(&report)).into())
+            Err(CommandError { exit: Exit::Partial, ..error }.hint(afterwards(report)).into())
         }
-        End::TimedOut => Err(timed_out("not every rollout is done").hint(afterwards(&report)).into()),
-        End::Interrupted => Err(interrupted().hint(afterwards(&report)).into()),
+        End::TimedOut => Err(timed_out("not every rollout is done").hint(afterwards(report)).into()),
+        End::Interrupted => Err(interrupted().hint(afterwards(report)).into()),
     }
 }
 

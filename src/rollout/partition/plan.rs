@@ -14,7 +14,7 @@ use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, o
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
-use crate::facts::revisions::{Doubt, Revision, name_of};
+use crate::facts::revisions::{Doubt, Revision, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
@@ -244,27 +244,8 @@ pub(crate) fn plan(
     stored: Option<&Template>,
 ) -> Result<PlannedStage, StageRefusal> {
     let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
-    let namespace = &daemon_set.metadata.namespace;
-    if daemon_set.metadata.is_terminating() {
-        return Err(StageRefusal::Deleting);
-    }
-    if let Some(holder) = holder(daemon_set) {
-        return Err(StageRefusal::HeldBy(holder));
-    }
-    let unread = incomplete_for_update_strategy(snapshot, namespace, false);
-    if !unread.is_empty() {
-        return Err(StageRefusal::Unknown(unread.into_iter().map(|gap| gap.message).collect()));
-    }
-    let incomplete = incomplete_for_update_strategy(snapshot, namespace, !request.evict);
-    let budgets = matching_budgets(daemon_set, snapshot).filter(|_| request.evict && !request.is_undo());
-    let budgets: Vec<&PodDisruptionBudget> = budgets.collect();
-    let name = |budget: &&PodDisruptionBudget| budget.metadata.name.clone();
-    if budgets.len() > 1 {
-        return Err(StageRefusal::SeveralBudgets(budgets.iter().map(name).collect()));
-    }
-    if let Some((budget, why)) = budgets.first().and_then(|budget| Some((name(budget), budget.failure()?.to_owned()))) {
-        return Err(StageRefusal::BudgetFails { budget, why });
-    }
+    can_be_staged(before, request)?;
+    let incomplete = incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, !request.evict);
     let template = template(&before.revisions, &request.template)?;
     let hold = Hold::of(daemon_set);
     if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
@@ -347,13 +328,7 @@ pub(crate) fn plan(
         // Without surge each node is without a pod for a while, which the strategy does not allow at all.
         (None, _) => IntOrPercent::Int(1),
     };
-    // The pods that are left behind are those that fail, and nodes that are lost must not keep the others from going back.
-    let is_left = |revision: &Revision<'_>| before.revisions.doubt(revision) == Some(Doubt::RolledBack);
-    let is_way_back = match request.template {
-        // What was rolled back before is rolled out again.
-        NewTemplate::Revision(number) => request.is_undo() || !before.revisions.number(number).is_some_and(is_left),
-        NewTemplate::Live | NewTemplate::Images(_) | NewTemplate::Manifest(_) | NewTemplate::Restart(_) => false,
-    };
+    let is_way_back = is_way_back(&before.revisions, request);
     let excused: BTreeSet<Outage> = match request.max_unavailable.is_some() || is_way_back {
         true => situation.eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
         false => BTreeSet::new(),
@@ -513,6 +488,43 @@ pub(crate) fn plan(
     Ok(PlannedStage { plan: proposal.plan, stage, report })
 }
 
+/// Checks what does not depend on the template.
+fn can_be_staged(before: &Situation<'_>, request: &StageRequest) -> Result<(), StageRefusal> {
+    let (daemon_set, snapshot) = (before.daemon_set, before.index.snapshot);
+    if daemon_set.metadata.is_terminating() {
+        return Err(StageRefusal::Deleting);
+    }
+    if let Some(holder) = holder(daemon_set) {
+        return Err(StageRefusal::HeldBy(holder));
+    }
+    let unread = incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, false);
+    if !unread.is_empty() {
+        return Err(StageRefusal::Unknown(unread.into_iter().map(|gap| gap.message).collect()));
+    }
+    let budgets = matching_budgets(daemon_set, snapshot).filter(|_| request.evict && !request.is_undo());
+    let budgets: Vec<&PodDisruptionBudget> = budgets.collect();
+    let name = |budget: &&PodDisruptionBudget| budget.metadata.name.clone();
+    if budgets.len() > 1 {
+        return Err(StageRefusal::SeveralBudgets(budgets.iter().map(name).collect()));
+    }
+    match budgets.first().and_then(|budget| Some((name(budget), budget.failure()?.to_owned()))) {
+        Some((budget, why)) => Err(StageRefusal::BudgetFails { budget, why }),
+        None => Ok(()),
+    }
+}
+
+fn was_rolled_back(revisions: &Revisions<'_>, revision: &Revision<'_>) -> bool {
+    revisions.doubt(revision) == Some(Doubt::RolledBack)
+}
+
+/// Returns whether a stage goes back to a revision: the pods that are left behind are those that fail, and nodes that are lost must not
+/// keep the others from going back.
+fn is_way_back(revisions: &Revisions<'_>, request: &StageRequest) -> bool {
+    // What was rolled back before is rolled out again.
+    let is_left = |number| revisions.number(number).is_some_and(|revision| was_rolled_back(revisions, revision));
+    matches!(request.template, NewTemplate::Revision(number) if request.is_undo() || !is_left(number))
+}
+
 /// Returns the hashes of the revisions that a stage leaves: the current one if it `rolls_out` another template, and the one that
 /// an unfinished rollback was begun to leave.
 fn left_revisions<'s>(
@@ -525,9 +537,8 @@ fn left_revisions<'s>(
     let flags = hold.and_then(|hold| hold.flags.as_ref()).filter(|flags| request.is_undo() && flags.is_undo);
     let begun = flags.and_then(|flags| flags.replaced_revision.as_deref());
     // The template alone was rolled back.
-    let is_left = |revision: &&Revision<'_>| before.revisions.doubt(revision) == Some(Doubt::RolledBack);
-    let newest =
-        before.revisions.all.iter().filter(|_| request.is_undo() && !rolls_out && begun.is_none()).find(is_left);
+    let mut all = before.revisions.all.iter().filter(|_| request.is_undo() && !rolls_out && begun.is_none());
+    let newest = all.find(|revision| was_rolled_back(&before.revisions, revision));
     current.into_iter().chain(begun).chain(newest.map(|revision| revision.object.hash())).collect()
 }
 

@@ -109,7 +109,7 @@ impl ClusterError {
 
     /// Tells whether the operations of a JSON Patch do not apply to the object: a value to remove is missing, because
     /// the object has changed since it was read. The API server has no specific error for that: `applyJSPatch` in
-    /// k8s.io/apiserver/pkg/endpoints/handlers/patch.go, and `NewGenericServerResponse`, release 1.36.
+    /// k8s.io/apiserver/pkg/endpoints/handlers/patch.go, and `NewGenericServerResponse`, release 1.37.2.
     pub(crate) fn is_misfit_of_patch(&self) -> bool {
         matches!(self, ClusterError::Api { code: 422, message, .. }
             if message == "the server rejected our request due to an error in our request")

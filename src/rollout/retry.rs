@@ -28,7 +28,7 @@ use crate::scheduling::daemon_pods::NodePods;
 const LONGEST_DELAY: SignedDuration = SignedDuration::from_secs(1000);
 
 /// The longest delay before a failed pod is replaced, counted from its creation, when the controller replaced the one
-/// before it (`startDaemonSetController`, cmd/kube-controller-manager/app/apps.go, release 1.37.2).
+/// before it (`newDaemonSetController`, cmd/kube-controller-manager/app/apps.go, release 1.37.2).
 const LONGEST_DELAY_OF_FAILED_PODS: SignedDuration = SignedDuration::from_mins(15);
 
 /// The longest delay before a kubelet pulls an image or starts a container again (`MaxImageBackOff` and `MaxCrashLoopBackOff`,

@@ -209,7 +209,7 @@ impl<'a> Storage<'a> {
         self.all(Kind::StorageClasses, classes.find(|class| class.metadata.name == name))
     }
 
-    /// Returns the name of the class of claims that name none: `getDefaultClass`, pkg/volume/util/storageclass.go, release 1.37.2.
+    /// Returns the name of the class of claims that name none: `GetDefaultClass`, pkg/volume/util/storageclass.go, release 1.37.2.
     fn default_class(&self) -> Result<Option<String>, Unread> {
         let defaults = self.snapshot.storage_classes.iter().filter(|class| class.is_default());
         let newest = defaults

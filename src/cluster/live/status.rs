@@ -109,7 +109,7 @@ pub(super) fn of_status(status: Status) -> ClusterError {
         None => (reason, message),
     };
     // The API server puts the whole object before the error in a JSON Patch: `applyPatchToCurrentObject`,
-    // k8s.io/apiserver/pkg/endpoints/handlers/patch.go, release 1.36.
+    // k8s.io/apiserver/pkg/endpoints/handlers/patch.go, release 1.37.2.
     let message = match message.rsplit_once("\": strict decoding error: ") {
         Some((_, problem)) => format!("strict decoding error: {problem}"),
         None => message,

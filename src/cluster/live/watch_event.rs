@@ -32,8 +32,8 @@ pub(super) struct Events<'a> {
 
 /// How events are framed.
 enum Framing {
-    /// `LengthDelimitedFramer`, k8s.io/apimachinery/pkg/util/framer/framer.go, release 1.37: the length of a frame in four
-    /// bytes, big-endian, and the frame.
+    /// `NewLengthDelimitedFrameReader`, k8s.io/apimachinery/pkg/util/framer/framer.go, release 1.37.2: the length of a frame in
+    /// four bytes, big-endian, and the frame.
     Protobuf(LengthDelimitedCodec),
     Json(LinesCodec),
 }

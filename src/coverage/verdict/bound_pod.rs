@@ -57,7 +57,7 @@ const OF_NODE: &[&str] = &[
 ];
 
 /// What the kubelet says of pods that it ends because the node is shutting down: `processShutdownEvent`,
-/// pkg/kubelet/nodeshutdown/nodeshutdown_manager.go, release 1.37.2.
+/// pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, release 1.37.2.
 const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown.";
 
 /// Finds why a bound pod is not available, the root cause first.
